@@ -1,0 +1,79 @@
+"""Gather operators compiled to parallel CPU code, through an IR whose every stage can be read.
+
+    import gathernest as gn
+
+    gn.gather(data, indices, axis=0)        # NumPy arrays in, NumPy array out
+    gn.ops["openvino.Gather-8"](data, indices, 0)
+    kernel = gn.compile("gather", data, indices, axis=0)
+    print(kernel.stages["lower-gather-to-nest"], kernel.source)
+
+Importing this package imports neither Numba nor xDSL; the first call does.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ir.array_spec import ArraySpec
+    from .ir.errors import (
+        BoundsError,
+        CompileError,
+        GathernestError,
+        IndexTypeError,
+        InternalError,
+        InvalidGatherError,
+        ScheduleError,
+    )
+    from .kernels.gather import Kernel, compile, gather
+    from .kernels.knobs import knobs
+    from .kernels.operators import ops
+    from .lowering.schedule import Schedule
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ArraySpec": "ir.array_spec",
+    "BoundsError": "ir.errors",
+    "CompileError": "ir.errors",
+    "GathernestError": "ir.errors",
+    "IndexTypeError": "ir.errors",
+    "InternalError": "ir.errors",
+    "InvalidGatherError": "ir.errors",
+    "ScheduleError": "ir.errors",
+    "Kernel": "kernels.gather",
+    "compile": "kernels.gather",
+    "gather": "kernels.gather",
+    "knobs": "kernels.knobs",
+    "ops": "kernels.operators",
+    "Schedule": "lowering.schedule",
+}
+
+__all__ = [
+    "ArraySpec",
+    "BoundsError",
+    "CompileError",
+    "GathernestError",
+    "IndexTypeError",
+    "InternalError",
+    "InvalidGatherError",
+    "Kernel",
+    "Schedule",
+    "ScheduleError",
+    "__version__",
+    "compile",
+    "gather",
+    "knobs",
+    "ops",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,99 @@
+"""What is known of an array before it is there: shape, dtype and strides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .element_types import element_type_name, split_spec
+from .errors import InvalidGatherError
+
+
+def contiguous_strides(shape: Sequence[int], itemsize_bytes: int) -> tuple[int, ...]:
+    """Return the byte strides of a C-contiguous array of that shape."""
+    strides: list[int] = []
+    step = itemsize_bytes
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """The shape, dtype and byte strides of an array.
+
+    Attributes:
+        shape: sizes, each at least 0.
+        dtype: any NumPy dtype.
+        strides: bytes from one element to the next along each dimension, as `ndarray.strides`; C-contiguous if omitted.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...]
+
+    def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None):
+        shape = tuple(int(size) for size in shape)
+        if any(size < 0 for size in shape):
+            raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
+        dtype = np.dtype(dtype)
+        chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(int(s) for s in strides)
+        if len(chosen) != len(shape):
+            raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(chosen)}")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "strides", chosen)
+
+    @classmethod
+    def of(cls, array: Any) -> "ArraySpec":
+        """Return the spec of an array; a spec is its own, and a string is read as `2x64x128xf32`."""
+        if isinstance(array, ArraySpec):
+            return array
+        if isinstance(array, str):
+            return cls.parse(array)
+        array = np.asarray(array)
+        return cls(array.shape, array.dtype, array.strides)
+
+    @classmethod
+    def parse(cls, text: str) -> "ArraySpec":
+        """Read `2x64x128xf32`, or `4x3xf32 strided<[1, 4]>` with strides in elements.
+
+        Raises:
+            InvalidGatherError: the text is not of that form.
+        """
+        shape, dtype, strides = split_spec(text)
+        return cls(shape, dtype, None if strides is None else [stride * dtype.itemsize for stride in strides])
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the strides are those of a C-contiguous array (those of dimensions of size 1 do not matter)."""
+        plain = contiguous_strides(self.shape, self.dtype.itemsize)
+        return 0 in self.shape or all(
+            size == 1 or stride == expected
+            for size, stride, expected in zip(self.shape, self.strides, plain, strict=True)
+        )
+
+    @property
+    def layout_strides(self) -> tuple[int, ...]:
+        """The byte strides that a kernel must know: none of a contiguous array; those of dimensions of size 1 do not
+        matter and are given as one element."""
+        if self.is_contiguous:
+            return ()
+        return tuple(
+            self.dtype.itemsize if size == 1 else stride for size, stride in zip(self.shape, self.strides, strict=True)
+        )
+
+    def __str__(self) -> str:
+        text = "x".join([*map(str, self.shape), element_type_name(self.dtype)])
+        if self.is_contiguous:
+            return text
+        if all(stride % self.dtype.itemsize == 0 for stride in self.strides):
+            return f"{text} strided<[{', '.join(str(s // self.dtype.itemsize) for s in self.strides)}]>"
+        return f"{text} byte-strided<[{', '.join(map(str, self.strides))}]>"

@@ -1,0 +1,52 @@
+"""The xDSL context in which every stage parses and prints, and the checks that every stage must pass."""
+
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.dialects.memref import MemRef
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from .dialect import Gather
+from .dominance import check_dominance
+from .upstream import Scf
+
+
+def make_context() -> Context:
+    """Return a context with the dialects of every level."""
+    context = Context()
+    for dialect in (Builtin, Func, Arith, Scf, MemRef, Gather):
+        context.load_dialect(dialect)
+    return context
+
+
+def parse_module(text: str, name: str = "<input>") -> ModuleOp:
+    """Parse and verify a module.
+
+    Raises:
+        xdsl.utils.exceptions.ParseError: with line, column and caret.
+        xdsl.utils.exceptions.VerifyException: the module is not valid.
+    """
+    module = Parser(make_context(), text, name).parse_module()
+    verify_module(module)
+    return module
+
+
+def print_generic(module: ModuleOp) -> str:
+    """Return the module's text in MLIR's generic syntax."""
+    stream = StringIO()
+    Printer(stream, print_generic_format=True).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def verify_module(module: ModuleOp) -> None:
+    """Run xDSL's verifier and our dominance check, which xDSL lacks.
+
+    Raises:
+        xdsl.utils.exceptions.VerifyException: the module is not valid.
+    """
+    module.verify()
+    check_dominance(module)

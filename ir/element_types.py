@@ -1,0 +1,103 @@
+"""Element types by name: `f32` in the IR's text, `float32` in NumPy, and the machine width that moves them.
+
+A gather moves bytes and never looks into them, so all that a kernel knows of a type is its width. Plain Python.
+"""
+
+import functools
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from .errors import InvalidGatherError, did_you_mean
+
+MAX_WIDTH_BYTES = 16
+
+_NUMPY_NAMES = {
+    "i1": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+}
+_ML_DTYPES_NAMES = {
+    "bf16": "bfloat16",
+    "f8E5M2": "float8_e5m2",
+    "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+    "f8E3M4": "float8_e3m4",
+    "f8E8M0FNU": "float8_e8m0fnu",
+}
+_SHORT_NAMES = {"c64": "complex64", "c128": "complex128", "bool": "bool"}
+_IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items()}
+
+
+def parse_element_type(text: str) -> np.dtype:
+    """Return the dtype of an element type's name: the IR's (`f32`, `ui8`, `complex<f64>`) or NumPy's (`int4`, `S5`, `>f4`).
+
+    Raises:
+        InvalidGatherError: no element type has that name.
+    """
+    if text in _NUMPY_NAMES or text in _SHORT_NAMES:
+        return np.dtype((_NUMPY_NAMES | _SHORT_NAMES)[text])
+    try:
+        import ml_dtypes
+
+        found = getattr(ml_dtypes, _ML_DTYPES_NAMES.get(text, text), None)
+        return np.dtype(found if found is not None else text)
+    except (TypeError, ValueError, SyntaxError):
+        names = [*_NUMPY_NAMES, *_ML_DTYPES_NAMES, *_SHORT_NAMES]
+        raise InvalidGatherError(
+            f"{text!r} is not an element type; use one of {', '.join(names)}, or the name of a NumPy dtype"
+            f"{did_you_mean(text, names)}"
+        ) from None
+
+
+@functools.lru_cache(maxsize=256)
+def element_type_name(dtype: np.dtype) -> str:
+    """Return the IR's name of `dtype`, or NumPy's own where the IR has no type for it (`int4`, `|S5`, `>f4`)."""
+    if not dtype.isnative:
+        return dtype.str
+    return _IR_NAMES.get(dtype.name, dtype.str if dtype.kind in "SUmM" else dtype.name)
+
+
+def is_movable(dtype: np.dtype) -> bool:
+    """Return whether an element is its bytes, so that the width kernels may move it (not: object, StringDType)."""
+    return not dtype.hasobject and dtype.kind != "T"
+
+
+def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
+    """Return the width in bytes that elements are moved by: the largest power of two, at most 16, that divides
+    the element's size and every stride it is reached by."""
+    common = math.gcd(itemsize_bytes, *byte_strides)
+    return min(common & -common, MAX_WIDTH_BYTES) if common else 1
+
+
+_SPEC = re.compile(r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?)(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$")
+
+
+def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
+    """Read `2x64x128xf32` or `4x3xf32 strided<[1, 4]>`: sizes, element type, strides in elements (None: contiguous).
+
+    Raises:
+        InvalidGatherError: the text is not of that form.
+    """
+    match = _SPEC.match(text.strip())
+    if match is None or "?" in match["sizes"]:
+        raise InvalidGatherError(
+            f"{text!r} does not describe an array; write sizes and an element type, as in 2x64x128xf32, "
+            "or with strides in elements, as in '4x3xf32 strided<[1, 4]>'"
+        )
+    sizes = tuple(int(size) for size in match["sizes"].split("x") if size)
+    dtype = parse_element_type(match["element"])
+    if match["strides"] is None:
+        return sizes, dtype, None
+    strides = tuple(int(stride) for stride in match["strides"].split(",") if stride.strip())
+    if len(strides) != len(sizes):
+        raise InvalidGatherError(f"{text!r} has {len(sizes)} sizes and {len(strides)} strides; give one stride a size")
+    return sizes, dtype, strides

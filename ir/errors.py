@@ -1,0 +1,48 @@
+"""The errors a user of gathernest can meet. Each message says what was got, what is allowed and how to mend it."""
+
+from difflib import get_close_matches
+from collections.abc import Iterable
+
+
+class GathernestError(Exception):
+    """Base class of every error that gathernest raises on purpose."""
+
+
+class InvalidGatherError(GathernestError, ValueError):
+    """The shapes, the attributes or `out` do not describe a legal gather. Raised before anything is written."""
+
+
+class IndexTypeError(GathernestError, TypeError):
+    """Indices are not integers."""
+
+
+class BoundsError(GathernestError, IndexError):
+    """An index is outside the indexed axis. Raised before anything is written."""
+
+
+class ScheduleError(GathernestError, ValueError):
+    """A schedule or pipeline is not legal for this loop nest, or cannot be read."""
+
+
+class CompileError(GathernestError, RuntimeError):
+    """The backend refused the generated code.
+
+    Attributes:
+        file: path of the generated source, or a `<...>` name when it is only in memory.
+        line: 1-based line in `file`, or None when the backend named none.
+        op: name of the IR operation which that line was printed from, or None.
+    """
+
+    def __init__(self, message: str, *, file: str, line: int | None = None, op: str | None = None):
+        super().__init__(message)
+        self.file, self.line, self.op = file, line, op
+
+
+class InternalError(GathernestError, RuntimeError):
+    """A defect of gathernest itself: the IR is saved so that it can be reported."""
+
+
+def did_you_mean(got: str, allowed: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
+    close = get_close_matches(got, list(allowed), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,321 @@
+"""The reference interpreter: run any stage of any gather on ndarrays, one operation at a time. The second oracle.
+
+Operators at level 0 and 1 are carried out by `ir.reference`; from the nest down every operation is done by itself, on
+Python ints for values and ndarrays for memory, so that a wrong pass gives wrong bytes. The iterations of parallel
+loops run in a shuffled order, and every load and store is checked against its array.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from . import reference
+from .canonical import view_dims
+from .dialect import AnyShaped, GatherOp, LoopOp, MaskedLoadOp, ResolveOp, ViewAttr, YieldOp
+from .errors import BoundsError, InternalError
+from .types import numpy_dtype
+
+MIN_AXIS_SIZE = "gather.min_axis_size"
+VIEW = "gather.view"
+
+
+def interpret(
+    module: ModuleOp, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray, *, seed: int = 0
+) -> None:
+    """Run the function `@gather` of a module at any level and leave its result in `out`.
+
+    Args:
+        data, indices: the operator's own arrays, whatever the level: they are viewed as the function's arguments ask.
+            `indices` is None where the module holds them as a constant.
+        out: the operator's result, written in place.
+        seed: picks the order in which parallel iterations run.
+
+    Raises:
+        BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on.
+        InternalError: the module does what no correct module does, such as a load outside its array.
+    """
+    function = _find_function(module)
+    arrays = [data, out] if indices is None else [data, indices, out]
+    types = function.function_type.inputs.data
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    views = [
+        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
+        for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
+    ]
+    _check_axis_size(function, views[0], None if indices is None else views[1])
+    results = _Machine(module, random.Random(seed)).run_function(function, views)
+    if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
+        bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
+    elif results and results[0]:
+        raise BoundsError(f"{results[0]} indices are out of range")
+
+
+def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -> np.ndarray:
+    """Return the view of `array` that an argument of that type sees.
+
+    An erased element type is seen as integers of its width, with one more dimension when an element has several; a
+    `#gather.view` merges dimensions. Never copies.
+    """
+    assert isinstance(type_, AnyShaped)
+    dtype = numpy_dtype(type_.element_type)
+    shape, strides = array.shape, array.strides
+    units = array.dtype.itemsize // dtype.itemsize
+    if units > 1:
+        shape, strides = (*shape, units), (*strides, dtype.itemsize)
+    if isinstance(view, ViewAttr):
+        shape, strides = view_dims(view.groups, shape, strides)
+    return _view(array, dtype, shape, strides)
+
+
+def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    if array.dtype.hasobject or array.dtype.kind == "T":
+        return array
+    interface: dict[str, Any] = dict(array.__array_interface__)
+    interface |= {"shape": tuple(shape), "strides": tuple(strides), "typestr": f"|V{dtype.itemsize}", "descr": [("", f"|V{dtype.itemsize}")]}
+    holder = type("_Holder", (), {"__array_interface__": interface, "base": array})()
+    return np.asarray(holder).view(dtype)
+
+
+def _find_function(module: ModuleOp) -> func.FuncOp:
+    for op in module.walk():
+        if isinstance(op, func.FuncOp) and op.sym_name.data == "gather":
+            return op
+    raise InternalError("the module has no function @gather")
+
+
+def _check_axis_size(function: func.FuncOp, data: np.ndarray, indices: np.ndarray | None) -> None:
+    """Refuse what the run time refuses before it calls a kernel: an axis smaller than the code was made for."""
+    least = function.attributes.get(MIN_AXIS_SIZE)
+    if not isinstance(least, IntegerAttr) or (indices is not None and indices.size == 0):
+        return
+    size = data.shape[argument_view(function, 0).dims.index("axis")]
+    if size < least.value.data:
+        raise BoundsError(f"the axis has size {size}, but this code holds for {least.value.data} and more")
+
+
+def argument_view(function: func.FuncOp, number: int) -> ViewAttr:
+    """Return the `#gather.view` of an argument; its absence before `collapse-dims` is an InternalError."""
+    attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
+    view = attributes.get(VIEW)
+    if not isinstance(view, ViewAttr):
+        raise InternalError(f"argument #{number} of @{function.sym_name.data} carries no #gather.view")
+    return view
+
+
+class _Machine:
+    """Runs operations; `values` maps SSA values to ints and arrays."""
+
+    def __init__(self, module: ModuleOp, rng: random.Random):
+        self.module, self.rng = module, rng
+        self.values: dict[SSAValue, Any] = {}
+
+    def run_function(self, function: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return self.run_block(function.body.block, arguments)
+
+    def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        for argument, value in zip(block.args, arguments, strict=True):
+            self.values[argument] = value
+        for op in block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, func.ReturnOp | scf.YieldOp | YieldOp):
+                return tuple(operands)
+            if isinstance(op, scf.ReduceOp):
+                return tuple(operands)
+            for result, value in zip(op.results, self.run_op(op, operands), strict=True):
+                self.values[result] = value
+        return ()
+
+    def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
+        if (arithmetic := _ARITHMETIC.get(op.name)) is not None:
+            bits = _bits(op.results[0].type)
+            return (_wrap(arithmetic(_operand_bits(op), *operands), bits),)
+        handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
+        if handler is None:
+            raise InternalError(f"the interpreter does not know {op.name}")
+        return handler(op, *operands)
+
+    # gather
+
+    def run_gather_gather(self, op: GatherOp, data: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
+        if op.unsigned is not None:
+            indices = indices.view(f"u{indices.dtype.itemsize}")
+        result = reference.gather(data, indices, op.axis_value, op.batch_dims_value, op.bounds.data)
+        if not out:
+            return (result,)
+        out[0][...] = result
+        return ()
+
+    def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
+        trips = list(range(lower, upper, step))
+        self.rng.shuffle(trips)
+        total = 0
+        for trip in trips:
+            total += sum(self.run_block(op.body.block, [trip]))
+        return (_wrap(total, 64),) if op.total is not None else ()
+
+    def run_gather_resolve(self, op: ResolveOp, index: int, size: int) -> tuple[Any, ...]:
+        if op.unsigned is not None:
+            index &= (1 << _bits(op.index.type)) - 1
+        position = reference.resolve(index, size, op.bounds.data)
+        return (0, 0) if position is None else (position, 1)
+
+    def run_gather_masked_load(self, op: MaskedLoadOp, memory: np.ndarray, *rest: int) -> tuple[Any, ...]:
+        *subscripts, mask = rest
+        return (_load(memory, subscripts),) if mask & 1 else (0,)
+
+    # memref
+
+    def run_memref_load(self, op: memref.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
+        return (_load(memory, subscripts),)
+
+    def run_memref_store(self, op: memref.StoreOp, value: Any, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        place = _place(memory, subscripts)
+        if memory.dtype.kind == "V":
+            memory[place] = value if isinstance(value, np.void) else np.zeros((), memory.dtype)[()]
+        else:
+            memory[place] = value
+        return ()
+
+    def run_memref_dim(self, op: memref.DimOp, memory: np.ndarray, dim: int) -> tuple[int]:
+        return (memory.shape[dim],)
+
+    def run_memref_get_global(self, op: memref.GetGlobalOp) -> tuple[np.ndarray]:
+        for candidate in self.module.ops:
+            if isinstance(candidate, memref.GlobalOp) and candidate.sym_name == op.name_.root_reference:
+                assert isinstance(candidate.initial_value, DenseIntOrFPElementsAttr)
+                return (_dense_array(candidate.initial_value),)
+        raise InternalError(f"no global {op.name_}")
+
+    # scf
+
+    def run_scf_for(self, op: scf.ForOp, lower: int, upper: int, step: int, *carried: Any) -> tuple[Any, ...]:
+        for trip in range(lower, upper, step):
+            carried = self.run_block(op.body.block, [trip, *carried])
+        return tuple(carried)
+
+    def run_scf_if(self, op: scf.IfOp, condition: int) -> tuple[Any, ...]:
+        region = op.true_region if condition & 1 else op.false_region
+        return self.run_block(region.block, []) if region.blocks else ()
+
+    def run_scf_parallel(self, op: scf.ParallelOp, *operands: int) -> tuple[Any, ...]:
+        rank = len(op.lowerBound)
+        ranges = [range(*operands[dim : 3 * rank : rank]) for dim in range(rank)]
+        trips = [[ranges[dim][place] for dim, place in enumerate(point)] for point in np.ndindex(*map(len, ranges))]
+        self.rng.shuffle(trips)
+        totals = list(operands[3 * rank :])
+        for trip in trips:
+            for number, value in enumerate(self.run_block(op.body.block, trip)):
+                reduce = op.body.block.last_op
+                assert isinstance(reduce, scf.ReduceOp)
+                totals[number] = self.run_reduction(reduce, number, totals[number], value)
+        return tuple(totals)
+
+    def run_reduction(self, reduce: scf.ReduceOp, number: int, left: Any, right: Any) -> Any:
+        block = reduce.reductions[number].block
+        self.values.update(zip(block.args, (left, right), strict=True))
+        for op in block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, scf.ReduceReturnOp):
+                return operands[0]
+            self.values.update(zip(op.results, self.run_op(op, operands), strict=True))
+        raise InternalError("scf.reduce without scf.reduce.return")
+
+    # arith
+
+    def run_arith_constant(self, op: arith.ConstantOp) -> tuple[Any]:
+        if isinstance(op.value, DenseIntOrFPElementsAttr):
+            return (_dense_array(op.value),)
+        assert isinstance(op.value, IntegerAttr)
+        return (_wrap(op.value.value.data, _bits(op.result.type)),)
+
+    def run_arith_cmpi(self, op: arith.CmpiOp, left: int, right: int) -> tuple[int]:
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        if predicate.startswith("u"):
+            mask = (1 << _bits(op.lhs.type)) - 1
+            left, right = left & mask, right & mask
+        return (int(_COMPARISONS[predicate.lstrip("us")](left, right)),)
+
+    def run_arith_select(self, op: arith.SelectOp, condition: int, left: Any, right: Any) -> tuple[Any]:
+        return (left if condition & 1 else right,)
+
+
+def _bits(type_: Attribute) -> int:
+    if isinstance(type_, IndexType):
+        return 64
+    assert isinstance(type_, IntegerType)
+    return type_.width.data
+
+
+def _operand_bits(op: Operation) -> int:
+    return _bits(op.operands[0].type)
+
+
+def _wrap(value: int, bits: int) -> int:
+    """Return `value` as a signed integer of that many bits."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) and bits > 1 else value
+
+
+def _unsigned(value: int, bits: int) -> int:
+    return value & ((1 << bits) - 1)
+
+
+def _truncated_remainder(left: int, right: int) -> int:
+    return left % abs(right) if left >= 0 else -(-left % abs(right))
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+_ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": lambda bits, a, b: a + b,
+    "arith.subi": lambda bits, a, b: a - b,
+    "arith.muli": lambda bits, a, b: a * b,
+    "arith.andi": lambda bits, a, b: a & b,
+    "arith.shrsi": lambda bits, a, b: a >> b,
+    "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
+    "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),
+    "arith.minsi": lambda bits, a, b: min(a, b),
+    "arith.maxsi": lambda bits, a, b: max(a, b),
+    "arith.minui": lambda bits, a, b: min(_unsigned(a, bits), _unsigned(b, bits)),
+    "arith.extsi": lambda bits, a: a,
+    "arith.extui": lambda bits, a: _unsigned(a, bits),
+    "arith.index_cast": lambda bits, a: a,
+}
+
+
+def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
+    place = tuple(subscripts)
+    if not all(0 <= subscript < size for subscript, size in zip(place, memory.shape, strict=True)):
+        raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
+    return place
+
+
+def _load(memory: np.ndarray, subscripts: Sequence[int]) -> Any:
+    value = memory[_place(memory, subscripts)]
+    return value if memory.dtype.kind == "V" else int(value)
+
+
+def _dense_array(value: DenseIntOrFPElementsAttr) -> np.ndarray:
+    assert isinstance(value.type, TensorType | MemRefType)
+    dtype = numpy_dtype(value.get_element_type())
+    return np.array(value.get_values(), dtype=object).astype(dtype).reshape(value.get_shape())

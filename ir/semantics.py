@@ -1,0 +1,160 @@
+"""The rules of a gather as plain functions of shapes: attributes in, normalised attributes and shapes out.
+
+Everything that must know what a gather means asks here: the verifier, the passes, the run time and the interpreter.
+Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and matches every size.
+"""
+
+import operator
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from .errors import InvalidGatherError, did_you_mean
+
+DYNAMIC = -(2**63)  # MLIR's own marker
+Shape = tuple[int, ...]
+
+
+class Bounds(StrEnum):
+    """What an index outside the indexed axis means, for an axis of size s.
+
+    ERROR      valid in [-s, s-1], negatives wrap once; anything else raises BoundsError. ONNX, OpenVINO Gather-7.
+    ZERO       valid as for ERROR; anything else gives a slice of zeros. OpenVINO Gather-8.
+    CLIP       every index is valid: clamp(i, 0, s-1), negatives do not wrap. NumPy `mode="clip"`, StableHLO.
+    WRAP       every index is valid: i mod s, floored. NumPy `mode="wrap"`.
+    UNCHECKED  the caller promises 0 <= i < s; anything else is undefined.
+    """
+
+    ERROR = "error"
+    ZERO = "zero"
+    CLIP = "clip"
+    WRAP = "wrap"
+    UNCHECKED = "unchecked"
+
+
+def parse_bounds(bounds: str) -> Bounds:
+    """Return the bounds mode of that name.
+
+    Raises:
+        InvalidGatherError: `bounds` is not a mode; the closest name is suggested.
+    """
+    try:
+        return Bounds(bounds)
+    except ValueError:
+        names = [mode.value for mode in Bounds]
+        raise InvalidGatherError(
+            f"bounds {bounds!r} is not a bounds mode; use one of {', '.join(names)}{did_you_mean(str(bounds), names)}"
+        ) from None
+
+
+def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int:
+    """Return `value` as an int.
+
+    Args:
+        value: an integer; with `allow_array` also a 0-D array or an array of one element, as OpenVINO's third input.
+        name: how the message names the argument.
+
+    Raises:
+        InvalidGatherError: `value` is no integer.
+    """
+    wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
+    candidate = value
+    if allow_array and getattr(value, "ndim", 0) == 1 and value.size == 1:
+        candidate = value.reshape(())[()]
+    elif isinstance(value, list | tuple) and allow_array and len(value) == 1:
+        candidate = value[0]
+    is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
+    if not is_bool:
+        try:
+            return operator.index(candidate)
+        except TypeError:
+            pass
+    got = f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else repr(value)
+    raise InvalidGatherError(f"{name} must be {wanted}, got {got}")
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """Return `axis` in [0, rank).
+
+    Raises:
+        InvalidGatherError: data has rank 0, or axis is outside [-rank, rank-1].
+
+    Spec: Gather-7/8 input 3; ONNX Gather attribute `axis`.
+    """
+    if rank == 0:
+        raise InvalidGatherError("data has rank 0 and no axis to gather from; give data at least one dimension")
+    if not -rank <= axis < rank:
+        raise InvalidGatherError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for data of rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def normalize_batch_dims(batch_dims: int, data_rank: int, indices_rank: int, axis: int) -> int:
+    """Return `batch_dims` in [0, min(data_rank, indices_rank)], for a normalised `axis`.
+
+    A negative value counts from the rank of *indices*.
+
+    Raises:
+        InvalidGatherError: batch_dims is outside its range, or larger than axis.
+
+    Spec: Gather-7/8 attribute `batch_dims`; its printed lower bound -min(data.rank, indices.rank) contradicts its own
+    rule `batch_dims = indices.rank + batch_dims`, so the bound here is -indices_rank.
+    """
+    upper = min(data_rank, indices_rank)
+    if not -indices_rank <= batch_dims <= upper:
+        raise InvalidGatherError(
+            f"batch_dims {batch_dims} is out of range [{-indices_rank}, {upper}] "
+            f"for data of rank {data_rank} and indices of rank {indices_rank}"
+        )
+    normal = batch_dims + indices_rank if batch_dims < 0 else batch_dims
+    if normal > axis:
+        given = f"{batch_dims} (that is {normal})" if batch_dims < 0 else f"{batch_dims}"
+        raise InvalidGatherError(
+            f"batch_dims {given} must not be larger than axis {axis}; lower batch_dims or gather from a later axis"
+        )
+    return normal
+
+
+def check_batch_sizes(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> None:
+    """Check that the leading `batch_dims` sizes of data and indices agree.
+
+    Raises:
+        InvalidGatherError: they differ.
+    """
+    for dim in range(batch_dims):
+        data_size, indices_size = data_shape[dim], indices_shape[dim]
+        if DYNAMIC not in (data_size, indices_size) and data_size != indices_size:
+            raise InvalidGatherError(
+                f"the first {batch_dims} sizes of data and indices must be equal for batch_dims {batch_dims}, "
+                f"got data {data_shape} and indices {indices_shape}: they differ in dimension {dim}"
+            )
+
+
+def normalize_gather(data_shape: Shape, indices_shape: Shape, axis: int, batch_dims: int) -> tuple[int, int]:
+    """Return `(axis, batch_dims)` as non-negative numbers, having checked them against both shapes."""
+    axis = normalize_axis(axis, len(data_shape))
+    batch_dims = normalize_batch_dims(batch_dims, len(data_shape), len(indices_shape), axis)
+    check_batch_sizes(data_shape, indices_shape, batch_dims)
+    return axis, batch_dims
+
+
+def gather_shape(data_shape: Shape, indices_shape: Shape, axis: int, batch_dims: int) -> Shape:
+    """Return the shape of a gather's result, for normalised attributes.
+
+    Spec: `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`, Gather-8 "Outputs".
+    """
+    return (*data_shape[:axis], *indices_shape[batch_dims:], *data_shape[axis + 1 :])
+
+
+def reaches_past(largest_index: int, axis_size: int | None) -> bool:
+    """Return whether an index type whose largest value is given can be past the end of an axis.
+
+    An axis of unknown size (None) can be short. When it cannot, no value of a signed type is below the start either.
+    """
+    return axis_size is None or largest_index >= axis_size
+
+
+def shapes_agree(left: Sequence[int], right: Sequence[int]) -> bool:
+    """Return whether two shapes can be the same, a dynamic size agreeing with any."""
+    return len(left) == len(right) and all(
+        a == b or DYNAMIC in (a, b) for a, b in zip(left, right, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""What runs: compiled kernels, their cache on disk, threads, and the functions that people call."""

@@ -1,0 +1,175 @@
+"""From the arrays of one call to the kernel that serves it and the numbers that it is called with. Plain Python.
+
+A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantics`), so what a kernel is handed is what
+its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..ir.array_spec import ArraySpec
+from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, layout_class
+from ..ir.element_types import machine_width
+from ..ir.semantics import Bounds, gather_shape, normalize_gather, reaches_past
+from ..lowering.schedule import NestShape, Schedule, choose_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One gather, as far as it is known without the values in its arrays.
+
+    Attributes:
+        data, indices: the inputs; `indices` of an integer dtype.
+        axis, batch_dims: normalised.
+        bounds: what an index outside means.
+        out: the layout of the output when it is not contiguous.
+        version: the operator version it came from, for the reader only.
+    """
+
+    data: ArraySpec
+    indices: ArraySpec
+    axis: int
+    batch_dims: int
+    bounds: Bounds
+    out: ArraySpec | None = None
+    version: str | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        data: ArraySpec,
+        indices: ArraySpec,
+        axis: int,
+        batch_dims: int,
+        bounds: Bounds,
+        out: ArraySpec | None = None,
+        version: str | None = None,
+    ) -> "Problem":
+        """Return the problem with axis and batch_dims normalised.
+
+        Raises:
+            InvalidGatherError: the attributes do not fit the shapes.
+        """
+        axis, batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
+        return cls(data, indices, axis, batch_dims, bounds, out, version)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return gather_shape(self.data.shape, self.indices.shape, self.axis, self.batch_dims)
+
+    @property
+    def axis_size(self) -> int:
+        """The size of the indexed axis."""
+        return self.data.shape[self.axis]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one problem asks of the machine.
+
+    Attributes:
+        problem: the problem.
+        schedule: how the nest is run.
+        key: names the kernel; two plans of one key are served by the same code.
+        canonical: the arrays as the kernel sees them, strides in elements of `width_bytes`.
+        width_bytes: the size of the elements it moves.
+        work_bytes: bytes of indices read and output written.
+        action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
+    """
+
+    problem: Problem
+    schedule: Schedule
+    key: str
+    canonical: CanonicalGather
+    width_bytes: int
+    work_bytes: int
+    action: Literal["run", "zeros", "nothing", "refuse"]
+
+    def operand(self, number: int) -> Operand:
+        """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out)."""
+        return (self.canonical.data, self.canonical.indices, self.canonical.out)[number]
+
+    def parameter(self, kind: str, argument: int, dim: int) -> int:
+        """Return the size, or the stride in elements, that a kernel asks for."""
+        operand = self.operand(argument)
+        if kind == "size":
+            return operand.shape[dim]
+        assert operand.strides is not None and operand.strides[dim] is not None
+        return operand.strides[dim]  # type: ignore[return-value]
+
+
+def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
+    """Plan one gather.
+
+    Args:
+        schedule: how to run it; chosen by its sizes when omitted.
+    """
+    data, indices, shape = problem.data, problem.indices, problem.out_shape
+    out = problem.out or ArraySpec(shape, data.dtype)
+    width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
+    canonical = canonical_gather(
+        _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width), problem.axis, problem.batch_dims
+    )
+    can_be_outside = reaches_past(int(np.iinfo(indices.dtype).max), problem.axis_size)
+    has_check = problem.bounds is Bounds.ERROR and can_be_outside
+    if schedule is None:
+        schedule = choose_schedule(_nest_shape(canonical, width, has_check))
+    items = int(np.prod(shape, dtype=np.int64))
+    return Plan(
+        problem,
+        schedule,
+        _key(problem, canonical, width, can_be_outside, schedule),
+        canonical,
+        width,
+        items * data.dtype.itemsize + int(np.prod(indices.shape, dtype=np.int64)) * indices.dtype.itemsize,
+        _action(problem, is_empty=items == 0, has_check=has_check),
+    )
+
+
+def _strided(spec: ArraySpec, width: int) -> Strided:
+    """Return an array in units of `width` bytes, with one more dimension where an element has several."""
+    units = spec.dtype.itemsize // width
+    shape = (*spec.shape, units) if units > 1 else spec.shape
+    if not spec.layout_strides:
+        return Strided(shape, None)
+    strides = tuple(stride // width for stride in spec.layout_strides)
+    return Strided(shape, (*strides, 1) if units > 1 else strides)
+
+
+def _key(problem: Problem, canonical: CanonicalGather, width: int, can_be_outside: bool, schedule: Schedule) -> str:
+    views = [
+        f"{name}<{_erased(operand)}>"
+        for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
+    ]
+    reach = "reaches past" if can_be_outside else "within"
+    return (
+        f"gather {8 * width} bits, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
+        f"{', '.join(views)}, schedule {str(schedule) or 'none'}"
+    )
+
+
+def _erased(operand: Operand) -> str:
+    """Return an operand's dimensions as `erase-sizes` leaves them."""
+    sizes = ["1" if size == 1 and dim != "axis" else "?" for size, dim in zip(operand.shape, operand.dims, strict=True)]
+    text = " ".join(f"{dim} {size}" for dim, size in zip(operand.dims, sizes, strict=True))
+    layout = layout_class(operand.shape, operand.strides, 1)
+    if layout is None:
+        return text
+    return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
+
+
+def _nest_shape(canonical: CanonicalGather, width: int, has_check: bool) -> NestShape:
+    loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    roles = {role: tuple(loop for loop in loops if loop[0].startswith(role)) for role in ("batch", "outer", "indices", "inner")}
+    return NestShape(**roles, width_bytes=width, has_check=has_check)
+
+
+def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:
+    if 0 in problem.indices.shape:
+        return "nothing"
+    if problem.axis_size == 0:
+        return "zeros" if problem.bounds is Bounds.ZERO else "refuse"
+    return "nothing" if is_empty and not has_check else "run"

@@ -1,0 +1,168 @@
+"""The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.array_spec import ArraySpec
+from ..ir.errors import BoundsError, InternalError
+from ..ir.semantics import Bounds
+from ..lowering.schedule import Schedule
+from .cache import Loaded, load_kernel
+from .knobs import knobs
+from .plan import Plan, Problem, make_plan
+from .threads import launch
+
+_MOST_REMEMBERED = 4096
+_loaded: dict[str, Loaded] = {}
+_prepared: dict[tuple[Any, ...], "Prepared"] = {}
+_building = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with its kernel and the sizes and strides that the kernel takes.
+
+    Attributes:
+        plan: the plan.
+        loaded: the compiled kernel; None when there is nothing to run.
+        numbers: what the kernel takes after the three addresses.
+    """
+
+    plan: Plan
+    loaded: Loaded | None
+    numbers: tuple[int, ...]
+
+    def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        """Gather into `out`, which overlaps neither input.
+
+        Raises:
+            BoundsError: an index is not valid; `out` is untouched.
+        """
+        action = self.plan.action
+        if action == "refuse":
+            raise BoundsError(_empty_axis_message(self.plan.problem))
+        if action == "zeros":
+            out.view(f"V{out.dtype.itemsize}")[...] = np.zeros((), f"V{out.dtype.itemsize}")
+            return
+        if action == "nothing":
+            return
+        if knobs.interpret:
+            return self._interpret(data, indices, out)
+        assert self.loaded is not None
+        addresses = (_address(data), _address(indices), _address(out))
+        if launch(self.loaded.entry, addresses + self.numbers, self.plan.work_bytes):
+            raise outside_error(self.plan.problem, indices)
+
+    def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        from ..ir.context import parse_module
+        from ..ir.interpreter import interpret
+        from .build import run_stages
+
+        try:
+            interpret(parse_module(run_stages(self.plan)[-1].text), data, indices, out)
+        except BoundsError:
+            raise outside_error(self.plan.problem, indices) from None
+
+
+def prepare(
+    data: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray | None,
+    axis: int,
+    batch_dims: int,
+    bounds: Bounds,
+    *,
+    version: str | None = None,
+    schedule: Schedule | None = None,
+) -> Prepared:
+    """Return what runs this gather, compiling its kernel when no earlier call has.
+
+    Raises:
+        InvalidGatherError: the attributes do not fit the shapes.
+        ScheduleError: the schedule is not legal for this nest.
+        CompileError: the backend refuses the kernel.
+    """
+    forced = knobs.schedule
+    out_strides = None if out is None else out.strides
+    signature = (
+        *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
+        *(axis, batch_dims, bounds, version, schedule, forced, knobs.interpret, knobs.always_compile),
+    )
+    found = _prepared.get(signature)
+    if found is not None:
+        return found
+    problem = Problem.checked(
+        ArraySpec(data.shape, data.dtype, data.strides),
+        ArraySpec(indices.shape, indices.dtype, indices.strides),
+        axis,
+        batch_dims,
+        bounds,
+        None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
+        version,
+    )
+    prepared = prepare_problem(problem, schedule)
+    if len(_prepared) >= _MOST_REMEMBERED:
+        _prepared.clear()
+    _prepared[signature] = prepared
+    return prepared
+
+
+def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
+    """Return what runs a problem; the knob `schedule` overrides a chosen one, not a given one."""
+    if schedule is None and knobs.schedule is not None:
+        schedule = Schedule.parse(knobs.schedule)
+    plan = make_plan(problem, schedule)
+    if plan.action != "run" or knobs.interpret:
+        return Prepared(plan, None, ())
+    loaded = _load(plan)
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded))
+
+
+def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[int, ...]:
+    """Return the sizes and strides that a kernel takes after the three addresses."""
+    parameters = loaded.program.parameters
+    if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
+        raise InternalError("a kernel takes the addresses of data, indices and out first")
+    return tuple(plan.parameter(entry.kind, entry.argument, entry.dim) for entry in parameters[3:])
+
+
+def _load(plan: Plan) -> Loaded:
+    with _building:
+        if plan.key not in _loaded or knobs.always_compile:
+            _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+        return _loaded[plan.key]
+
+
+def _build(plan: Plan) -> Any:
+    from .build import build_program
+
+    return build_program(plan)
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
+    """Return the error that names the first index outside, found by looking again."""
+    size = problem.axis_size
+    outside = (indices >= size) if indices.dtype.kind == "u" else (indices < -size) | (indices >= size)
+    places = np.argwhere(outside)
+    if not len(places):
+        return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
+    place = tuple(int(number) for number in places[0])
+    others = f" ({len(places)} of {indices.size} indices are out of range)" if len(places) > 1 else ""
+    return BoundsError(
+        f"index {int(indices[place])} at position {place} of indices is out of range [{-size}, {size - 1}] "
+        f"for axis {problem.axis} of size {size}{others}; use bounds='zero', 'clip' or 'wrap' to allow it"
+    )
+
+
+def _empty_axis_message(problem: Problem) -> str:
+    return (
+        f"axis {problem.axis} of data has size 0, so none of the {int(np.prod(problem.indices.shape))} indices is valid "
+        f"with bounds='{problem.bounds}'; pass no indices, or bounds='zero' to get zeros"
+    )

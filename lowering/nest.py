@@ -1,0 +1,105 @@
+"""Reading loop nests: which loops a function has, and which of them a loop stands in."""
+
+from collections.abc import Iterator
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from ..ir.dialect import GatherOp, LoopOp
+from ..ir.errors import ScheduleError, did_you_mean
+
+SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "check_batch": "b", "check_indices": "i"}
+
+
+def short_name(loop_name: str) -> str:
+    """Return the counter's name for a loop: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
+    for role in sorted(SHORT_NAMES, key=len, reverse=True):
+        if loop_name == role or loop_name.startswith(role + "_"):
+            return SHORT_NAMES[role] + loop_name[len(role) :]
+    return loop_name
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    """Return the functions of a module that have a body."""
+    return [op for op in module.ops if isinstance(op, func.FuncOp) and op.body.blocks]
+
+
+def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, GatherOp]]:
+    """Return every gather operator with the function it stands in."""
+    return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, GatherOp)]
+
+
+def loops(root: Operation) -> list[LoopOp]:
+    """Return every loop at or below `root`, outermost first."""
+    return [op for op in root.walk() if isinstance(op, LoopOp)]
+
+
+def find_loop(root: Operation, name: str) -> LoopOp:
+    """Return the loop of that name.
+
+    Raises:
+        ScheduleError: there is none; the names there are, and the closest, are given.
+    """
+    found = [loop for loop in loops(root) if loop.label == name]
+    if found:
+        return found[0]
+    names = [loop.label for loop in loops(root)]
+    there = f"its loops are {', '.join(names)}" if names else "it has no loops; run lower-gather-to-nest first"
+    raise ScheduleError(f"the nest has no loop {name!r}; {there}{did_you_mean(name, names)}")
+
+
+def sole_inner_loop(loop: LoopOp) -> LoopOp | None:
+    """Return the one loop directly in `loop`'s body, or None when there is none or more than one."""
+    inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
+    return inner[0] if len(inner) == 1 else None
+
+
+def chain(root: LoopOp) -> list[LoopOp]:
+    """Return `root` and the loops perfectly nested in it, outermost first."""
+    found = [root]
+    while (inner := sole_inner_loop(found[-1])) is not None:
+        found.append(inner)
+    return found
+
+
+def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
+    """Yield the loops around `op`, innermost first."""
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, LoopOp):
+            yield parent
+        parent = parent.parent_op()
+
+
+def nest_roots(root: Operation) -> list[LoopOp]:
+    """Return the outermost loop of each nest."""
+    return [loop for loop in loops(root) if next(enclosing_loops(loop), None) is None]
+
+
+def static_size(value: SSAValue) -> int | None:
+    """Return the size that a `memref.dim` or a constant of type index stands for, or None when it is not static."""
+    owner = value.owner
+    if isinstance(owner, memref.DimOp) and isinstance(owner.source.type, MemRefType):
+        dim = static_size(owner.index)
+        size = owner.source.type.get_shape()[dim] if dim is not None else -1
+        return size if size >= 0 else None
+    constant = getattr(owner, "value", None)
+    if isinstance(constant, IntegerAttr) and isinstance(constant.type, IndexType):
+        return constant.value.data
+    return None
+
+
+def update_signature(function: func.FuncOp) -> None:
+    """Make a function's type say what its arguments and its return say."""
+    inputs = [argument.type for argument in function.body.block.args]
+    terminator = function.body.block.last_op
+    outputs = [operand.type for operand in terminator.operands] if isinstance(terminator, func.ReturnOp) else []
+    function.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+
+
+def argument_number(value: SSAValue, function: func.FuncOp) -> int | None:
+    """Return which argument of the function a value is, or None."""
+    if isinstance(value, BlockArgument) and value.block is function.body.block:
+        return value.index
+    return None

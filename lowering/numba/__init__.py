@@ -1,0 +1,1 @@
+"""The Numba backend: loops-level IR to Python source, and that to machine code."""

@@ -1,0 +1,78 @@
+"""Load generated source: execute it as a module, which makes Numba compile it or take it from its cache."""
+
+import linecache
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.errors import NumbaError
+
+from ...ir.errors import CompileError
+from .program import Program
+
+
+def load_file(program: Program, path: Path, name: str) -> Any:
+    """Execute a program's source, which lies at `path`, and return its Numba dispatcher, compiled.
+
+    Numba keeps the machine code in `__pycache__` beside the file, under `name`, and takes it from there next time.
+
+    Raises:
+        CompileError: Numba or LLVM refuses it; names the file, the line and the IR operation.
+    """
+    with _cache_beside_source():
+        return _execute(program, program.source, str(path), name)
+
+
+def load_text(program: Program, name: str) -> Any:
+    """Execute a program's source without a file, and return its dispatcher, compiled now and cached nowhere.
+
+    Raises:
+        CompileError: as `load_file`.
+    """
+    source = program.source.replace("cache=True", "cache=False")
+    file = f"<gathernest kernel {name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    return _execute(program, source, file, name)
+
+
+@contextmanager
+def _cache_beside_source() -> Iterator[None]:
+    """Keep NUMBA_CACHE_DIR from moving the machine code away from its source."""
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+def _execute(program: Program, source: str, file: str, name: str) -> Any:
+    """Run a module's code with its name in `sys.modules`, where Numba looks for it."""
+    module = types.ModuleType(f"gathernest_kernel_{name}")
+    module.__file__ = file
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, file, "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[module.__name__]
+        raise _compile_error(program, error, file) from error
+    return module.__dict__["gather"]
+
+
+def _compile_error(program: Program, error: Exception, file: str) -> CompileError:
+    location = getattr(error, "loc", None)
+    line = getattr(location, "line", None) if isinstance(error, NumbaError) else getattr(error, "lineno", None)
+    op = program.line_ops.get(line) if line is not None else None
+    text = program.source.splitlines()[line - 1].strip() if line is not None else ""
+    where = f"{file}:{line}" if line is not None else file
+    came = f", printed from {op}" if op else ""
+    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return CompileError(
+        f"the backend refused generated code at {where}: {text!r}{came}: {message}; please report it with that file",
+        file=file,
+        line=line,
+        op=op,
+    )

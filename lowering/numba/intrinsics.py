@@ -1,0 +1,142 @@
+"""The machine operations of generated kernels, over base addresses.
+
+Array indexing in Numba tests for wraparound and may alias, which keeps loops from being vectorised. These take an
+address (int64) and a byte offset instead. Loads say that they do not alias stores, which is the kernel's contract:
+`out` overlaps neither `data` nor `indices`. Loads and stores need no alignment.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+_DOMAIN = "gathernest"
+
+
+def _scope(builder: ir.IRBuilder, name: str) -> ir.MDValue:
+    """Return the list of one alias scope: "read" for data and indices, "written" for out."""
+    module = builder.module
+    domain = module.add_metadata([_DOMAIN])
+    return module.add_metadata([module.add_metadata([f"{_DOMAIN}.{name}", domain])])
+
+
+def _mark(builder: ir.IRBuilder, instruction: Any, *, scope: str, apart_from: str) -> None:
+    instruction.set_metadata("alias.scope", _scope(builder, scope))
+    instruction.set_metadata("noalias", _scope(builder, apart_from))
+
+
+def _pointer(builder: ir.IRBuilder, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
+    base = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    return builder.bitcast(builder.gep(base, [offset]), pointee.as_pointer())
+
+
+def _element(width_bytes: int) -> tuple[Any, ir.Type]:
+    """Return the Numba and the LLVM type of an element; 16 bytes are two integers of 8."""
+    if width_bytes == 16:
+        return types.UniTuple(types.int64, 2), ir.ArrayType(ir.IntType(64), 2)
+    return types.Integer.from_bitwidth(8 * width_bytes), ir.IntType(8 * width_bytes)
+
+
+def _make_load(width_bytes: int) -> Any:
+    numba_type, llvm_type = _element(width_bytes)
+
+    def load(typing_context: Any, address: Any, offset: Any) -> tuple[Any, Callable]:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+            value = builder.load(_pointer(builder, *arguments, llvm_type), align=1)
+            _mark(builder, value, scope="read", apart_from="written")
+            return value
+
+        return numba_type(types.int64, types.int64), generate
+
+    load.__doc__ = f"Load {width_bytes} bytes at address + offset."
+    load.__name__ = load.__qualname__ = f"load_i{8 * width_bytes}"
+    return intrinsic(load)
+
+
+def _make_store(width_bytes: int) -> Any:
+    numba_type, llvm_type = _element(width_bytes)
+
+    def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+            place = _pointer(builder, *arguments[:2], llvm_type)
+            instruction = builder.store(arguments[2], place, align=1)
+            _mark(builder, instruction, scope="written", apart_from="read")
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, numba_type), generate
+
+    store.__doc__ = f"Store {width_bytes} bytes at address + offset."
+    store.__name__ = store.__qualname__ = f"store_i{8 * width_bytes}"
+    return intrinsic(store)
+
+
+load_i8, load_i16, load_i32, load_i64, load_i128 = (_make_load(width) for width in (1, 2, 4, 8, 16))
+store_i8, store_i16, store_i32, store_i64, store_i128 = (_make_store(width) for width in (1, 2, 4, 8, 16))
+
+
+def _make_compare(name: str, predicate: str) -> Any:
+    def compare(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+            return builder.icmp_unsigned(predicate, *arguments)
+
+        return types.boolean(types.int64, types.int64), generate
+
+    compare.__doc__ = f"Compare two 64-bit integers as unsigned: left {predicate} right."
+    compare.__name__ = compare.__qualname__ = name
+    return intrinsic(compare)
+
+
+ult, ule, ugt, uge = (
+    _make_compare(name, predicate) for name, predicate in (("ult", "<"), ("ule", "<="), ("ugt", ">"), ("uge", ">="))
+)
+
+
+def _make_binary(name: str, doc: str, build: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
+    def binary(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+            return build(builder, *arguments)
+
+        return types.int64(types.int64, types.int64), generate
+
+    binary.__doc__ = doc
+    binary.__name__ = binary.__qualname__ = name
+    return intrinsic(binary)
+
+
+minui = _make_binary(
+    "minui",
+    "The smaller of two 64-bit integers, compared as unsigned.",
+    lambda builder, left, right: builder.select(builder.icmp_unsigned("<", left, right), left, right),
+)
+remui = _make_binary(
+    "remui", "The remainder of two unsigned 64-bit integers.", lambda builder, left, right: builder.urem(left, right)
+)
+remsi = _make_binary(
+    "remsi",
+    "The remainder of two signed 64-bit integers, with the sign of the left one as in C.",
+    lambda builder, left, right: builder.srem(left, right),
+)
+
+
+@intrinsic
+def zext(typing_context: Any, value: Any) -> tuple[Any, Callable]:
+    """Extend an integer to 64 bits with zeros."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+        return builder.zext(arguments[0], ir.IntType(64))
+
+    return types.int64(value), generate
+
+
+@intrinsic
+def address_of(typing_context: Any, array: Any) -> tuple[Any, Callable]:
+    """Return the address of an array's first element."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(array), generate

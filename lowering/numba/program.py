@@ -1,0 +1,50 @@
+"""A generated kernel as text, with what a caller must pass to it. Plain data; imports neither Numba nor xDSL."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a kernel: where its value comes from.
+
+    Attributes:
+        name: its name in the source.
+        kind: `address` of an array, its `size` along a dimension, or its `stride` in elements along one.
+        argument: number of the array: 0 data, then indices unless constant, then out.
+        dim: the dimension, in the canonical form; 0 for an address.
+    """
+
+    name: str
+    kind: Literal["address", "size", "stride"]
+    argument: int
+    dim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The source of a kernel.
+
+    Attributes:
+        source: a Python module with the function `gather(*parameters, parallel)`, which returns how many indices are
+            outside: 0 when the gather was carried out.
+        parameters: what to pass, in order.
+        line_ops: the IR operation that each line (1-based) was printed from.
+    """
+
+    source: str
+    parameters: tuple[Parameter, ...]
+    line_ops: dict[int, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the program without its source, as JSON can hold it."""
+        return {
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+            "line_ops": {str(line): op for line, op in self.line_ops.items()},
+        }
+
+    @classmethod
+    def from_json(cls, source: str, stored: dict[str, Any]) -> "Program":
+        """Return what `to_json` stored."""
+        parameters = tuple(Parameter(**entry) for entry in stored["parameters"])
+        return cls(source, parameters, {int(line): op for line, op in stored["line_ops"].items()})

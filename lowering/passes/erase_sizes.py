@@ -1,0 +1,55 @@
+"""The pass `erase-sizes`: within the nest level."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ...ir.canonical import layout_class
+from ...ir.dialect import ViewAttr
+from ...ir.semantics import DYNAMIC
+from ...ir.types import memref_type, strides_of
+from ..nest import functions, update_signature
+
+
+@dataclass(frozen=True)
+class EraseSizes(ModulePass):
+    """Make sizes and strides run-time arguments, so that one kernel serves every shape.
+
+    What stays static is what a kernel is made for: dimensions of size 1 (their loops vanish later), the contiguous
+    layout, and strides of one element. The axis is always a run-time argument. Facts that `fold-bounds` took from the
+    sizes stay on the function as `gather.min_axis_size`.
+
+    Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
+    hold for one axis only.
+
+    Input:
+        func.func @gather(%data: memref<1x2x5x12xi32>, %indices: memref<1x42xi64>, %out: memref<1x2x42x12xi32>)
+    Output:
+        func.func @gather(%data: memref<1x?x?x?xi32>, %indices: memref<1x?xi64>, %out: memref<1x?x?x?xi32>)
+    """
+
+    name = "erase-sizes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if not any(isinstance(inner, memref.GetGlobalOp) for inner in function.walk()):
+                _erase(function)
+
+
+def _erase(function: func.FuncOp) -> None:
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
+        view = entries.data.get("gather.view")
+        if isinstance(argument.type, MemRefType) and isinstance(view, ViewAttr):
+            Rewriter.replace_value_with_new_type(argument, _erased(argument.type, view.dims))
+    update_signature(function)
+
+
+def _erased(type_: MemRefType, dims: tuple[str, ...]) -> MemRefType:
+    shape = type_.get_shape()
+    sizes = [1 if size == 1 and dim != "axis" else DYNAMIC for size, dim in zip(shape, dims, strict=True)]
+    return memref_type(sizes, type_.element_type, layout_class(shape, strides_of(type_), 1))

@@ -1,0 +1,144 @@
+"""The pass `lower-nest-to-loops`: to upstream loops, level 4."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder, InsertPoint
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint as At
+from xdsl.rewriter import Rewriter
+
+from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ...ir.errors import ScheduleError
+from ...ir.upstream import ParallelOp
+from ..nest import functions, loops
+
+LOOP_NAMES = "gather.loops"
+
+
+@dataclass(frozen=True)
+class LowerNestToLoops(ModulePass):
+    """Turn named loops into `scf.for` and `scf.parallel`, and masked loads into `scf.if`.
+
+    Parallel loops that stand directly in each other become one `scf.parallel`; what is computed between them moves to
+    the start of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
+
+    Preconditions: no `gather.resolve` is left.
+
+    Input:
+        gather.loop parallel batch(%b) = %c0 to %n step %c1 {
+          gather.loop parallel indices_o(%i_o) = %c0 to %m step %c64 { ... } }
+    Output:
+        scf.parallel (%b, %i_o) = (%c0, %c0) to (%n, %m) step (%c1, %c64) { ... } {gather.loops = "batch,indices_o"}
+
+    Raises:
+        ScheduleError: a `gather.resolve` is left.
+    """
+
+    name = "lower-nest-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if any(isinstance(inner, ResolveOp) for inner in function.walk()):
+                raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
+            for inner in list(function.walk()):
+                if isinstance(inner, MaskedLoadOp):
+                    _lower_masked_load(inner)
+            while remaining := loops(function):
+                _lower(remaining[0])
+
+
+def _lower_masked_load(op: MaskedLoadOp) -> None:
+    load = memref.LoadOp.get(op.memref, op.subscripts)
+    load.res.name_hint = "loaded"
+    element = op.element.type
+    assert isinstance(element, IntegerType)
+    zero = arith.ConstantOp.from_int_and_width(0, element)
+    zero.result.name_hint = "nothing"
+    conditional = scf.IfOp(
+        op.mask,
+        [element],
+        Region(Block([load, scf.YieldOp(load.res)])),
+        Region(Block([zero, scf.YieldOp(zero.result)])),
+    )
+    conditional.results[0].name_hint = op.element.name_hint
+    Rewriter.replace_op(op, conditional)
+
+
+def _lower(loop: LoopOp) -> None:
+    if loop.parallel is None:
+        _lower_sequential(loop)
+    else:
+        _lower_parallel(loop)
+
+
+def _lower_sequential(loop: LoopOp) -> None:
+    total = loop.total
+    body = loop.detach_region(loop.body)
+    terminator = body.block.last_op
+    assert isinstance(terminator, YieldOp)
+    initial: list[SSAValue] = []
+    if total is None:
+        Rewriter.replace_op(terminator, scf.YieldOp())
+    else:
+        before = Builder(InsertPoint.before(loop))
+        initial = [_zero(before)]
+        carried = body.block.insert_arg(I64, 1)
+        carried.name_hint = "sum"
+        assert terminator.value is not None
+        added = arith.AddiOp(carried, terminator.value)
+        added.result.name_hint = "added"
+        Rewriter.replace_op(terminator, [added, scf.YieldOp(added.result)])
+    lowered = scf.ForOp(loop.lower, loop.upper, loop.step, initial, body)
+    _finish(loop, lowered, [loop.label])
+
+
+def _lower_parallel(root: LoopOp) -> None:
+    """Lower `root` and the parallel loops directly in it to one `scf.parallel`."""
+    nest, between = [root], list[Operation]()
+    while (inner := _parallel_inner(nest[-1])) is not None:
+        between += [op for op in nest[-1].body.block.ops if op is not inner and not isinstance(op, YieldOp)]
+        nest.append(inner)
+    innermost = nest[-1]
+    body = Block(arg_types=[IndexType()] * len(nest))
+    bounds = [list(group) for group in zip(*((loop.lower, loop.upper, loop.step) for loop in nest), strict=True)]
+    for argument, loop in zip(body.args, nest, strict=True):
+        argument.name_hint = loop.induction.name_hint
+        loop.induction.replace_all_uses_with(argument)
+    core = [op for op in innermost.body.block.ops if not isinstance(op, YieldOp)]
+    counted = innermost.terminator.value
+    for op in [*between, *core]:
+        op.detach()
+        body.add_op(op)
+    initial = [] if counted is None else [_zero(Builder(InsertPoint.before(root)))]
+    body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
+    _finish(root, ParallelOp(*bounds, Region(body), initial), [loop.label for loop in nest])
+
+
+def _parallel_inner(loop: LoopOp) -> LoopOp | None:
+    inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
+    return inner[0] if len(inner) == 1 and inner[0].parallel is not None else None
+
+
+def _addition() -> Block:
+    block = Block(arg_types=[I64, I64])
+    added = arith.AddiOp(block.args[0], block.args[1])
+    block.add_ops([added, scf.ReduceReturnOp(added.result)])
+    return block
+
+
+def _zero(builder: Builder) -> SSAValue:
+    result = builder.insert(arith.ConstantOp.from_int_and_width(0, I64)).result
+    result.name_hint = "none"
+    return result
+
+
+def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:
+    lowered.attributes[LOOP_NAMES] = StringAttr(",".join(names))
+    if loop.total is not None:
+        lowered.results[0].name_hint = loop.total.name_hint
+    Rewriter.insert_op(lowered, At.before(loop))
+    Rewriter.replace_op(loop, (), list(lowered.results))

@@ -1,0 +1,107 @@
+"""Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
+
+import time
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import VerifyException
+
+from ..ir.context import make_context, verify_module
+from ..ir.errors import InternalError, ScheduleError, did_you_mean
+from .passes import all_passes
+from .schedule import Schedule
+
+CANONICAL = ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims")
+NEST = ("lower-gather-to-nest", "fold-bounds")
+LOOPS = ("hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
+
+
+def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True) -> str:
+    """Return the pipeline that takes an operator to loops with a schedule; `static` keeps the sizes in the code."""
+    middle = [*(["erase-sizes"] if erase_sizes else []), "drop-unit-loops", *([str(schedule)] if str(schedule) else [])]
+    return ",".join([*CANONICAL, *NEST, *middle, *LOOPS])
+
+
+PIPELINES = {
+    "canonical": ",".join(CANONICAL),
+    "nest": ",".join([*CANONICAL, *NEST]),
+    "default": default_pipeline(Schedule()),
+    "static": default_pipeline(Schedule(), erase_sizes=False),
+}
+"""Named pipelines. `default` and `static` stand here without a schedule; `default_pipeline` puts one in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The module after one pass.
+
+    Attributes:
+        name: the pass with its options; `operator` for the module as it came.
+        text: the module in MLIR text.
+        milliseconds: how long the pass took, without verification and printing.
+        op_count: operations in the module.
+    """
+
+    name: str
+    text: str
+    milliseconds: float
+    op_count: int
+
+    @property
+    def pass_name(self) -> str:
+        """The pass without its options."""
+        return self.name.partition("{")[0]
+
+
+def parse_passes(text: str) -> list[ModulePass]:
+    """Read a pipeline: the name of one, or passes with options, such as `tile-loops{loops=indices sizes=64},cse`.
+
+    Raises:
+        ScheduleError: the text does not parse, a pass is unknown, or an option does not fit.
+    """
+    known = all_passes()
+    try:
+        specs = list(parse_pipeline(PIPELINES.get(text.strip(), text)))
+    except BaseException as error:  # ArgSpecParseError derives from BaseException
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise ScheduleError(f"the pipeline does not parse: {error}") from None
+    passes: list[ModulePass] = []
+    for spec in specs:
+        if spec.name not in known:
+            raise ScheduleError(f"there is no pass {spec.name!r}{did_you_mean(spec.name, [*known, *PIPELINES])}")
+        try:
+            passes.append(known[spec.name]().from_spec(spec))
+        except ScheduleError:
+            raise
+        except Exception as error:
+            raise ScheduleError(f"pass {spec.name}: {error}") from None
+    return passes
+
+
+def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None) -> list[Stage]:
+    """Run a pipeline on a module in place, verify after every pass, and return every stage, the input first.
+
+    Raises:
+        GathernestError: the input is refused by a pass.
+        InternalError: a pass left an invalid module; its text is in the message.
+    """
+    context = context or make_context()
+    stages = [_record("operator", module, 0.0)]
+    for step in parse_passes(pipeline):
+        start = time.perf_counter()
+        step.apply(context, module)
+        milliseconds = (time.perf_counter() - start) * 1e3
+        try:
+            verify_module(module)
+        except VerifyException as error:
+            raise InternalError(f"{step.name} left an invalid module: {error}\n{module}") from error
+        stages.append(_record(str(step).replace('"', ''), module, milliseconds))
+    return stages
+
+
+def _record(name: str, module: ModuleOp, milliseconds: float) -> Stage:
+    return Stage(name, str(module) + "\n", milliseconds, sum(1 for _ in module.walk()))
