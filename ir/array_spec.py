@@ -83,7 +83,8 @@ class ArraySpec:
     @property
     def layout_strides(self) -> tuple[int, ...]:
         """The byte strides that a kernel must know: none of a contiguous array; those of dimensions of size 1 do not
-        matter and are given as one element."""
+        matter and are given as one element.
+        """
         if self.is_contiguous:
             return ()
         return tuple(

@@ -59,9 +59,7 @@ class CanonicalGather:
     batch_dims: int
 
 
-def canonical_gather(
-    data: Strided, indices: Strided, out: Strided, axis: int, batch_dims: int
-) -> CanonicalGather:
+def canonical_gather(data: Strided, indices: Strided, out: Strided, axis: int, batch_dims: int) -> CanonicalGather:
     """Merge the dimensions of a gather.
 
     Args:
@@ -77,7 +75,8 @@ def canonical_gather(
 
     return CanonicalGather(
         data=_operand(
-            data, {"batch": (batch, 0), "outer": (outer, batch_dims), "axis": (((0,),), axis), "inner": (inner, axis + 1)}
+            data,
+            {"batch": (batch, 0), "outer": (outer, batch_dims), "axis": (((0,),), axis), "inner": (inner, axis + 1)},
         ),
         indices=_operand(indices, {"batch": (batch, 0), "indices": (picks, batch_dims)}),
         out=_operand(

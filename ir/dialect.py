@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i1,
 )
-from xdsl.ir import Attribute, Block, Data, Dialect, Operation, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Data, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyOf,
     IRDLOperation,
@@ -194,9 +194,7 @@ class GatherOp(IRDLOperation):
             "unsigned": UnitAttr() if unsigned else None,
             "version": StringAttr(version) if version else None,
         }
-        super().__init__(
-            operands=[data, indices, out], result_types=[result_type], properties=properties
-        )
+        super().__init__(operands=[data, indices, out], result_types=[result_type], properties=properties)
 
     @property
     def axis_value(self) -> int:
@@ -404,9 +402,7 @@ class LoopOp(IRDLOperation):
             printer.print_string(word)
             printer.print_ssa_value(value)
         printer.print_string(" sum " if self.total is not None else " ")
-        printer.print_region(
-            self.body, print_entry_block_args=False, print_block_terminators=self.total is not None
-        )
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=self.total is not None)
         printer.print_op_attributes(self.attributes)
 
     @classmethod

@@ -73,7 +73,8 @@ def is_movable(dtype: np.dtype) -> bool:
 
 def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
     """Return the width in bytes that elements are moved by: the largest power of two, at most 16, that divides
-    the element's size and every stride it is reached by."""
+    the element's size and every stride it is reached by.
+    """
     common = math.gcd(itemsize_bytes, *byte_strides)
     return min(common & -common, MAX_WIDTH_BYTES) if common else 1
 

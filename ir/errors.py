@@ -1,7 +1,7 @@
 """The errors a user of gathernest can meet. Each message says what was got, what is allowed and how to mend it."""
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class GathernestError(Exception):

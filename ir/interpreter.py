@@ -84,7 +84,12 @@ def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Seq
     if array.dtype.hasobject or array.dtype.kind == "T":
         return array
     interface: dict[str, Any] = dict(array.__array_interface__)
-    interface |= {"shape": tuple(shape), "strides": tuple(strides), "typestr": f"|V{dtype.itemsize}", "descr": [("", f"|V{dtype.itemsize}")]}
+    interface |= {
+        "shape": tuple(shape),
+        "strides": tuple(strides),
+        "typestr": f"|V{dtype.itemsize}",
+        "descr": [("", f"|V{dtype.itemsize}")],
+    }
     holder = type("_Holder", (), {"__array_interface__": interface, "base": array})()
     return np.asarray(holder).view(dtype)
 

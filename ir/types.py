@@ -46,7 +46,11 @@ def numpy_dtype(element_type: Attribute) -> np.dtype:
     """
     if isinstance(element_type, BytesType):
         name = element_type.numpy_name.data
-        return np.dtype((np.void, element_type.size_bytes.value.data)) if name.startswith("void") else parse_element_type(name)
+        return (
+            np.dtype((np.void, element_type.size_bytes.value.data))
+            if name.startswith("void")
+            else parse_element_type(name)
+        )
     if isinstance(element_type, IntegerType) and element_type.width.data == 128:
         return np.dtype("V16")
     return parse_element_type(str(element_type))
@@ -67,9 +71,7 @@ def strides_of(memref: MemRefType) -> tuple[int | None, ...] | None:
     return tuple(memref.layout.get_strides())
 
 
-def memref_type(
-    shape: Sequence[int], element_type: Attribute, strides: Sequence[int | None] | None
-) -> MemRefType:
+def memref_type(shape: Sequence[int], element_type: Attribute, strides: Sequence[int | None] | None) -> MemRefType:
     """Return a memref type; strides in elements, None as a whole for contiguous, as an entry for dynamic."""
     layout = NoneAttr() if strides is None else StridedLayoutAttr(list(strides))
     return MemRefType(element_type, list(shape), layout)

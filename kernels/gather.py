@@ -142,7 +142,13 @@ class Kernel:
         self._check_served(*arrays, out)
         problem = self._problem
         return gather_arrays(
-            *arrays, problem.axis, problem.batch_dims, problem.bounds, out, version=problem.version, schedule=self.schedule
+            *arrays,
+            problem.axis,
+            problem.batch_dims,
+            problem.bounds,
+            out,
+            version=problem.version,
+            schedule=self.schedule,
         )
 
     def _check_served(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> None:
@@ -240,7 +246,9 @@ def compile(
         ScheduleError: the schedule is not legal for this nest.
     """
     if operator != "gather":
-        raise InvalidGatherError(f"there is no operator {operator!r} to compile; use 'gather'{did_you_mean(operator, ['gather'])}")
+        raise InvalidGatherError(
+            f"there is no operator {operator!r} to compile; use 'gather'{did_you_mean(operator, ['gather'])}"
+        )
     data_spec, index_spec = ArraySpec.of(data), ArraySpec.of(indices)
     index_array(np.empty(0, index_spec.dtype))
     if not is_movable(data_spec.dtype):

@@ -40,7 +40,17 @@ class Knob:
 
 
 def _flag(text: str) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+        "": False,
+    }
     try:
         return words[text.strip().lower()]
     except KeyError:
@@ -56,7 +66,11 @@ def _positive(text: str) -> int:
 
 KNOBS: dict[str, Knob] = {
     "cache_dir": Knob(
-        "GATHERNEST_CACHE_DIR", Path, "a path", None, "Folder of the compiled kernels; the user's cache folder if unset."
+        "GATHERNEST_CACHE_DIR",
+        Path,
+        "a path",
+        None,
+        "Folder of the compiled kernels; the user's cache folder if unset.",
     ),
     "num_threads": Knob(
         "GATHERNEST_NUM_THREADS", _positive, "a whole number from 1", None, "Threads a large gather uses; all if unset."
@@ -68,7 +82,11 @@ KNOBS: dict[str, Knob] = {
         "GATHERNEST_INTERPRET", _flag, "0 or 1", False, "Run the reference interpreter instead of compiled code. Slow."
     ),
     "always_compile": Knob(
-        "GATHERNEST_ALWAYS_COMPILE", _flag, "0 or 1", False, "Compile anew, and neither read nor write the cache on disk."
+        "GATHERNEST_ALWAYS_COMPILE",
+        _flag,
+        "0 or 1",
+        False,
+        "Compile anew, and neither read nor write the cache on disk.",
     ),
     "schedule": Knob(
         "GATHERNEST_SCHEDULE", str, "a schedule", None, "Use this schedule for every gather.", changes_code=True

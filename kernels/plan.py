@@ -111,7 +111,11 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     out = problem.out or ArraySpec(shape, data.dtype)
     width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
     canonical = canonical_gather(
-        _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width), problem.axis, problem.batch_dims
+        _strided(data, width),
+        _strided(indices, indices.dtype.itemsize),
+        _strided(out, width),
+        problem.axis,
+        problem.batch_dims,
     )
     can_be_outside = reaches_past(int(np.iinfo(indices.dtype).max), problem.axis_size)
     has_check = problem.bounds is Bounds.ERROR and can_be_outside
@@ -163,7 +167,10 @@ def _erased(operand: Operand) -> str:
 
 def _nest_shape(canonical: CanonicalGather, width: int, has_check: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    roles = {role: tuple(loop for loop in loops if loop[0].startswith(role)) for role in ("batch", "outer", "indices", "inner")}
+    roles = {
+        role: tuple(loop for loop in loops if loop[0].startswith(role))
+        for role in ("batch", "outer", "indices", "inner")
+    }
     return NestShape(**roles, width_bytes=width, has_check=has_check)
 
 

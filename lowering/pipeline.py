@@ -99,7 +99,7 @@ def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None
             verify_module(module)
         except VerifyException as error:
             raise InternalError(f"{step.name} left an invalid module: {error}\n{module}") from error
-        stages.append(_record(str(step).replace('"', ''), module, milliseconds))
+        stages.append(_record(str(step).replace('"', ""), module, milliseconds))
     return stages
 
 

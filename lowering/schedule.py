@@ -78,7 +78,9 @@ def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
         return {"parallel": loops}
     sizes = options["sizes"].split(",")
     if len(sizes) != len(loops) or not all(size.isdigit() for size in sizes):
-        raise ScheduleError(f"tile-loops takes one size for each of its loops, got {{loops={','.join(loops)} sizes={options['sizes']}}}")
+        raise ScheduleError(
+            f"tile-loops takes one size for each of its loops, got {{loops={','.join(loops)} sizes={options['sizes']}}}"
+        )
     return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
 
 

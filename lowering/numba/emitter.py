@@ -114,7 +114,9 @@ class _Emitter:
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
             lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", "scf.parallel"), *tile.lines]
-        ordered = sorted(self.parameters.values(), key=lambda p: (p.kind != "address", p.kind != "size", p.argument, p.dim))
+        ordered = sorted(
+            self.parameters.values(), key=lambda p: (p.kind != "address", p.kind != "size", p.argument, p.dim)
+        )
         lines += [("", ""), ("", ""), *self._decorator(len(ordered))]
         names = [parameter.name for parameter in ordered]
         lines += [(f"def gather({', '.join([*names, 'parallel'])}):", "func.func")]
@@ -182,7 +184,11 @@ class _Emitter:
         strides = strides_of(type_)
         if strides is not None:
             known = strides[dim]
-            return str(known) if known is not None else self._parameter("stride", source, dim, f"{self.name(source)}_stride")
+            return (
+                str(known)
+                if known is not None
+                else self._parameter("stride", source, dim, f"{self.name(source)}_stride")
+            )
         sizes = [self.size(source, later) for later in range(dim + 1, type_.get_num_dims())]
         factors = [size for size in sizes if size != "1"]
         if len(factors) <= 1:

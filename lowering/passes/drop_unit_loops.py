@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.dialect import LoopOp, YieldOp
+from ...ir.dialect import LoopOp
 from ..nest import functions, loops, static_size
 
 
@@ -40,9 +40,7 @@ class DropUnitLoops(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for loop in loops(function):
-                if _runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop):
-                    _inline(loop)
-                elif _runs_once(loop) and isinstance(loop.parent_op(), LoopOp):
+                if (_runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop)) or (_runs_once(loop) and isinstance(loop.parent_op(), LoopOp)):
                     _inline(loop)
 
 

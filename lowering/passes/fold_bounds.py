@@ -187,7 +187,9 @@ class Emitter:
 
     builder: Builder
 
-    def binary(self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str) -> SSAValue:
+    def binary(
+        self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str
+    ) -> SSAValue:
         """Insert `op left, right`."""
         result = self.builder.insert(op(left, right)).result
         result.name_hint = name

@@ -130,9 +130,7 @@ def _is_outside(value: SSAValue, pending: list[Operation]) -> bool:
     return owner not in pending
 
 
-def _check_bounds(
-    loop: LoopOp, pending: list[Operation], by_name: dict[str, LoopOp], made: list[LoopOp]
-) -> None:
+def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, LoopOp], made: list[LoopOp]) -> None:
     placed = {inner.label for inner in made}
     for bound in (loop.lower, loop.upper, loop.step):
         owner = bound.owner

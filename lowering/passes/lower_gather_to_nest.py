@@ -88,9 +88,7 @@ def _lower(gather: GatherOp, out: SSAValue) -> None:
     b, o, i, j = ([nest.loop(name, size) for name, size in group] for group in (batch, outer, picks, inner))
     index = nest.builder.insert(memref.LoadOp.get(gather.indices, [*b, *i])).res
     index.name_hint = "index"
-    resolve = nest.builder.insert(
-        ResolveOp(index, axis_size, gather.bounds.data, unsigned=gather.unsigned is not None)
-    )
+    resolve = nest.builder.insert(ResolveOp(index, axis_size, gather.bounds.data, unsigned=gather.unsigned is not None))
     resolve.position.name_hint, resolve.valid.name_hint = "position", "valid"
     load = nest.builder.insert(MaskedLoadOp(gather.data, [*b, *o, resolve.position, *j], resolve.valid))
     load.element.name_hint = "element"

@@ -88,4 +88,6 @@ def _is_counter(value: SSAValue, loop: LoopOp) -> bool:
 def _derives_from(value: SSAValue, counter: SSAValue) -> bool:
     if value is counter:
         return True
-    return not isinstance(value.owner, Block) and any(_derives_from(operand, counter) for operand in value.owner.operands)
+    return not isinstance(value.owner, Block) and any(
+        _derives_from(operand, counter) for operand in value.owner.operands
+    )

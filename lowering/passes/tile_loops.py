@@ -89,9 +89,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard")
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = short_name(f"{loop.label}_i")
-    inner = builder.insert(
-        LoopOp(f"{loop.label}_i", start, end, loop.step, body, sums=loop.total is not None)
-    )
+    inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, sums=loop.total is not None))
     builder.insert(YieldOp(inner.total))
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"

@@ -1,0 +1,19 @@
+"""Shared by every test: a cache folder of the test run, and `--update-golden`."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+if "GATHERNEST_CACHE_DIR" not in os.environ:
+    os.environ["GATHERNEST_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"gathernest-tests-{os.getuid()}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))
