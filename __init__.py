@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         InvalidGatherError,
         ScheduleError,
     )
-    from .kernels.gather import Kernel, compile, gather
+    from .kernels.gather import gather
+    from .kernels.kernel import Kernel, compile
     from .kernels.knobs import knobs
     from .kernels.operators import ops
     from .lowering.schedule import Schedule
@@ -40,8 +41,8 @@ _HOMES = {
     "InternalError": "ir.errors",
     "InvalidGatherError": "ir.errors",
     "ScheduleError": "ir.errors",
-    "Kernel": "kernels.gather",
-    "compile": "kernels.gather",
+    "Kernel": "kernels.kernel",
+    "compile": "kernels.kernel",
     "gather": "kernels.gather",
     "knobs": "kernels.knobs",
     "ops": "kernels.operators",

@@ -1,18 +1,20 @@
 """Build the operator-level module (level 0) of a gather from what is known of its arrays."""
 
 import numpy as np
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    IntegerType,
     ModuleOp,
     TensorType,
     i64,
 )
 from xdsl.ir import Attribute
+from xdsl.rewriter import InsertPoint
 
 from .array_spec import ArraySpec
 from .dialect import GatherOp
@@ -84,7 +86,9 @@ def gather_module(
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
     """Return `arith.constant dense<...>` of an integer array."""
-    tensor = TensorType(ir_element_type(values.dtype), values.shape)
+    element = ir_element_type(values.dtype)
+    assert isinstance(element, IntegerType)
+    tensor = TensorType(element, values.shape)
     return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(tensor, [int(value) for value in values.flat]))
 
 

@@ -153,7 +153,8 @@ class GatherOp(IRDLOperation):
     """The gather operator.
 
     ```
-    %result = gather.gather %data, %indices axis 1 batch_dims 0 bounds error : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
+    %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds error
+         : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
     gather.gather %data, %indices into %out axis 1 batch_dims 0 bounds zero : memref<...>, memref<...>, memref<...>
     ```
 
@@ -419,7 +420,8 @@ class LoopOp(IRDLOperation):
         body = parser.parse_region((induction.resolve(IndexType()),))
         if not isinstance(body.block.last_op, YieldOp) and not sums:
             body.block.add_op(YieldOp())
-        op = cls(label, *bounds, body, sums=sums, parallel=parallel)
+        lower, upper, step = bounds
+        op = cls(label, lower, upper, step, body, sums=sums, parallel=parallel)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -508,7 +510,8 @@ class MaskedLoadOp(IRDLOperation):
             )
         if self.element.type != self.memref.type.element_type:
             raise VerifyException(
-                f"gather.masked_load: expected an element of type {self.memref.type.element_type}, got {self.element.type}"
+                f"gather.masked_load: expected an element of type {self.memref.type.element_type}, "
+                f"got {self.element.type}"
             )
 
 

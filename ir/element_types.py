@@ -38,7 +38,7 @@ _IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items(
 
 
 def parse_element_type(text: str) -> np.dtype:
-    """Return the dtype of an element type's name: the IR's (`f32`, `ui8`, `complex<f64>`) or NumPy's (`int4`, `S5`, `>f4`).
+    """Return the dtype of an element type's name: the IR's (`f32`, `complex<f64>`) or NumPy's (`int4`, `S5`, `>f4`).
 
     Raises:
         InvalidGatherError: no element type has that name.

@@ -61,7 +61,7 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
     candidate = value
     if allow_array and getattr(value, "ndim", 0) == 1 and value.size == 1:
         candidate = value.reshape(())[()]
-    elif isinstance(value, list | tuple) and allow_array and len(value) == 1:
+    elif allow_array and isinstance(value, list | tuple) and len(value) == 1:
         candidate = value[0]
     is_bool = isinstance(candidate, bool) or getattr(getattr(candidate, "dtype", None), "kind", "") == "b"
     if not is_bool:
@@ -69,8 +69,11 @@ def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int
             return operator.index(candidate)
         except TypeError:
             pass
-    got = f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else repr(value)
-    raise InvalidGatherError(f"{name} must be {wanted}, got {got}")
+    raise InvalidGatherError(f"{name} must be {wanted}, got {_describe(value)}")
+
+
+def _describe(value: Any) -> str:
+    return f"an array of shape {value.shape} and dtype {value.dtype}" if hasattr(value, "dtype") else repr(value)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

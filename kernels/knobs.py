@@ -1,14 +1,15 @@
 """Settings, each an environment variable and a typed attribute of `gathernest.knobs`.
 
-A knob is looked up in this order: `with knobs.scope(...)`, an assignment to the attribute, the environment, its default.
+A knob is looked up in `with knobs.scope(...)`, then its assignments, then the environment; then it has its default.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..ir.errors import GathernestError, did_you_mean
@@ -95,6 +96,9 @@ KNOBS: dict[str, Knob] = {
 }
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
 class Knobs:
     """The settings of this process; see `KNOBS` for the list."""
 
@@ -108,7 +112,7 @@ class Knobs:
 
     def __init__(self) -> None:
         object.__setattr__(self, "_assigned", {})
-        object.__setattr__(self, "_scoped", ContextVar[dict[str, Any]]("gathernest_knobs", default={}))
+        object.__setattr__(self, "_scoped", ContextVar[Mapping[str, Any]]("gathernest_knobs", default=_NOTHING))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -135,7 +139,7 @@ class Knobs:
             KnobError: a name or a value is not allowed.
         """
         checked = {name: _checked(name, value) for name, value in values.items()}
-        token = self._scoped.set(self._scoped.get() | checked)
+        token = self._scoped.set({**self._scoped.get(), **checked})
         try:
             yield
         finally:

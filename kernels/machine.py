@@ -62,7 +62,7 @@ def usable_cores() -> int:
 
 
 def cache_sizes() -> dict[str, int]:
-    """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768, "L2": 1048576}; empty if unknown."""
+    """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768}; empty if unknown."""
     sizes: dict[str, int] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..ir.reference import zero_of
 from ..ir.semantics import Bounds, gather_shape, normalize_gather
+from .arguments import check_out
 
 GatherArrays = Callable[..., np.ndarray]
 
@@ -24,8 +25,6 @@ def gather_opaque(
     Positions count from 1, so that the 0 which `bounds="zero"` gives stands for no element: an empty string.
     Dtypes of no bytes at all (`S0`) come here as well.
     """
-    from .gather import check_out
-
     normal_axis, normal_batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
     shape = gather_shape(data.shape, indices.shape, normal_axis, normal_batch_dims)
     if out is not None:

@@ -1,4 +1,4 @@
-"""Operators by the name of their version, with the rules of their own documents: `gathernest.ops["openvino.Gather-8"]`."""
+"""Operators by the name of their version, with their documents' rules: `gathernest.ops["openvino.Gather-8"]`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import InvalidGatherError, did_you_mean
+from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
 from ..ir.semantics import Bounds, integer_argument
-from .gather import gather_arrays, index_array
+from .arguments import index_array
+from .gather import gather_arrays
 
 Operator = Callable[..., np.ndarray]
 
@@ -35,8 +36,6 @@ def refuse_negative(indices: np.ndarray, version: str) -> None:
 
     Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
     """
-    from ..ir.errors import BoundsError
-
     if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
         return
     place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
@@ -75,7 +74,7 @@ _OPENVINO_DOC = """{summary}
     Spec: {spec}.
     """
 
-_ONNX_DOC = """Gather entries of the axis dimension; negative indices count from the end, others outside raise BoundsError.
+_ONNX_DOC = """Gather entries of the axis dimension; negative indices count from the end, any other outside is an error.
 
     Args:
         data: any shape of rank 1 or more, any dtype.
@@ -98,8 +97,9 @@ class Operators(Mapping[str, Operator]):
 
     def __getitem__(self, name: str) -> Operator:
         if name not in self._table:
+            there = ", ".join(self._table)
             raise InvalidGatherError(
-                f"there is no operator {name!r}; there are {', '.join(self._table)}{did_you_mean(str(name), self._table)}"
+                f"there is no operator {name!r}; there are {there}{did_you_mean(str(name), self._table)}"
             )
         return self._table[name]
 

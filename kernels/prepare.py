@@ -1,5 +1,6 @@
 """The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
 
+import math
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -162,7 +163,8 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
 
 
 def _empty_axis_message(problem: Problem) -> str:
+    count = math.prod(problem.indices.shape)
     return (
-        f"axis {problem.axis} of data has size 0, so none of the {int(np.prod(problem.indices.shape))} indices is valid "
+        f"axis {problem.axis} of data has size 0, so none of the {count} indices is valid "
         f"with bounds='{problem.bounds}'; pass no indices, or bounds='zero' to get zeros"
     )

@@ -1,4 +1,5 @@
 """How a gather becomes code: passes, pipelines, schedules and the Numba code generator.
 
-`schedule` is plain Python; everything else needs xDSL and is imported only when a kernel is compiled or a stage is read.
+`schedule` and `numba.program` are plain Python. Everything else needs xDSL or Numba, and is imported only when a kernel
+is compiled, loaded or read.
 """

@@ -1,6 +1,6 @@
 """Schedules: how a loop nest is tiled, ordered and shared among threads. Plain Python; imports no xDSL.
 
-A schedule prints as the passes that carry it out, so a schedule, a piece of a pipeline and a tuning result are one text.
+A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
 """
 
 import re
@@ -21,7 +21,7 @@ class Schedule:
     """How a nest becomes code; the empty schedule is the nest as it stands, run serially.
 
     Attributes:
-        tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_` names the loops that check the indices.
+        tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: loops that threads share, outermost first.
     """

@@ -27,7 +27,7 @@ from ...ir.dialect import ViewAttr
 from ...ir.errors import InternalError
 from ...ir.types import strides_of
 from ..constant_indices import find_global
-from ..nest import functions
+from ..nest import argument_number, functions
 from ..passes.lower_nest_to_loops import LOOP_NAMES
 from .program import Parameter, Program
 
@@ -202,15 +202,21 @@ class _Emitter:
 
     def _parameter(self, kind: str, source: SSAValue, dim: int, prefix: str) -> str:
         name = f"{prefix}_{self._dim_name(source, dim)}"
-        number = list(self.function.body.block.args).index(source)
         assert kind == "size" or kind == "stride"
+        number = self._argument_number(source)
         self.parameters.setdefault(name, Parameter(name, kind, number, dim))
         self.taken.add(name)
         return self.current.use(name)
 
+    def _argument_number(self, source: SSAValue) -> int:
+        number = argument_number(source, self.function)
+        if number is None:
+            raise InternalError("the code generator expects dynamic sizes and strides of arguments only")
+        return number
+
     def _dim_name(self, source: SSAValue, dim: int) -> str:
-        """Return `axis`, `inner`, ... where the argument says how it is viewed, and its own number where it does not."""
-        number = list(self.function.body.block.args).index(source)
+        """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
+        number = self._argument_number(source)
         attributes = self.function.arg_attrs.data[number].data if self.function.arg_attrs is not None else {}
         view = attributes.get("gather.view")
         return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"

@@ -16,19 +16,19 @@ from numba.np.arrayobj import make_array
 _DOMAIN = "gathernest"
 
 
-def _scope(builder: ir.IRBuilder, name: str) -> ir.MDValue:
+def _scope(builder: Any, name: str) -> ir.MDValue:
     """Return the list of one alias scope: "read" for data and indices, "written" for out."""
     module = builder.module
     domain = module.add_metadata([_DOMAIN])
     return module.add_metadata([module.add_metadata([f"{_DOMAIN}.{name}", domain])])
 
 
-def _mark(builder: ir.IRBuilder, instruction: Any, *, scope: str, apart_from: str) -> None:
+def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> None:
     instruction.set_metadata("alias.scope", _scope(builder, scope))
     instruction.set_metadata("noalias", _scope(builder, apart_from))
 
 
-def _pointer(builder: ir.IRBuilder, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
+def _pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
     base = builder.inttoptr(address, ir.IntType(8).as_pointer())
     return builder.bitcast(builder.gep(base, [offset]), pointee.as_pointer())
 
@@ -44,8 +44,8 @@ def _make_load(width_bytes: int) -> Any:
     numba_type, llvm_type = _element(width_bytes)
 
     def load(typing_context: Any, address: Any, offset: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
-            value = builder.load(_pointer(builder, *arguments, llvm_type), align=1)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+            value = builder.load(_pointer(builder, arguments[0], arguments[1], llvm_type), align=1)
             _mark(builder, value, scope="read", apart_from="written")
             return value
 
@@ -60,8 +60,8 @@ def _make_store(width_bytes: int) -> Any:
     numba_type, llvm_type = _element(width_bytes)
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
-            place = _pointer(builder, *arguments[:2], llvm_type)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+            place = _pointer(builder, arguments[0], arguments[1], llvm_type)
             instruction = builder.store(arguments[2], place, align=1)
             _mark(builder, instruction, scope="written", apart_from="read")
             return context.get_dummy_value()
@@ -79,7 +79,7 @@ store_i8, store_i16, store_i32, store_i64, store_i128 = (_make_store(width) for 
 
 def _make_compare(name: str, predicate: str) -> Any:
     def compare(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
             return builder.icmp_unsigned(predicate, *arguments)
 
         return types.boolean(types.int64, types.int64), generate
@@ -94,9 +94,9 @@ ult, ule, ugt, uge = (
 )
 
 
-def _make_binary(name: str, doc: str, build: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
+def _make_binary(name: str, doc: str, build: Callable[[Any, ir.Value, ir.Value], ir.Value]) -> Any:
     def binary(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
             return build(builder, *arguments)
 
         return types.int64(types.int64, types.int64), generate
@@ -125,7 +125,7 @@ remsi = _make_binary(
 def zext(typing_context: Any, value: Any) -> tuple[Any, Callable]:
     """Extend an integer to 64 bits with zeros."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
         return builder.zext(arguments[0], ir.IntType(64))
 
     return types.int64(value), generate
@@ -135,7 +135,7 @@ def zext(typing_context: Any, value: Any) -> tuple[Any, Callable]:
 def address_of(typing_context: Any, array: Any) -> tuple[Any, Callable]:
     """Return the address of an array's first element."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> ir.Value:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
         data = make_array(signature.args[0])(context, builder, arguments[0]).data
         return builder.ptrtoint(data, ir.IntType(64))
 

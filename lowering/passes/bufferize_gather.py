@@ -37,11 +37,13 @@ class BufferizeGather(ModulePass):
 
     Input:
         func.func @gather(%data: tensor<5xi32>, %indices: tensor<3xi64>) -> tensor<3xi32>
-          %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xi32>, tensor<3xi64> -> tensor<3xi32>
+          %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero
+              : tensor<5xi32>, tensor<3xi64> -> tensor<3xi32>
           func.return %r : tensor<3xi32>
     Output:
         func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3xi32>)
-          gather.gather %data, %indices into %out axis 0 batch_dims 0 bounds zero : memref<5xi32>, memref<3xi64>, memref<3xi32>
+          gather.gather %data, %indices into %out axis 0 batch_dims 0 bounds zero
+              : memref<5xi32>, memref<3xi64>, memref<3xi32>
           func.return
 
     Raises:

@@ -36,9 +36,11 @@ class CollapseDims(ModulePass):
     Preconditions: gather on memrefs that are arguments, normalised axis and batch_dims.
 
     Input:
-        gather.gather %d, %i into %o axis 1 batch_dims 0 bounds error : memref<2x5x3x4xi32>, memref<6x7xi64>, memref<2x6x7x3x4xi32>
+        gather.gather %d, %i into %o axis 1 batch_dims 0 bounds error
+            : memref<2x5x3x4xi32>, memref<6x7xi64>, memref<2x6x7x3x4xi32>
     Output:
-        gather.gather %d, %i into %o axis 2 batch_dims 1 bounds error : memref<1x2x5x12xi32>, memref<1x42xi64>, memref<1x2x42x12xi32>
+        gather.gather %d, %i into %o axis 2 batch_dims 1 bounds error
+            : memref<1x2x5x12xi32>, memref<1x42xi64>, memref<1x2x42x12xi32>
 
     Raises:
         ScheduleError: data or out is not an argument of the function.

@@ -40,7 +40,9 @@ class DropUnitLoops(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for loop in loops(function):
-                if (_runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop)) or (_runs_once(loop) and isinstance(loop.parent_op(), LoopOp)):
+                if (
+                    _runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop)
+                ) or (_runs_once(loop) and isinstance(loop.parent_op(), LoopOp)):
                     _inline(loop)
 
 

@@ -39,7 +39,8 @@ class EraseElementType(ModulePass):
     Input:
         %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xui8> -> tensor<3xf32>
     Output:
-        %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero unsigned : tensor<5xi32>, tensor<3xi8> -> tensor<3xi32>
+        %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero unsigned
+            : tensor<5xi32>, tensor<3xi8> -> tensor<3xi32>
 
     Raises:
         InvalidGatherError: elements of that type are not plain bytes (object, StringDType).

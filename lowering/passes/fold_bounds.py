@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint as At
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
@@ -147,7 +146,7 @@ class _Folding:
         none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
         body = Block()
         conditional = scf.IfOp(none_outside, [], Region(body))
-        Rewriter.insert_op(conditional, At.before(copy))
+        Rewriter.insert_op(conditional, InsertPoint.before(copy))
         copy.detach()
         body.add_ops([copy, scf.YieldOp()])
         terminator = self.function.body.block.last_op

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialect import GatherOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
@@ -25,7 +25,8 @@ class LowerGatherToNest(ModulePass):
     Preconditions: gather on memrefs, normalised attributes.
 
     Input:
-        gather.gather %data, %indices into %out axis 2 batch_dims 1 bounds zero : memref<1x2x5x12xi32>, memref<1x42xi64>, memref<1x2x42x12xi32>
+        gather.gather %data, %indices into %out axis 2 batch_dims 1 bounds zero
+            : memref<1x2x5x12xi32>, memref<1x42xi64>, memref<1x2x42x12xi32>
     Output:
         gather.loop batch(%b) = %c0 to %batch step %c1 {
           gather.loop outer(%o) = %c0 to %outer step %c1 {

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint as At
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
@@ -104,7 +103,6 @@ def _lower_parallel(root: LoopOp) -> None:
         nest.append(inner)
     innermost = nest[-1]
     body = Block(arg_types=[IndexType()] * len(nest))
-    bounds = [list(group) for group in zip(*((loop.lower, loop.upper, loop.step) for loop in nest), strict=True)]
     for argument, loop in zip(body.args, nest, strict=True):
         argument.name_hint = loop.induction.name_hint
         loop.induction.replace_all_uses_with(argument)
@@ -115,7 +113,8 @@ def _lower_parallel(root: LoopOp) -> None:
         body.add_op(op)
     initial = [] if counted is None else [_zero(Builder(InsertPoint.before(root)))]
     body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
-    _finish(root, ParallelOp(*bounds, Region(body), initial), [loop.label for loop in nest])
+    lower, upper, step = [loop.lower for loop in nest], [loop.upper for loop in nest], [loop.step for loop in nest]
+    _finish(root, ParallelOp(lower, upper, step, Region(body), initial), [loop.label for loop in nest])
 
 
 def _parallel_inner(loop: LoopOp) -> LoopOp | None:
@@ -140,5 +139,5 @@ def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:
     lowered.attributes[LOOP_NAMES] = StringAttr(",".join(names))
     if loop.total is not None:
         lowered.results[0].name_hint = loop.total.name_hint
-    Rewriter.insert_op(lowered, At.before(loop))
+    Rewriter.insert_op(lowered, InsertPoint.before(loop))
     Rewriter.replace_op(loop, (), list(lowered.results))

@@ -21,9 +21,11 @@ class NormalizeGather(ModulePass):
     Preconditions: none.
 
     Input:
-        %r = gather.gather %data, %indices axis -1 batch_dims -1 bounds error : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
+        %r = gather.gather %data, %indices axis -1 batch_dims -1 bounds error
+            : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
     Output:
-        %r = gather.gather %data, %indices axis 1 batch_dims 1 bounds error : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
+        %r = gather.gather %data, %indices axis 1 batch_dims 1 bounds error
+            : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
 
     Raises:
         InvalidGatherError: an attribute is out of its range, or batch sizes differ.

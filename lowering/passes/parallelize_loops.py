@@ -60,7 +60,8 @@ def _parallelize(loop: LoopOp) -> None:
     for other in outside:
         if any(_derives_from(bound, other.induction) for bound in (loop.lower, loop.upper, loop.step)):
             raise ScheduleError(
-                f"parallelize-loops: the bounds of {loop.label} come from {other.label}; only one of them can be parallel"
+                f"parallelize-loops: the bounds of {loop.label} come from {other.label}; "
+                "only one of them can be parallel"
             )
     for store in loop.walk():
         if isinstance(store, memref.StoreOp) and not _writes_apart(store, loop):
