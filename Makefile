@@ -1,0 +1,48 @@
+# Everything runs in .venv, made from nothing but python3. `make demo` and `make test` need no other step first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+
+.PHONY: demo test check lint docs bench clean help
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checked against NumPy
+	$(BIN)/gathernest demo
+
+test: $(DEV_STAMP)  ## set up and run the tests on two processes
+	$(BIN)/pytest -q -n 2 --dist loadfile
+
+check: $(DEV_STAMP) lint docs  ## everything CI checks beside the tests
+	$(BIN)/lint-imports
+	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
+	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
+
+lint: $(DEV_STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
+	$(BIN)/python docs/generate.py $(WRITE)
+
+bench: $(DEV_STAMP)  ## run the benchmarks once
+	cd asv_bench && ../$(BIN)/asv run --quick --show-stderr --environment existing:../$(BIN)/python
+
+clean:  ## remove .venv and everything built
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	touch $@
+
+$(DEV_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	touch $@ $(RUN_STAMP)
