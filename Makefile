@@ -31,6 +31,7 @@ docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs
 	$(BIN)/python docs/generate.py $(WRITE)
 
 bench: $(DEV_STAMP)  ## run the benchmarks once
+	cd asv_bench && ../$(BIN)/asv machine --yes > /dev/null
 	cd asv_bench && ../$(BIN)/asv run --quick --show-stderr --environment existing:../$(BIN)/python
 
 clean:  ## remove .venv and everything built

@@ -19,7 +19,7 @@ CASES = {
 
 @functools.cache
 def arrays(case: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return data, indices, an output whose pages are touched, and the axis. Kept: asv calls setup before every timing."""
+    """Return data, indices, a touched output and the axis; kept, since asv calls setup before every timing."""
     shape, count, axis = CASES[case]
     rng = np.random.default_rng(0)
     data = rng.random(shape, dtype=np.float32)

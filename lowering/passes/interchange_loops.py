@@ -78,7 +78,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     made: list[LoopOp] = []
     for name in order:
         old = by_name[name]
-        _place_ready(pending, block, available)
+        _place_ready(pending, root if block is None else block, available)
         _check_bounds(old, pending, by_name, made)
         body = Block(arg_types=[old.induction.type])
         body.args[0].name_hint = old.induction.name_hint
@@ -111,13 +111,11 @@ def _computations(loop: LoopOp) -> list[Operation]:
     return found
 
 
-def _place_ready(pending: list[Operation], block: Block | None, available: set[SSAValue]) -> None:
-    """Append the computations whose operands are there by now, in their order."""
-    if block is None:
-        return
+def _place_ready(pending: list[Operation], place: Block | LoopOp, available: set[SSAValue]) -> None:
+    """Put the computations whose operands are there by now at the end of a block, or before the nest."""
     for op in list(pending):
         if all(_is_outside(operand, pending) or operand in available for operand in op.operands):
-            block.add_op(op)
+            Rewriter.insert_op(op, InsertPoint.at_end(place) if isinstance(place, Block) else InsertPoint.before(place))
             available.update(op.results)
             pending.remove(op)
 
