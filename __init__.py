@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .ir.errors import (
         BoundsError,
         CompileError,
+        DependencyError,
         GathernestError,
         IndexTypeError,
         InternalError,
@@ -36,6 +37,7 @@ _HOMES = {
     "ArraySpec": "ir.array_spec",
     "BoundsError": "ir.errors",
     "CompileError": "ir.errors",
+    "DependencyError": "ir.errors",
     "GathernestError": "ir.errors",
     "IndexTypeError": "ir.errors",
     "InternalError": "ir.errors",
@@ -53,6 +55,7 @@ __all__ = [
     "ArraySpec",
     "BoundsError",
     "CompileError",
+    "DependencyError",
     "GathernestError",
     "IndexTypeError",
     "InternalError",

@@ -38,6 +38,10 @@ class CompileError(GathernestError, RuntimeError):
         self.file, self.line, self.op = file, line, op
 
 
+class DependencyError(GathernestError, ImportError):
+    """A package that gathernest needs is missing or too old."""
+
+
 class InternalError(GathernestError, RuntimeError):
     """A defect of gathernest itself: the IR is saved so that it can be reported."""
 

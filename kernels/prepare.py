@@ -1,6 +1,7 @@
 """The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
 
 import math
+import os
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,23 @@ from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
+from .requirements import require
 from .threads import launch
 
 _MOST_REMEMBERED = 4096
 _loaded: dict[str, Loaded] = {}
 _prepared: dict[tuple[Any, ...], "Prepared"] = {}
 _building = threading.RLock()
+
+
+def _after_fork() -> None:
+    """In a forked child: a thread that held the lock is gone."""
+    global _building
+    _building = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +143,7 @@ def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[int, ...]:
 
 
 def _load(plan: Plan) -> Loaded:
+    require("numba", "llvmlite")
     with _building:
         if plan.key not in _loaded or knobs.always_compile:
             _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
@@ -138,6 +151,7 @@ def _load(plan: Plan) -> Loaded:
 
 
 def _build(plan: Plan) -> Any:
+    require("xdsl")
     from .build import build_program
 
     return build_program(plan)

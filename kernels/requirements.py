@@ -1,0 +1,34 @@
+"""The packages that compiled kernels need, checked before they are imported."""
+
+import functools
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+from ..ir.errors import DependencyError
+
+LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
+
+
+def problem_with(package: str) -> str | None:
+    """Return what is wrong with the installed version of a package, or None."""
+    wanted = ".".join(map(str, LEAST_VERSIONS[package]))
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        return f"{package} is not installed; gathernest needs {package} {wanted}: pip install '{package}>={wanted}'"
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    if numbers < LEAST_VERSIONS[package]:
+        return f"{package} {found} is too old; gathernest needs {wanted} or newer: pip install '{package}>={wanted}'"
+    return None
+
+
+@functools.cache
+def require(*packages: str) -> None:
+    """Check that packages are there and new enough.
+
+    Raises:
+        DependencyError: one is missing or too old; says how to mend it.
+    """
+    for package in packages:
+        if (problem := problem_with(package)) is not None:
+            raise DependencyError(problem)
