@@ -21,14 +21,10 @@ def assembly(plan: Plan) -> str:
 
 
 def _library_text(plan: Plan, method: str) -> str:
-    """Join the text of the kernel's library and of those that it links, each once."""
+    """Return the text of the kernel's own library, into which LLVM has inlined what it calls."""
     if plan.key not in _compiled:
         if len(_compiled) >= _MOST_KEPT:
             _compiled.clear()
         _compiled[plan.key] = load_text(build_program(plan)[0], "inspected")
     (result,) = _compiled[plan.key].overloads.values()
-    libraries, texts = [result.library], list[str]()
-    for library in libraries:
-        texts.append(getattr(library, method)())
-        libraries += [linked for linked in getattr(library, "_linking_libraries", ()) if linked not in libraries]
-    return "\n".join(texts)
+    return getattr(result.library, method)()
