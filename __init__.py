@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         InvalidGatherError,
         ScheduleError,
     )
-    from .kernels.gather import gather
+    from .kernels.gather import gather, gather_elements, gather_nd
     from .kernels.kernel import Kernel, compile
     from .kernels.knobs import knobs
     from .kernels.operators import ops
@@ -46,6 +46,8 @@ _HOMES = {
     "Kernel": "kernels.kernel",
     "compile": "kernels.kernel",
     "gather": "kernels.gather",
+    "gather_elements": "kernels.gather",
+    "gather_nd": "kernels.gather",
     "knobs": "kernels.knobs",
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
@@ -66,6 +68,8 @@ __all__ = [
     "__version__",
     "compile",
     "gather",
+    "gather_elements",
+    "gather_nd",
     "knobs",
     "ops",
 ]

@@ -1,5 +1,7 @@
 """Build the operator-level module (level 0) of a gather from what is known of its arrays."""
 
+from typing import Any
+
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func
@@ -17,19 +19,21 @@ from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint
 
 from .array_spec import ArraySpec
-from .dialect import GatherOp
-from .semantics import Bounds, gather_shape, normalize_gather
+from .dialect import GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
+from .operator_spec import Gather, OperatorSpec
+from .semantics import Bounds
 from .types import ir_element_type
 
 BYTE_STRIDES = "gather.byte_strides"
 
+OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
 
-def gather_module(
+
+def operator_module(
+    operator: OperatorSpec,
     data: ArraySpec,
     indices: ArraySpec,
     *,
-    axis: int = 0,
-    batch_dims: int = 0,
     bounds: Bounds = Bounds.ERROR,
     version: str | None = None,
     out: ArraySpec | None = None,
@@ -38,8 +42,8 @@ def gather_module(
     """Return a module with one function, `@gather`, that gathers on tensors.
 
     Args:
+        operator: the operator, with its attributes as the caller wrote them.
         data, indices: the inputs. Arrays that are not contiguous carry their strides as `gather.byte_strides`.
-        axis, batch_dims: as the caller wrote them, negative or not.
         bounds: what an index outside means.
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
@@ -48,8 +52,7 @@ def gather_module(
     Raises:
         InvalidGatherError: the attributes do not fit the shapes.
     """
-    normal_axis, normal_batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
-    shape = gather_shape(data.shape, indices.shape, normal_axis, normal_batch_dims)
+    shape = operator.normalized(data.shape, indices.shape).result_shape(data.shape, indices.shape)
     result_type = TensorType(ir_element_type(data.dtype), shape)
     inputs = {"data": data} if constant_indices is not None else {"data": data, "indices": indices}
     function = func.FuncOp(
@@ -67,21 +70,24 @@ def gather_module(
         index_values.name_hint = "indices"
     else:
         index_values = block.args[1]
-    gather = builder.insert(
-        GatherOp(
-            block.args[0],
-            index_values,
-            axis=axis,
-            batch_dims=batch_dims,
-            bounds=bounds,
-            version=version,
-            result_type=result_type,
-        )
+    op = OPERATIONS[operator.name](
+        block.args[0],
+        index_values,
+        bounds=bounds,
+        version=version,
+        result_type=result_type,
+        integers=operator.attributes(),
     )
-    assert gather.result is not None
-    gather.result.name_hint = "result"
-    builder.insert(func.ReturnOp(gather.result))
+    result = builder.insert(op).result
+    assert result is not None
+    result.name_hint = "result"
+    builder.insert(func.ReturnOp(result))
     return ModuleOp([function])
+
+
+def gather_module(data: ArraySpec, indices: ArraySpec, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
+    """Return the module of a plain gather; see `operator_module`."""
+    return operator_module(Gather(axis, batch_dims), data, indices, **rest)
 
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:

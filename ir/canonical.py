@@ -4,6 +4,9 @@
     indices (batch, indices)
     out     (batch, outer, indices, inner)
 
+gather_nd and gather_elements have a form of their own of the same kind: a dimension of out is a loop, and a loop's
+counter is the subscript of the dimensions of that name in the other arrays.
+
 Adjacent dimensions of one role merge when every array they occur in lets them: then one kernel serves every rank.
 Strided arrays stay views. Where their strides forbid a merge the role keeps more than one dimension (`outer_0`,
 `outer_1`, ...), so nothing is ever copied to fit. A role without a dimension gets one of size 1.
@@ -47,44 +50,142 @@ class Operand:
     shape: tuple[int, ...]
     strides: tuple[int | None, ...] | None
 
+    def count_of(self, role: str) -> int:
+        """Return how many dimensions of that role there are."""
+        return sum(dim == role or dim.startswith(f"{role}_") for dim in self.dims)
+
+    def place_of(self, role: str) -> int:
+        """Return the first dimension of that role."""
+        return next(place for place, dim in enumerate(self.dims) if dim == role or dim.startswith(f"{role}_"))
+
 
 @dataclass(frozen=True, slots=True)
 class CanonicalGather:
-    """A gather whose dimensions are merged; `axis` and `batch_dims` are those of the merged arrays."""
+    """The three arrays of a gather with their dimensions merged."""
 
     data: Operand
     indices: Operand
     out: Operand
-    axis: int
-    batch_dims: int
 
 
-def canonical_gather(data: Strided, indices: Strided, out: Strided, axis: int, batch_dims: int) -> CanonicalGather:
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Adjacent dimensions that a loop or an axis runs over: `count` of them, which start at a place in each array.
+
+    Attributes:
+        name: `batch`, `outer`, `axis`, `indices`, `inner` or `tuple`.
+        count: how many dimensions.
+        data, indices, out: where they start in each array; None in one that does not have them.
+        data_is_larger: whether data may have larger sizes, of which only the beginning is read.
+    """
+
+    name: str
+    count: int
+    data: int | None = None
+    indices: int | None = None
+    out: int | None = None
+    data_is_larger: bool = False
+
+    def label(self, array: str) -> str:
+        """Return what the role is called in an array; data's own name where its size is another."""
+        return f"data_{self.name}" if array == "data" and self.data_is_larger else self.name
+
+
+def gather_roles(data_rank: int, indices_rank: int, axis: int, batch_dims: int) -> tuple[Role, ...]:
+    """Return the roles of a gather's dimensions.
+
+    data    (batch, outer, axis, inner)
+    indices (batch, indices)
+    out     (batch, outer, indices, inner)
+    """
+    tail = axis + indices_rank - batch_dims
+    return (
+        Role("batch", batch_dims, data=0, indices=0, out=0),
+        Role("outer", axis - batch_dims, data=batch_dims, out=batch_dims),
+        Role("axis", 1, data=axis),
+        Role("indices", indices_rank - batch_dims, indices=batch_dims, out=axis),
+        Role("inner", data_rank - axis - 1, data=axis + 1, out=tail),
+    )
+
+
+def gather_nd_roles(data_rank: int, indices_rank: int, batch_dims: int, length: int) -> tuple[Role, ...]:
+    """Return the roles of a gather_nd's dimensions, for tuples of `length` components.
+
+    data    (batch, axis_0, ..., axis_k, inner)
+    indices (batch, indices, tuple)
+    out     (batch, indices, inner)
+    """
+    return (
+        Role("batch", batch_dims, data=0, indices=0, out=0),
+        Role("axis", length, data=batch_dims),
+        Role("indices", indices_rank - batch_dims - 1, indices=batch_dims, out=batch_dims),
+        Role("tuple", 1, indices=indices_rank - 1),
+        Role("inner", data_rank - batch_dims - length, data=batch_dims + length, out=indices_rank - 1),
+    )
+
+
+def gather_elements_roles(data_rank: int, indices_rank: int, axis: int) -> tuple[Role, ...]:
+    """Return the roles of a gather_elements' dimensions; those of data after the rank of indices are read whole.
+
+    data    (data_outer, axis, data_inner, unit)
+    indices (outer, indices, inner)
+    out     (outer, indices, inner, unit)
+    """
+    after = axis + 1
+    roles = [
+        Role("outer", axis, data=0, indices=0, out=0, data_is_larger=True),
+        Role("axis", 1, data=axis),
+        Role("indices", 1, indices=axis, out=axis),
+        Role("inner", indices_rank - after, data=after, indices=after, out=after, data_is_larger=True),
+    ]
+    if data_rank > indices_rank:
+        roles.append(Role("unit", data_rank - indices_rank, data=indices_rank, out=indices_rank))
+    return tuple(roles)
+
+
+def canonical_gather(data: Strided, indices: Strided, out: Strided, roles: Sequence[Role]) -> CanonicalGather:
     """Merge the dimensions of a gather.
 
     Args:
         data, indices, out: the arrays; sizes may be `DYNAMIC` in a contiguous array.
-        axis, batch_dims: normalised.
+        roles: what their dimensions are for, in the order in which they stand.
     """
-    data_rank, indices_rank = len(data.shape), len(indices.shape)
-    tail = axis + indices_rank - batch_dims
-    batch = _merge([(data, 0), (indices, 0), (out, 0)], batch_dims)
-    outer = _merge([(data, batch_dims), (out, batch_dims)], axis - batch_dims)
-    picks = _merge([(indices, batch_dims), (out, axis)], indices_rank - batch_dims)
-    inner = _merge([(data, axis + 1), (out, tail)], data_rank - axis - 1)
+    arrays = {"data": data, "indices": indices, "out": out}
+    merged = {role.name: _merge_role(role, arrays) for role in roles}
+    operands = {
+        name: _operand(
+            array,
+            {
+                role.label(name): (merged[role.name], start)
+                for role in roles
+                if (start := getattr(role, name)) is not None
+            },
+        )
+        for name, array in arrays.items()
+    }
+    return CanonicalGather(**operands)
 
-    return CanonicalGather(
-        data=_operand(
-            data,
-            {"batch": (batch, 0), "outer": (outer, batch_dims), "axis": (((0,),), axis), "inner": (inner, axis + 1)},
-        ),
-        indices=_operand(indices, {"batch": (batch, 0), "indices": (picks, batch_dims)}),
-        out=_operand(
-            out, {"batch": (batch, 0), "outer": (outer, batch_dims), "indices": (picks, axis), "inner": (inner, tail)}
-        ),
-        axis=len(batch) + len(outer),
-        batch_dims=len(batch),
-    )
+
+def dim_names(roles: Sequence[Role], array: str) -> tuple[str, ...]:
+    """Return the name of each dimension of an array, "data", "indices" or "out": `outer`, or `outer_0` of several."""
+    names: list[str] = []
+    for role in roles:
+        if getattr(role, array) is not None:
+            names += numbered(role.label(array), role.count)
+    return tuple(names)
+
+
+def numbered(label: str, count: int) -> list[str]:
+    """Return the names of `count` dimensions of one role."""
+    return [label] if count == 1 else [f"{label}_{number}" for number in range(count)]
+
+
+def _merge_role(role: Role, arrays: dict[str, Strided]) -> Groups:
+    """Group the dimensions of a role; an indexed axis and a tuple stay as they are."""
+    if role.name in ("axis", "tuple"):
+        return tuple((dim,) for dim in range(role.count))
+    names = [name for name in ("out", "indices", "data") if getattr(role, name) is not None]
+    return _merge([(arrays[name], getattr(role, name)) for name in names], role)
 
 
 def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -92,6 +193,12 @@ def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> t
     sizes = tuple(math.prod(shape[dim] for dim in group) for group in groups)
     steps = tuple(strides[group[-1]] if group else 0 for group in groups)
     return sizes, steps
+
+
+def erased_size(size: int, dim: str) -> int:
+    """Return what a kernel knows of a size: 1, the length of tuples, or nothing; of an axis never anything."""
+    role = dim.partition("_")[0]
+    return size if role == "tuple" or (size == 1 and role != "axis") else DYNAMIC
 
 
 def layout_class(
@@ -113,42 +220,51 @@ def layout_class(
     return tuple(1 if size == 1 or stride == unit else None for size, stride in zip(shape, strides, strict=True))
 
 
-def _merge(arrays: Sequence[tuple[Strided, int]], count: int) -> Groups:
-    """Group `count` adjacent dimensions, which start at the given place in each array, by what may merge in all."""
+def _merge(arrays: Sequence[tuple[Strided, int]], role: Role) -> Groups:
+    """Group the dimensions of a role, which start at the given place in each array, by what may merge in all.
+
+    The first array says how far a loop runs.
+    """
     first, start = arrays[0]
     groups: list[list[int]] = []
-    for dim in range(count):
+    for dim in range(role.count):
         size = first.shape[start + dim]
         if size == 1:
             continue
-        if groups and all(_adjacent(array, at + groups[-1][-1], at + dim) for array, at in arrays):
+        is_known = not (role.data_is_larger and size == DYNAMIC)
+        if groups and is_known and all(_adjacent(array, at + groups[-1][-1], at + dim, size) for array, at in arrays):
             groups[-1].append(dim)
         else:
             groups.append([dim])
     return tuple(map(tuple, groups)) or ((),)
 
 
-def _adjacent(array: Strided, outer: int, inner: int) -> bool:
-    """Return whether stepping off the end of `inner` lands on the next element of `outer`."""
-    if array.strides is None or 0 in array.shape:
+def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
+    """Return whether `trips` steps along `inner` lead to the next element of `outer`."""
+    if 0 in array.shape:
         return True
+    if array.strides is None:
+        return array.shape[inner] == trips
     outer_stride, inner_stride = array.strides[outer], array.strides[inner]
-    if outer_stride is None or inner_stride is None or array.shape[inner] == DYNAMIC:
+    if outer_stride is None or inner_stride is None or trips == DYNAMIC:
         return False
-    return outer_stride == inner_stride * array.shape[inner]
+    return outer_stride == inner_stride * trips
 
 
 def _operand(array: Strided, roles: dict[str, tuple[Groups, int]]) -> Operand:
     dims: list[str] = []
     groups: list[tuple[int, ...]] = []
     for role, (role_groups, start) in roles.items():
-        dims += [role] if len(role_groups) == 1 else [f"{role}_{number}" for number in range(len(role_groups))]
+        dims += numbered(role, len(role_groups))
         groups += [tuple(start + dim for dim in group) for group in role_groups]
     shape = tuple(_merged_size([array.shape[dim] for dim in group]) for group in groups)
-    strides = None
-    if array.strides is not None and 0 not in array.shape:
-        strides = tuple(array.strides[group[-1]] if group else 1 for group in groups)
-    return Operand(tuple(dims), tuple(groups), shape, strides)
+    strides = array.strides
+    kept = {dim for group in groups for dim in group}
+    if strides is None and any(size != 1 and dim not in kept for dim, size in enumerate(array.shape)):
+        strides = contiguous_strides(array.shape, 1)
+    if strides is None or 0 in array.shape:
+        return Operand(tuple(dims), tuple(groups), shape, None)
+    return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))
 
 
 def _merged_size(sizes: Sequence[int]) -> int:

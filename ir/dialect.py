@@ -1,12 +1,14 @@
 """The `gather` dialect: the operators, and the loop nest with named loops that they become.
 
-| op                   | level | what it says                                                              |
-|----------------------|-------|---------------------------------------------------------------------------|
-| `gather.gather`      | 0, 1  | the operator: on tensors it has a result, on memrefs it writes into `out` |
-| `gather.loop`        | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
-| `gather.yield`       | 2, 3  | the end of a loop body                                                    |
-| `gather.resolve`     | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
-| `gather.masked_load` | 2, 3  | a load that gives zero, and touches nothing, where its mask is false      |
+| op                       | level | what it says                                                              |
+|--------------------------|-------|---------------------------------------------------------------------------|
+| `gather.gather`          | 0, 1  | slices along an axis; a result on tensors, written `into` out on memrefs  |
+| `gather.gather_nd`       | 0, 1  | the same by tuples of indices                                             |
+| `gather.gather_elements` | 0, 1  | the same, an index for each element                                       |
+| `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
+| `gather.yield`           | 2, 3  | the end of a loop body                                                    |
+| `gather.resolve`         | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
+| `gather.masked_load`     | 2, 3  | a load that gives zero, and touches nothing, where its mask is false      |
 
 Everything else in a nest is upstream `arith`, `memref`, `scf` and `func`. The kernel's contract holds at every level:
 `out` overlaps neither `data` nor `indices`, and no other thread writes to them meanwhile.
@@ -16,7 +18,7 @@ from xdsl.ir import Dialect
 
 from .attributes import I64, BoundsAttr, BytesType, ViewAttr
 from .nest_ops import LoopOp, MaskedLoadOp, ResolveOp, YieldOp
-from .operators import AnyShaped, GatherOp
+from .operators import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 
 __all__ = [
     "I64",
@@ -24,12 +26,19 @@ __all__ = [
     "BoundsAttr",
     "BytesType",
     "Gather",
+    "GatherElementsOp",
+    "GatherNdOp",
     "GatherOp",
     "LoopOp",
     "MaskedLoadOp",
+    "OperatorOp",
     "ResolveOp",
     "ViewAttr",
     "YieldOp",
 ]
 
-Gather = Dialect("gather", [GatherOp, LoopOp, YieldOp, ResolveOp, MaskedLoadOp], [BoundsAttr, ViewAttr, BytesType])
+Gather = Dialect(
+    "gather",
+    [GatherOp, GatherNdOp, GatherElementsOp, LoopOp, YieldOp, ResolveOp, MaskedLoadOp],
+    [BoundsAttr, ViewAttr, BytesType],
+)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
@@ -24,11 +25,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from . import reference
 from .canonical import view_dims
-from .dialect import AnyShaped, GatherOp, LoopOp, MaskedLoadOp, ResolveOp, ViewAttr, YieldOp
+from .dialect import AnyShaped, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, ViewAttr, YieldOp
 from .errors import BoundsError, InternalError
 from .types import numpy_dtype
 
-MIN_AXIS_SIZE = "gather.min_axis_size"
+MIN_AXIS_SIZES = "gather.min_axis_sizes"
 VIEW = "gather.view"
 
 
@@ -55,7 +56,7 @@ def interpret(
         bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
         for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
     ]
-    _check_axis_size(function, views[0], None if indices is None else views[1])
+    _check_axis_sizes(function, views[0], None if indices is None else views[1])
     results = _Machine(module, random.Random(seed)).run_function(function, views)
     if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
         bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
@@ -101,14 +102,15 @@ def _find_function(module: ModuleOp) -> func.FuncOp:
     raise InternalError("the module has no function @gather")
 
 
-def _check_axis_size(function: func.FuncOp, data: np.ndarray, indices: np.ndarray | None) -> None:
+def _check_axis_sizes(function: func.FuncOp, data: np.ndarray, indices: np.ndarray | None) -> None:
     """Refuse what the run time refuses before it calls a kernel: an axis smaller than the code was made for."""
-    least = function.attributes.get(MIN_AXIS_SIZE)
-    if not isinstance(least, IntegerAttr) or (indices is not None and indices.size == 0):
+    least = function.attributes.get(MIN_AXIS_SIZES)
+    if not isinstance(least, DenseArrayBase) or (indices is not None and indices.size == 0):
         return
-    size = data.shape[argument_view(function, 0).dims.index("axis")]
-    if size < least.value.data:
-        raise BoundsError(f"the axis has size {size}, but this code holds for {least.value.data} and more")
+    axes = [place for place, dim in enumerate(argument_view(function, 0).dims) if dim.partition("_")[0] == "axis"]
+    for place, size in zip(axes, least.get_values(), strict=True):
+        if data.shape[place] < size:
+            raise BoundsError(f"the axis has size {data.shape[place]}, but this code holds for {size} and more")
 
 
 def argument_view(function: func.FuncOp, number: int) -> ViewAttr:
@@ -154,14 +156,16 @@ class _Machine:
 
     # gather
 
-    def run_gather_gather(self, op: GatherOp, data: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
+    def run_operator(self, op: OperatorOp, data: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
         if op.unsigned is not None:
             indices = indices.view(f"u{indices.dtype.itemsize}")
-        result = reference.gather(data, indices, op.axis_value, op.batch_dims_value, op.bounds.data)
+        result = reference.run(op.normalized(), data, indices, op.bounds.data)
         if not out:
             return (result,)
         out[0][...] = result
         return ()
+
+    run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
         trips = list(range(lower, upper, step))
@@ -296,6 +300,7 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.subi": lambda bits, a, b: a - b,
     "arith.muli": lambda bits, a, b: a * b,
     "arith.andi": lambda bits, a, b: a & b,
+    "arith.ori": lambda bits, a, b: a | b,
     "arith.shrsi": lambda bits, a, b: a >> b,
     "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
     "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),

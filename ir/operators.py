@@ -1,6 +1,12 @@
-"""Levels 0 and 1 of the `gather` dialect: the operators."""
+"""Levels 0 and 1 of the `gather` dialect: the operators.
 
-from typing import Self
+All have data, indices, and either a result (on tensors) or `into` (on memrefs), a bounds mode, and the name of the
+operator version they came from. What they differ in is their attributes, their shapes, and the roles of dimensions.
+"""
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, Signedness, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
@@ -20,35 +26,32 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import I64, BoundsAttr, parse_bounds_word
+from .canonical import Role
 from .errors import InvalidGatherError
-from .semantics import Bounds, gather_shape, normalize_gather, shapes_agree
+from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from .semantics import Bounds, Shape, shapes_agree
 
 AnyShaped = TensorType | MemRefType
 
 
-@irdl_op_definition
-class GatherOp(IRDLOperation):
-    """The gather operator.
-
-    ```
-    %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds error
-         : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
-    gather.gather %data, %indices into %out axis 1 batch_dims 0 bounds zero : memref<...>, memref<...>, memref<...>
-    ```
+class OperatorOp(IRDLOperation, ABC):
+    """What every gather operator has.
 
     `unsigned` says that the index type was unsigned before its signedness was erased; `version` names the operator
     it came from, such as "openvino.Gather-8".
     """
 
-    name = "gather.gather"
+    SPEC: ClassVar[type[OperatorSpec]]
+    INTEGERS: ClassVar[tuple[str, ...]]
+    """The integer attributes, in the order in which they print."""
+    IGNORES_TAIL: ClassVar[bool] = False
+    """Whether dimensions of data after the rank of indices are an element's own."""
 
     data = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     indices = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     out = opt_operand_def(base(MemRefType))
     result = opt_result_def(base(TensorType))
 
-    axis = prop_def(IntegerAttr)
-    batch_dims = prop_def(IntegerAttr)
     bounds = prop_def(BoundsAttr)
     unsigned = opt_prop_def(UnitAttr)
     version = opt_prop_def(StringAttr)
@@ -59,75 +62,104 @@ class GatherOp(IRDLOperation):
         indices: SSAValue,
         out: SSAValue | None = None,
         *,
-        axis: int,
-        batch_dims: int,
         bounds: Bounds,
         unsigned: bool = False,
         version: str | None = None,
         result_type: TensorType | None = None,
+        integers: Mapping[str, int],
     ):
         properties: dict[str, Attribute | None] = {
-            "axis": IntegerAttr(axis, I64),
-            "batch_dims": IntegerAttr(batch_dims, I64),
+            **{name: IntegerAttr(integers[name], I64) for name in self.INTEGERS},
             "bounds": BoundsAttr(bounds),
             "unsigned": UnitAttr() if unsigned else None,
             "version": StringAttr(version) if version else None,
         }
         super().__init__(operands=[data, indices, out], result_types=[result_type], properties=properties)
 
-    @property
-    def axis_value(self) -> int:
-        """`axis` as an int, negative where the source wrote it so."""
-        return self.axis.value.data
+    def integer(self, name: str) -> int:
+        """Return an integer attribute, negative where the source wrote it so."""
+        value = self.properties[name]
+        assert isinstance(value, IntegerAttr)
+        return value.value.data
 
-    @property
-    def batch_dims_value(self) -> int:
-        """`batch_dims` as an int, negative where the source wrote it so."""
-        return self.batch_dims.value.data
+    def shapes(self) -> tuple[Shape, Shape]:
+        """Return the shapes of data and indices."""
+        data, indices = self.data.type, self.indices.type
+        assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
+        return tuple(data.get_shape()), tuple(indices.get_shape())
+
+    def spec(self) -> OperatorSpec:
+        """Return the operator as a value, with its attributes as they are written."""
+        return self.SPEC(**{name: self.integer(name) for name in self.INTEGERS})
+
+    def normalized(self) -> OperatorSpec:
+        """Return the operator as a value, checked against the shapes; raises InvalidGatherError."""
+        data, indices = self.shapes()
+        return self.spec().normalized(data[: len(indices)] if self.IGNORES_TAIL else data, indices)
+
+    def result_shape(self) -> Shape:
+        """Return the shape of the result; raises InvalidGatherError."""
+        return self.normalized().result_shape(*self.shapes())
+
+    def roles(self) -> tuple[Role, ...]:
+        """Return what each dimension is for; raises InvalidGatherError."""
+        data, indices = self.shapes()
+        return self.normalized().roles(len(data), indices)
 
     def infer_type(self) -> TensorType:
-        """Return the type of the result on tensors: `data[:axis] + indices[batch_dims:] + data[axis+1:]`."""
-        data, indices = self.data.type, self.indices.type
-        assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
-        axis, batch_dims = normalize_gather(
-            data.get_shape(), indices.get_shape(), self.axis_value, self.batch_dims_value
+        """Return the type of the result on tensors; raises InvalidGatherError."""
+        assert isinstance(self.data.type, AnyShaped)
+        return TensorType(self.data.type.element_type, self.result_shape())
+
+    def into(self, data: SSAValue, indices: SSAValue, out: SSAValue) -> Self:
+        """Return the same operator on memrefs."""
+        return type(self)(
+            data,
+            indices,
+            out,
+            bounds=self.bounds.data,
+            unsigned=self.unsigned is not None,
+            version=self.version.data if self.version else None,
+            integers={name: self.integer(name) for name in self.INTEGERS},
         )
-        shape = gather_shape(data.get_shape(), indices.get_shape(), axis, batch_dims)
-        return TensorType(data.element_type, shape)
 
     def verify_(self) -> None:
-        data, indices = self.data.type, self.indices.type
-        assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
-        if type(data) is not type(indices):
-            raise VerifyException("gather.gather: expected data and indices both tensors or both memrefs")
-        if isinstance(data, TensorType) == (self.out is not None):
-            raise VerifyException(
-                "gather.gather: expected a result and no `into` on tensors, `into` and no result on memrefs"
-            )
-        if (self.out is None) == (self.result is None):
-            raise VerifyException("gather.gather: expected either a result or `into`, not both or neither")
-        if not isinstance(indices.element_type, IntegerType) or indices.element_type.width.data not in (8, 16, 32, 64):
-            raise VerifyException(
-                f"gather.gather: expected indices of an integer type of 8 to 64 bits, got {indices.element_type}"
-            )
-        if self.unsigned is not None and indices.element_type.signedness.data is not Signedness.SIGNLESS:
-            raise VerifyException(
-                f"gather.gather: `unsigned` is for erased index types; {indices.element_type} says it by itself"
-            )
+        self._verify_form()
+        self._verify_indices()
         try:
             expected = self.infer_type()
         except InvalidGatherError as error:
-            raise VerifyException(f"gather.gather: {error}") from None
-        target = self.result.type if self.result is not None else self.out.type if self.out is not None else None
-        assert isinstance(target, AnyShaped)
-        if target.element_type != data.element_type:
+            raise VerifyException(f"{self.name}: {error}") from None
+        target = self.result if self.result is not None else self.out
+        assert target is not None and isinstance(target.type, AnyShaped)
+        if target.type.element_type != expected.element_type:
             raise VerifyException(
-                f"gather.gather: expected element type {data.element_type} as data has, got {target.element_type}"
+                f"{self.name}: expected element type {expected.element_type} as data has, "
+                f"got {target.type.element_type}"
             )
-        if not shapes_agree(expected.get_shape(), target.get_shape()):
+        if not shapes_agree(expected.get_shape(), target.type.get_shape()):
             raise VerifyException(
-                f"gather.gather: expected a result of shape {expected.get_shape()}, got {target.get_shape()}"
+                f"{self.name}: expected a result of shape {expected.get_shape()}, got {target.type.get_shape()}"
             )
+
+    def _verify_form(self) -> None:
+        data, indices = self.data.type, self.indices.type
+        if type(data) is not type(indices):
+            raise VerifyException(f"{self.name}: expected data and indices both tensors or both memrefs")
+        if isinstance(data, TensorType) == (self.out is not None):
+            raise VerifyException(
+                f"{self.name}: expected a result and no `into` on tensors, `into` and no result on memrefs"
+            )
+        if (self.out is None) == (self.result is None):
+            raise VerifyException(f"{self.name}: expected either a result or `into`, not both or neither")
+
+    def _verify_indices(self) -> None:
+        assert isinstance(self.indices.type, AnyShaped)
+        element = self.indices.type.element_type
+        if not isinstance(element, IntegerType) or element.width.data not in (8, 16, 32, 64):
+            raise VerifyException(f"{self.name}: expected indices of an integer type of 8 to 64 bits, got {element}")
+        if self.unsigned is not None and element.signedness.data is not Signedness.SIGNLESS:
+            raise VerifyException(f"{self.name}: `unsigned` is for erased index types; {element} says it by itself")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -137,7 +169,8 @@ class GatherOp(IRDLOperation):
         if self.out is not None:
             printer.print_string(" into ")
             printer.print_ssa_value(self.out)
-        printer.print_string(f" axis {self.axis_value} batch_dims {self.batch_dims_value}")
+        for name in self.INTEGERS:
+            printer.print_string(f" {name} {self.integer(name)}")
         printer.print_string(f" bounds {self.bounds.data}")
         if self.unsigned is not None:
             printer.print_string(" unsigned")
@@ -158,10 +191,10 @@ class GatherOp(IRDLOperation):
         operands.append(parser.parse_unresolved_operand())
         if parser.parse_optional_keyword("into"):
             operands.append(parser.parse_unresolved_operand())
-        parser.parse_keyword("axis")
-        axis = parser.parse_integer(allow_boolean=False)
-        parser.parse_keyword("batch_dims")
-        batch_dims = parser.parse_integer(allow_boolean=False)
+        integers: dict[str, int] = {}
+        for name in cls.INTEGERS:
+            parser.parse_keyword(name)
+            integers[name] = parser.parse_integer(allow_boolean=False)
         parser.parse_keyword("bounds")
         bounds = parse_bounds_word(parser)
         unsigned = parser.parse_optional_keyword("unsigned") is not None
@@ -174,14 +207,62 @@ class GatherOp(IRDLOperation):
         if result_type is not None and not isinstance(result_type, TensorType):
             parser.raise_error(f"expected a tensor type for the result, got {result_type}", position, parser.pos)
         values = parser.resolve_operands(operands, types, position)
-        op = cls(
-            *values,
-            axis=axis,
-            batch_dims=batch_dims,
-            bounds=bounds,
-            unsigned=unsigned,
-            version=version,
-            result_type=result_type,
-        )
+        op = cls(*values, bounds=bounds, unsigned=unsigned, version=version, result_type=result_type, integers=integers)
         op.attributes |= attributes
         return op
+
+
+@irdl_op_definition
+class GatherOp(OperatorOp):
+    """Slices of data along one axis.
+
+    ```
+    %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds error
+         : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>
+    gather.gather %data, %indices into %out axis 1 batch_dims 0 bounds zero : memref<...>, memref<...>, memref<...>
+    ```
+    """
+
+    name = "gather.gather"
+    SPEC: ClassVar = Gather
+    INTEGERS: ClassVar = ("axis", "batch_dims")
+
+    axis = prop_def(IntegerAttr)
+    batch_dims = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class GatherNdOp(OperatorOp):
+    """Slices of data by tuples of indices, which lie along the last dimension of indices.
+
+    ```
+    %r = gather.gather_nd %data, %indices batch_dims 0 bounds error
+         : tensor<2x3x4xf32>, tensor<5x2xi64> -> tensor<5x4xf32>
+    ```
+    """
+
+    name = "gather.gather_nd"
+    SPEC: ClassVar = GatherNd
+    INTEGERS: ClassVar = ("batch_dims",)
+
+    batch_dims = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class GatherElementsOp(OperatorOp):
+    """Elements of data, each by an index of its own along one axis.
+
+    Dimensions of data after the rank of indices are an element's own, and carried whole.
+
+    ```
+    %r = gather.gather_elements %data, %indices axis 1 bounds error
+         : tensor<2x3xf32>, tensor<2x5xi64> -> tensor<2x5xf32>
+    ```
+    """
+
+    name = "gather.gather_elements"
+    SPEC: ClassVar = GatherElements
+    INTEGERS: ClassVar = ("axis",)
+    IGNORES_TAIL: ClassVar = True
+
+    axis = prop_def(IntegerAttr)

@@ -10,7 +10,14 @@ from .dialect import LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
 
 INDENT = "  "
-_INFIX = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.andi": "&", "arith.shrsi": ">>"}
+_INFIX = {
+    "arith.addi": "+",
+    "arith.subi": "-",
+    "arith.muli": "*",
+    "arith.andi": "&",
+    "arith.ori": "|",
+    "arith.shrsi": ">>",
+}
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ult": "<u", "uge": ">=u"}
 
 
@@ -36,18 +43,37 @@ def print_loop_nest(module: ModuleOp) -> str:
 
 
 class _Printer:
+    """Writes lines; a name that is taken in an enclosing block gets a number."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.depth = 0
+        self.names: dict[SSAValue, str] = {}
+        self.taken: set[str] = set()
+
+    def name(self, value: SSAValue) -> str:
+        """Return what a value is called."""
+        if value not in self.names:
+            hint, number = value.name_hint or "value", 0
+            name = hint
+            while name in self.taken:
+                number += 1
+                name = f"{hint}_{number}"
+            self.taken.add(name)
+            self.names[value] = name
+        return self.names[value]
 
     def add(self, text: str) -> None:
         self.lines.append(INDENT * self.depth + text)
 
-    def nested(self, head: str, block: Block) -> None:
-        self.add(f"{head}:")
+    def nested(self, op: Operation, head: str | None, block: Block) -> None:
+        """Write a block under its head; names given inside are free again behind it."""
+        outside = self.taken.copy()
+        self.add(f"{head if head is not None else self.loop_head(op)}:")
         self.depth += 1
         self.block(block)
         self.depth -= 1
+        self.taken = outside
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -55,38 +81,84 @@ class _Printer:
 
     def op(self, op: Operation) -> None:
         if isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp):
-            self.nested(_loop_head(op), op.body.block)
+            self.nested(op, None, op.body.block)
         elif isinstance(op, scf.IfOp):
-            self.nested(f"if {_bare(op.cond)}", op.true_region.block)
+            self.nested(op, f"if {self.bare(op.cond)}", op.true_region.block)
             if op.false_region.blocks:
-                self.nested("else", op.false_region.block)
+                self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
-            self.add(f"{_place(op.memref, op.indices)} = {_bare(op.value)}")
+            self.add(f"{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
         elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
             word = "return" if isinstance(op, func.ReturnOp) else "yield"
-            self.add(f"{word} {', '.join(map(_bare, op.operands))}")
+            self.add(f"{word} {', '.join(map(self.bare, op.operands))}")
         elif isinstance(op, ResolveOp):
-            results = f"{_name(op.position)}, {_name(op.valid)}"
-            self.add(f"{results} = resolve({_bare(op.index)}, {_bare(op.size)}, {op.bounds.data})")
+            arguments = f"{self.bare(op.index)}, {self.bare(op.size)}, {op.bounds.data}"
+            self.add(f"{self.name(op.position)}, {self.name(op.valid)} = resolve({arguments})")
         elif op.results and _has_line(op.results[0]):
-            self.add(f"{_name(op.results[0])} = {_written_out(op)}")
+            text = self.written_out(op)
+            self.add(f"{self.name(op.results[0])} = {text}")
+
+    def loop_head(self, op: Operation) -> str:
+        """Return `parallel for batch(b) in 0..n_batch`, with the sum in front where the loop has one."""
+        total = f"{self.name(op.results[0])} = sum of " if op.results else ""
+        if isinstance(op, LoopOp):
+            names, lower, upper, step = [op.label], [op.lower], [op.upper], [op.step]
+        elif isinstance(op, scf.ForOp):
+            names, lower, upper, step = _loop_names(op, 1), [op.lb], [op.ub], [op.step]
+        else:
+            assert isinstance(op, scf.ParallelOp)
+            names, lower, upper, step = _loop_names(op, len(op.step)), op.lowerBound, op.upperBound, op.step
+        ranges = [self.trips(*bounds) for bounds in zip(lower, upper, step, strict=True)]
+        counters = op.regions[0].block.args
+        trips = [
+            f"{name}({self.name(counter)}) in {trip}"
+            for name, counter, trip in zip(names, counters, ranges, strict=False)
+        ]
+        is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
+        return f"{total}{'parallel ' if is_parallel else ''}for {', '.join(trips)}"
+
+    def trips(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
+        text = f"{self.bare(lower)}..{self.bare(upper)}"
+        return text if self.bare(step) == "1" else f"{text} step {self.bare(step)}"
+
+    def place(self, memory: SSAValue, subscripts: Sequence[SSAValue]) -> str:
+        return f"{self.name(memory)}[{', '.join(map(self.bare, subscripts))}]"
+
+    def expression(self, value: SSAValue) -> str:
+        """Return what a value is called, or the arithmetic that it stands for, in parentheses."""
+        text = self.bare(value)
+        return f"({text})" if _is_compound(value) else text
+
+    def bare(self, value: SSAValue) -> str:
+        """Return what a value is called, or the arithmetic that it stands for."""
+        op = value.owner
+        if isinstance(op, _CASTS):
+            return self.bare(op.operands[0])
+        return self.written_out(op) if isinstance(op, Operation) and _is_written_out(value) else self.name(value)
+
+    def written_out(self, op: Operation) -> str:
+        """Return the right-hand side that an operation is."""
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            return str(op.value.value.data)
+        if op.name in _INFIX:
+            return f" {_INFIX[op.name]} ".join(map(self.expression, op.operands))
+        if isinstance(op, arith.CmpiOp):
+            predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+            word = _COMPARISONS.get(predicate, predicate)
+            return f"{self.expression(op.lhs)} {word} {self.expression(op.rhs)}"
+        if isinstance(op, arith.SelectOp):
+            return f"{self.expression(op.lhs)} if {self.expression(op.cond)} else {self.expression(op.rhs)}"
+        if isinstance(op, MaskedLoadOp):
+            return f"{self.place(op.memref, op.subscripts)} where {self.expression(op.mask)}"
+        if isinstance(op, memref.LoadOp):
+            return self.place(op.memref, op.indices)
+        if op.name.startswith("arith."):
+            name = op.name.removeprefix("arith.").removesuffix("si")
+            return f"{name}({', '.join(map(self.bare, op.operands))})"
+        raise InternalError(f"a nest has no picture of {op.name}")
 
 
-def _loop_head(op: LoopOp | scf.ForOp | scf.ParallelOp) -> str:
-    """Return `parallel for batch(b) in 0..n_batch`, with the sum in front where the loop has one."""
-    if isinstance(op, LoopOp):
-        names, lower, upper, step = [op.label], [op.lower], [op.upper], [op.step]
-    elif isinstance(op, scf.ForOp):
-        names, lower, upper, step = _loop_names(op, 1), [op.lb], [op.ub], [op.step]
-    else:
-        names, lower, upper, step = _loop_names(op, len(op.step)), op.lowerBound, op.upperBound, op.step
-    trips = [
-        f"{name}({_name(counter)}) in {_trips(*bounds)}"
-        for name, counter, *bounds in zip(names, op.body.block.args, lower, upper, step, strict=False)
-    ]
-    parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
-    total = f"{_name(op.results[0])} = sum of " if op.results else ""
-    return f"{total}{'parallel ' if parallel else ''}for {', '.join(trips)}"
+_CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp)
 
 
 def _loop_names(op: Operation, count: int) -> list[str]:
@@ -94,63 +166,29 @@ def _loop_names(op: Operation, count: int) -> list[str]:
     return names.data.split(",") if isinstance(names, StringAttr) else ["loop"] * count
 
 
-def _trips(lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
-    text = f"{_bare(lower)}..{_bare(upper)}"
-    return text if _bare(step) == "1" else f"{text} step {_bare(step)}"
-
-
 def _has_line(value: SSAValue) -> bool:
     """Return whether a value stands on a line of its own: loads, and arithmetic that is used more than once."""
     op = value.owner
     if isinstance(op, memref.LoadOp | MaskedLoadOp):
         return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp) for use in value.uses)
-    if isinstance(op, Block | arith.ConstantOp | arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp):
+    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)):
         return False
     return op.name.startswith("arith.") and len(set(value.uses)) > 1
 
 
-def _expression(value: SSAValue) -> str:
-    """Return what a value is called, or the arithmetic that it stands for, in parentheses."""
-    text = _bare(value)
-    return f"({text})" if " " in text and not text.endswith("]") and "(" not in text.split(" ")[0] else text
-
-
-def _bare(value: SSAValue) -> str:
-    """Return what a value is called, or the arithmetic that it stands for."""
+def _is_written_out(value: SSAValue) -> bool:
+    """Return whether a value's arithmetic stands where it is used."""
     op = value.owner
-    if isinstance(op, arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp):
-        return _bare(op.input)
     if isinstance(op, Block) or _has_line(value):
-        return _name(value)
-    if op.name.startswith("arith.") or isinstance(op, memref.LoadOp | MaskedLoadOp):
-        return _written_out(op)
-    return _name(value)
+        return False
+    return op.name.startswith("arith.") or isinstance(op, memref.LoadOp | MaskedLoadOp)
 
 
-def _written_out(op: Operation) -> str:
-    """Return the right-hand side that an operation is."""
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return str(op.value.value.data)
-    if op.name in _INFIX:
-        return f" {_INFIX[op.name]} ".join(map(_expression, op.operands))
-    if isinstance(op, arith.CmpiOp):
-        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
-        return f"{_expression(op.lhs)} {_COMPARISONS.get(predicate, predicate)} {_expression(op.rhs)}"
-    if isinstance(op, arith.SelectOp):
-        return f"{_expression(op.lhs)} if {_expression(op.cond)} else {_expression(op.rhs)}"
-    if isinstance(op, MaskedLoadOp):
-        return f"{_place(op.memref, op.subscripts)} where {_expression(op.mask)}"
-    if isinstance(op, memref.LoadOp):
-        return _place(op.memref, op.indices)
-    if op.name.startswith("arith."):
-        name = op.name.removeprefix("arith.").removesuffix("si")
-        return f"{name}({', '.join(map(_bare, op.operands))})"
-    raise InternalError(f"a nest has no picture of {op.name}")
-
-
-def _place(memory: SSAValue, subscripts: Sequence[SSAValue]) -> str:
-    return f"{_name(memory)}[{', '.join(map(_bare, subscripts))}]"
-
-
-def _name(value: SSAValue) -> str:
-    return value.name_hint or "value"
+def _is_compound(value: SSAValue) -> bool:
+    """Return whether a value is written out as more than one term."""
+    op = value.owner
+    if isinstance(op, _CASTS):
+        return _is_compound(op.operands[0])
+    if not _is_written_out(value) or isinstance(op, Block):
+        return False
+    return op.name in _INFIX or isinstance(op, arith.CmpiOp | arith.SelectOp | MaskedLoadOp)

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from .errors import BoundsError
-from .semantics import Bounds, gather_shape, normalize_gather
+from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from .semantics import Bounds
 
 
 def zero_of(dtype: np.dtype) -> Any:
@@ -36,6 +37,20 @@ def resolve(index: int, size: int, bounds: Bounds) -> int | None:
     raise BoundsError(f"index {index} is out of range [{-size}, {size - 1}]")
 
 
+def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Carry out any operator; see the functions below.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`.
+    """
+    if isinstance(operator, Gather):
+        return gather(data, indices, operator.axis, operator.batch_dims, bounds)
+    if isinstance(operator, GatherNd):
+        return gather_nd(data, indices, operator.batch_dims, bounds)
+    assert isinstance(operator, GatherElements)
+    return gather_elements(data, indices, operator.axis, bounds)
+
+
 def gather(
     data: np.ndarray, indices: np.ndarray, axis: int = 0, batch_dims: int = 0, bounds: Bounds = Bounds.ERROR
 ) -> np.ndarray:
@@ -54,8 +69,9 @@ def gather(
         BoundsError: an index is not valid under `bounds`.
         InvalidGatherError: the attributes do not fit the shapes.
     """
-    axis, batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
-    out = np.empty(gather_shape(data.shape, indices.shape, axis, batch_dims), data.dtype)
+    operator = Gather(axis, batch_dims).normalized(data.shape, indices.shape)
+    axis, batch_dims = operator.axis, operator.batch_dims
+    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
     size = data.shape[axis]
     for batch in np.ndindex(*indices.shape[:batch_dims]):
         for pick in np.ndindex(*indices.shape[batch_dims:]):
@@ -63,4 +79,55 @@ def gather(
             for outer in np.ndindex(*data.shape[batch_dims:axis]):
                 value = zero_of(data.dtype) if position is None else data[batch + outer + (position,)]
                 out[batch + outer + pick] = value
+    return out
+
+
+def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
+    """Gather slices of `data` by tuples along the last dimension of `indices`.
+
+    Args:
+        data: (batch..., indexed..., inner...), any dtype.
+        indices: (batch..., any shape, k), any integer dtype; k dimensions of data are indexed.
+        batch_dims: leading dimensions that both share.
+        bounds: what a component outside means; with ZERO, one outside makes the whole slice zeros.
+
+    Returns:
+        A new array of shape `indices.shape[:-1] + data.shape[batch_dims+k:]`.
+
+    Raises:
+        BoundsError: a component is not valid under `bounds`.
+        InvalidGatherError: the attributes do not fit the shapes.
+    """
+    operator = GatherNd(batch_dims).normalized(data.shape, indices.shape)
+    sizes = [data.shape[dim] for dim in operator.axes(indices.shape)]
+    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    for place in np.ndindex(*indices.shape[:-1]):
+        position = [resolve(int(index), size, bounds) for index, size in zip(indices[place], sizes, strict=True)]
+        outside = None in position
+        out[place] = zero_of(data.dtype) if outside else data[place[:batch_dims] + tuple(position)]  # type: ignore[arg-type]
+    return out
+
+
+def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
+    """Gather elements of `data`, each by an index of its own along `axis`.
+
+    Args:
+        data: any shape of rank 1 or more, any dtype; dimensions after the rank of indices are carried whole.
+        indices: not larger than data off the axis, any integer dtype.
+        axis: negative or not.
+        bounds: what an index outside means.
+
+    Returns:
+        A new array of the shape of indices, followed by what data has after their rank.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`.
+        InvalidGatherError: the attributes do not fit the shapes.
+    """
+    operator = GatherElements(axis).normalized(data.shape[: indices.ndim], indices.shape)
+    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    for place in np.ndindex(*indices.shape):
+        position = resolve(int(indices[place]), data.shape[operator.axis], bounds)
+        source = (*place[: operator.axis], position, *place[operator.axis + 1 :])
+        out[place] = zero_of(data.dtype) if position is None else data[source]
     return out

@@ -148,6 +148,67 @@ def gather_shape(data_shape: Shape, indices_shape: Shape, axis: int, batch_dims:
     return (*data_shape[:axis], *indices_shape[batch_dims:], *data_shape[axis + 1 :])
 
 
+def normalize_gather_nd(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> int:
+    """Return `batch_dims` of a gather_nd, having checked it, the batch sizes and the length of the tuples.
+
+    Raises:
+        InvalidGatherError: a rank is 0, batch_dims is outside [0, min(ranks)), batch sizes differ, or a tuple has no
+            component or more than data has dimensions after the batch.
+
+    Spec: GatherND, "Some salient points" 1 to 4.
+    """
+    data_rank, indices_rank = len(data_shape), len(indices_shape)
+    if data_rank == 0 or indices_rank == 0:
+        raise InvalidGatherError(
+            f"gather_nd needs data and indices of rank 1 or more, got ranks {data_rank} and {indices_rank}"
+        )
+    upper = min(data_rank, indices_rank) - 1
+    if not 0 <= batch_dims <= upper:
+        raise InvalidGatherError(
+            f"batch_dims {batch_dims} is out of range [0, {upper}] for gather_nd with data of rank {data_rank} "
+            f"and indices of rank {indices_rank}"
+        )
+    check_batch_sizes(data_shape, indices_shape, batch_dims)
+    length = indices_shape[-1]
+    if length == DYNAMIC or not 1 <= length <= data_rank - batch_dims:
+        got = "an unknown length" if length == DYNAMIC else f"{length}"
+        raise InvalidGatherError(
+            f"the last size of indices is the length of the tuples and must be in [1, {data_rank - batch_dims}] "
+            f"for data of rank {data_rank} and batch_dims {batch_dims}, got {got}"
+        )
+    return batch_dims
+
+
+def gather_nd_shape(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> Shape:
+    """Return the shape of a gather_nd's result, k the length of a tuple.
+
+    Spec: `indices.shape[:-1] + data.shape[batch_dims+k:]`, GatherND; its "Output parameters" forgets the batch.
+    """
+    return (*indices_shape[:-1], *data_shape[batch_dims + indices_shape[-1] :])
+
+
+def normalize_gather_elements(data_shape: Shape, indices_shape: Shape, axis: int) -> int:
+    """Return `axis` of a gather_elements in [0, rank), having checked it and the sizes off the axis.
+
+    Raises:
+        InvalidGatherError: the ranks differ, axis is outside its range, or indices are larger than data off the axis.
+
+    Spec: ONNX GatherElements; sizes off the axis may be smaller, as ONNX Runtime and torch have it.
+    """
+    axis = normalize_axis(axis, len(data_shape))
+    if len(data_shape) != len(indices_shape):
+        raise InvalidGatherError(
+            f"gather_elements needs data and indices of one rank, got {len(data_shape)} and {len(indices_shape)}"
+        )
+    for dim, (data_size, indices_size) in enumerate(zip(data_shape, indices_shape, strict=True)):
+        if dim != axis and DYNAMIC not in (data_size, indices_size) and indices_size > data_size:
+            raise InvalidGatherError(
+                f"indices must not be larger than data off axis {axis}, got data {data_shape} and indices "
+                f"{indices_shape}: dimension {dim} is"
+            )
+    return axis
+
+
 def reaches_past(largest_index: int, axis_size: int | None) -> bool:
     """Return whether an index type whose largest value is given can be past the end of an axis.
 

@@ -4,29 +4,14 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
-
-from ..ir.build import gather_module
+from ..ir.build import operator_module
 from ..ir.context import parse_module
 from ..ir.errors import GathernestError, InternalError
 from ..lowering.numba.emitter import emit
 from ..lowering.numba.program import Program
 from ..lowering.pipeline import Stage, default_pipeline, run_pipeline
 from .knobs import knobs
-from .plan import Plan, Problem
-
-
-def operator_module(problem: Problem) -> ModuleOp:
-    """Return the operator-level module of a problem."""
-    return gather_module(
-        problem.data,
-        problem.indices,
-        axis=problem.axis,
-        batch_dims=problem.batch_dims,
-        bounds=problem.bounds,
-        version=problem.version,
-        out=problem.out,
-    )
+from .plan import Plan
 
 
 def run_stages(plan: Plan) -> list[Stage]:
@@ -36,7 +21,15 @@ def run_stages(plan: Plan) -> list[Stage]:
         ScheduleError: the schedule is not legal for this nest.
         InternalError: the compiler failed; the module it failed on is saved, and the message says where.
     """
-    module = operator_module(plan.problem)
+    problem = plan.problem
+    module = operator_module(
+        problem.operator,
+        problem.data,
+        problem.indices,
+        bounds=problem.bounds,
+        version=problem.version,
+        out=problem.out,
+    )
     text = str(module)
     try:
         return run_pipeline(module, pipeline_of(plan))
@@ -68,7 +61,7 @@ def build_program(plan: Plan) -> tuple[Program, str]:
 
 
 def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> None:
-    target = folder / f"gather-{hashlib.sha256(plan.key.encode()).hexdigest()[:12]}"
+    target = folder / f"{plan.problem.operator.name}-{hashlib.sha256(plan.key.encode()).hexdigest()[:12]}"
     target.mkdir(parents=True, exist_ok=True)
     for number, stage in enumerate(stages):
         (target / f"{number:02}-{stage.pass_name}.mlir").write_text(f"// {stage.name}\n{stage.text}")

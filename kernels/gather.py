@@ -1,4 +1,4 @@
-"""The function that people call: `gather`."""
+"""The functions that people call: `gather`, `gather_nd` and `gather_elements`."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.element_types import is_movable
-from ..ir.semantics import Bounds, gather_shape, integer_argument, normalize_gather, parse_bounds
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, index_array
 from .opaque import gather_opaque
@@ -48,39 +49,99 @@ def gather(
 
     Spec: OpenVINO Gather-8 (bounds="zero"), ONNX Gather-13 (bounds="error").
     """
-    return gather_arrays(
-        np.asarray(data),
-        index_array(indices),
-        integer_argument(axis, "axis", allow_array=True),
-        integer_argument(batch_dims, "batch_dims"),
-        parse_bounds(bounds),
-        out,
-    )
+    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
 
 
-def gather_arrays(
+def gather_nd(
+    data: ArrayLike,
+    indices: ArrayLike,
+    *,
+    batch_dims: int = 0,
+    bounds: str = "error",
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Gather slices of `data` by tuples of indices.
+
+    `out[b.., i.., q..] = data[b.., indices[b.., i.., 0], ..., indices[b.., i.., k-1], q..]`.
+
+    Args:
+        data: (batch..., indexed..., inner...), rank 1 or more, any dtype; read in place whatever its strides.
+        indices: (batch..., any shape, k), any integer dtype; 1 <= k <= rank(data) - batch_dims.
+        batch_dims: leading dimensions that data and indices share, in [0, min(rank(data), rank(indices))-1].
+        bounds: what a component outside [-s, s-1] means on its axis of size s, as for `gather`; with "zero", one
+            component outside makes the whole slice zeros.
+        out: where to put the result, as for `gather`.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `indices.shape[:-1] + data.shape[batch_dims+k:]` and data's dtype.
+
+    Raises:
+        BoundsError: a component is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: the attributes or `out` do not fit the shapes.
+
+    Spec: ONNX GatherND-13, OpenVINO GatherND-8.
+    """
+    operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
+    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+
+
+def gather_elements(
+    data: ArrayLike,
+    indices: ArrayLike,
+    axis: Any = 0,
+    *,
+    bounds: str = "error",
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Gather elements of `data`, each by an index of its own along `axis`.
+
+    `out[.., i, ..] = data[.., indices[.., i, ..], ..]` on the axis.
+
+    Args:
+        data: rank 1 or more, any dtype; read in place whatever its strides.
+        indices: of data's rank, any integer dtype; sizes off the axis may be smaller than data's, never larger.
+        axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
+        bounds: what an index outside means, as for `gather`.
+        out: where to put the result, as for `gather`.
+
+    Returns:
+        `out`, or a new C-contiguous array of the shape of indices and data's dtype.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: the attributes or `out` do not fit the shapes.
+
+    Spec: ONNX GatherElements-13, OpenVINO GatherElements-6; NumPy `take_along_axis` without its broadcasting.
+    """
+    operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
+    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+
+
+def run_operator(
+    operator: OperatorSpec,
     data: np.ndarray,
     indices: np.ndarray,
-    axis: int,
-    batch_dims: int,
     bounds: Bounds,
     out: np.ndarray | None,
     *,
     version: str | None = None,
     schedule: Schedule | None = None,
 ) -> np.ndarray:
-    """Gather with arguments that are parsed already; see `gather`."""
+    """Run an operator on arrays that are parsed already; see the functions above."""
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
-        return gather_opaque(data, indices, axis, batch_dims, bounds, out, gather_arrays)
+        return gather_opaque(operator, data, indices, bounds, out, run_operator)
     if out is None:
-        prepared = prepare(data, indices, None, axis, batch_dims, bounds, version=version, schedule=schedule)
+        prepared = prepare(data, indices, None, operator, bounds, version=version, schedule=schedule)
         result = np.empty(prepared.plan.problem.out_shape, data.dtype)
         prepared.run(data, indices, result)
         return result
-    normal_axis, normal_batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
-    check_out(out, gather_shape(data.shape, indices.shape, normal_axis, normal_batch_dims), data.dtype)
+    normal = operator.normalized(data.shape, indices.shape)
+    check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
     if np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        out[...] = gather_arrays(data, indices, axis, batch_dims, bounds, None, version=version, schedule=schedule)
+        out[...] = run_operator(operator, data, indices, bounds, None, version=version, schedule=schedule)
         return out
-    prepare(data, indices, out, axis, batch_dims, bounds, version=version, schedule=schedule).run(data, indices, out)
+    prepare(data, indices, out, operator, bounds, version=version, schedule=schedule).run(data, indices, out)
     return out

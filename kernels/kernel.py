@@ -8,12 +8,15 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import index_array
-from .gather import gather_arrays
+from .gather import run_operator
 from .plan import Problem
 from .prepare import Prepared, prepare_problem
+
+OPERATORS = ("gather", "gather_nd", "gather_elements")
 
 
 class Kernel:
@@ -36,14 +39,8 @@ class Kernel:
         arrays = np.asarray(data), index_array(indices)
         self._check_served(*arrays)
         problem = self._problem
-        return gather_arrays(
-            *arrays,
-            problem.axis,
-            problem.batch_dims,
-            problem.bounds,
-            out,
-            version=problem.version,
-            schedule=self.schedule,
+        return run_operator(
+            problem.operator, *arrays, problem.bounds, out, version=problem.version, schedule=self.schedule
         )
 
     def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
@@ -107,9 +104,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         problem = self._problem
+        attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
         return (
-            f"<gathernest kernel: gather {problem.data} by {problem.indices}, axis {problem.axis}, "
-            f"batch_dims {problem.batch_dims}, bounds {problem.bounds}>"
+            f"<gathernest kernel: {problem.operator.name} {problem.data} by {problem.indices}, {attributes}, "
+            f"bounds {problem.bounds}>"
         )
 
 
@@ -127,9 +125,9 @@ def compile(
     """Compile a gather ahead of its calls.
 
     Args:
-        operator: "gather".
+        operator: "gather", "gather_nd" or "gather_elements".
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
-        axis, batch_dims, bounds: as for `gather`.
+        axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
         version: the operator version it stands for, for the reader.
 
@@ -140,10 +138,6 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule is not legal for this nest.
     """
-    if operator != "gather":
-        raise InvalidGatherError(
-            f"there is no operator {operator!r} to compile; use 'gather'{did_you_mean(operator, ['gather'])}"
-        )
     data_spec, index_spec = ArraySpec.of(data), ArraySpec.of(indices)
     index_array(np.empty(0, index_spec.dtype))
     if not is_movable(data_spec.dtype):
@@ -152,11 +146,25 @@ def compile(
             "call gathernest.gather, which gathers their positions"
         )
     problem = Problem.checked(
-        data_spec,
-        index_spec,
-        integer_argument(axis, "axis", allow_array=True),
-        integer_argument(batch_dims, "batch_dims"),
-        parse_bounds(bounds),
-        version=version,
+        _operator(operator, axis, batch_dims), data_spec, index_spec, parse_bounds(bounds), version=version
     )
     return Kernel(problem, Schedule.parse(schedule) if isinstance(schedule, str) else schedule)
+
+
+def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
+    """Return the operator of that name with the attributes that it has.
+
+    Raises:
+        InvalidGatherError: there is no such operator, or it does not have an attribute that was given.
+    """
+    if name not in OPERATORS:
+        raise InvalidGatherError(
+            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(name, OPERATORS)}"
+        )
+    axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
+    if name == "gather":
+        return Gather(axis, batch_dims)
+    unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)
+    if value:
+        raise InvalidGatherError(f"{name} has no {unused}, got {value}; leave it out")
+    return GatherNd(batch_dims) if name == "gather_nd" else GatherElements(axis)

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
+from ..ir.operator_spec import Gather
 from ..ir.semantics import Bounds, integer_argument
 from .arguments import index_array
-from .gather import gather_arrays
+from .gather import run_operator
 
 Operator = Callable[..., np.ndarray]
 
@@ -21,9 +22,8 @@ def _openvino_gather(version: str, bounds: Bounds, doc: str) -> Operator:
         array = index_array(indices)
         if bounds is Bounds.ERROR:
             refuse_negative(array, version)
-        axis_value = integer_argument(axis, "axis", allow_array=True)
-        batch_value = integer_argument(batch_dims, "batch_dims")
-        return gather_arrays(np.asarray(data), array, axis_value, batch_value, bounds, out, version=version)
+        spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+        return run_operator(spec, np.asarray(data), array, bounds, out, version=version)
 
     return _named(operator, version, doc)
 
@@ -47,8 +47,8 @@ def refuse_negative(indices: np.ndarray, version: str) -> None:
 
 def _onnx_gather(version: str, doc: str) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
-        axis_value = integer_argument(axis, "axis", allow_array=True)
-        return gather_arrays(np.asarray(data), index_array(indices), axis_value, 0, Bounds.ERROR, out, version=version)
+        spec = Gather(integer_argument(axis, "axis", allow_array=True))
+        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=version)
 
     return _named(operator, version, doc)
 

@@ -4,15 +4,17 @@ A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantic
 its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, layout_class
+from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
 from ..ir.element_types import machine_width
-from ..ir.semantics import Bounds, gather_shape, normalize_gather, reaches_past
+from ..ir.operator_spec import OperatorSpec
+from ..ir.semantics import DYNAMIC, Bounds, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_schedule
 
 
@@ -22,16 +24,15 @@ class Problem:
 
     Attributes:
         data, indices: the inputs; `indices` of an integer dtype.
-        axis, batch_dims: normalised.
+        operator: the operator, normalised.
         bounds: what an index outside means.
         out: the layout of the output when it is not contiguous.
         version: the operator version it came from, for the reader only.
     """
 
+    operator: OperatorSpec
     data: ArraySpec
     indices: ArraySpec
-    axis: int
-    batch_dims: int
     bounds: Bounds
     out: ArraySpec | None = None
     version: str | None = None
@@ -39,31 +40,34 @@ class Problem:
     @classmethod
     def checked(
         cls,
+        operator: OperatorSpec,
         data: ArraySpec,
         indices: ArraySpec,
-        axis: int,
-        batch_dims: int,
         bounds: Bounds,
         out: ArraySpec | None = None,
         version: str | None = None,
     ) -> "Problem":
-        """Return the problem with axis and batch_dims normalised.
+        """Return the problem with the operator normalised.
 
         Raises:
-            InvalidGatherError: the attributes do not fit the shapes.
+            InvalidGatherError: the operator's attributes do not fit the shapes.
         """
-        axis, batch_dims = normalize_gather(data.shape, indices.shape, axis, batch_dims)
-        return cls(data, indices, axis, batch_dims, bounds, out, version)
+        return cls(operator.normalized(data.shape, indices.shape), data, indices, bounds, out, version)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
         """The shape of the result."""
-        return gather_shape(self.data.shape, self.indices.shape, self.axis, self.batch_dims)
+        return self.operator.result_shape(self.data.shape, self.indices.shape)
 
     @property
-    def axis_size(self) -> int:
-        """The size of the indexed axis."""
-        return self.data.shape[self.axis]
+    def axes(self) -> range:
+        """The dimensions of data that are indexed."""
+        return self.operator.axes(self.indices.shape)
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        """The sizes of the indexed dimensions."""
+        return tuple(self.data.shape[axis] for axis in self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +114,21 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     data, indices, shape = problem.data, problem.indices, problem.out_shape
     out = problem.out or ArraySpec(shape, data.dtype)
     width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
-    canonical = canonical_gather(
-        _strided(data, width),
-        _strided(indices, indices.dtype.itemsize),
-        _strided(out, width),
-        problem.axis,
-        problem.batch_dims,
-    )
-    can_be_outside = reaches_past(int(np.iinfo(indices.dtype).max), problem.axis_size)
-    has_check = problem.bounds is Bounds.ERROR and can_be_outside
+    strided = _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width)
+    canonical = canonical_gather(*strided, problem.operator.roles(len(strided[0].shape), indices.shape))
+    largest = int(np.iinfo(indices.dtype).max)
+    reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
+    has_check = problem.bounds is Bounds.ERROR and any(reaches)
     if schedule is None:
-        schedule = choose_schedule(_nest_shape(canonical, width, has_check))
-    items = int(np.prod(shape, dtype=np.int64))
+        schedule = choose_schedule(_nest_shape(canonical, width, has_check=has_check))
+    items = math.prod(shape)
     return Plan(
         problem,
         schedule,
-        _key(problem, canonical, width, can_be_outside, schedule),
+        _key(problem, canonical, width, reaches, schedule),
         canonical,
         width,
-        items * data.dtype.itemsize + int(np.prod(indices.shape, dtype=np.int64)) * indices.dtype.itemsize,
+        items * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
         _action(problem, is_empty=items == 0, has_check=has_check),
     )
 
@@ -143,40 +143,39 @@ def _strided(spec: ArraySpec, width: int) -> Strided:
     return Strided(shape, (*strides, 1) if units > 1 else strides)
 
 
-def _key(problem: Problem, canonical: CanonicalGather, width: int, can_be_outside: bool, schedule: Schedule) -> str:
+def _key(
+    problem: Problem, canonical: CanonicalGather, width: int, reaches: tuple[bool, ...], schedule: Schedule
+) -> str:
     views = [
         f"{name}<{_erased(operand)}>"
         for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
     ]
-    reach = "reaches past" if can_be_outside else "within"
+    reach = " ".join("reaches past" if past else "stays within" for past in reaches)
     return (
-        f"gather {8 * width} bits, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
+        f"{problem.operator.name} {8 * width} bits, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
         f"{', '.join(views)}, schedule {str(schedule) or 'none'}"
     )
 
 
 def _erased(operand: Operand) -> str:
     """Return an operand's dimensions as `erase-sizes` leaves them."""
-    sizes = ["1" if size == 1 and dim != "axis" else "?" for size, dim in zip(operand.shape, operand.dims, strict=True)]
-    text = " ".join(f"{dim} {size}" for dim, size in zip(operand.dims, sizes, strict=True))
+    sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
+    text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
     layout = layout_class(operand.shape, operand.strides, 1)
     if layout is None:
         return text
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
 
 
-def _nest_shape(canonical: CanonicalGather, width: int, has_check: bool) -> NestShape:
+def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    roles = {
-        role: tuple(loop for loop in loops if loop[0].startswith(role))
-        for role in ("batch", "outer", "indices", "inner")
-    }
-    return NestShape(**roles, width_bytes=width, has_check=has_check)
+    checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
+    return NestShape(tuple(loops), checked, width)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:
     if 0 in problem.indices.shape:
         return "nothing"
-    if problem.axis_size == 0:
+    if 0 in problem.axis_sizes:
         return "zeros" if problem.bounds is Bounds.ZERO else "refuse"
     return "nothing" if is_empty and not has_check else "run"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError
+from ..ir.operator_spec import OperatorSpec
 from ..ir.semantics import Bounds
 from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
@@ -84,8 +85,7 @@ def prepare(
     data: np.ndarray,
     indices: np.ndarray,
     out: np.ndarray | None,
-    axis: int,
-    batch_dims: int,
+    operator: OperatorSpec,
     bounds: Bounds,
     *,
     version: str | None = None,
@@ -102,16 +102,15 @@ def prepare(
     out_strides = None if out is None else out.strides
     signature = (
         *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(axis, batch_dims, bounds, version, schedule, forced, knobs.interpret, knobs.always_compile),
+        *(operator, bounds, version, schedule, forced, knobs.interpret, knobs.always_compile),
     )
     found = _prepared.get(signature)
     if found is not None:
         return found
     problem = Problem.checked(
+        operator,
         ArraySpec(data.shape, data.dtype, data.strides),
         ArraySpec(indices.shape, indices.dtype, indices.strides),
-        axis,
-        batch_dims,
         bounds,
         None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
         version,
@@ -162,23 +161,30 @@ def _address(array: np.ndarray) -> int:
 
 
 def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
-    """Return the error that names the first index outside, found by looking again."""
-    size = problem.axis_size
-    outside = (indices >= size) if indices.dtype.kind == "u" else (indices < -size) | (indices >= size)
+    """Return the error that names the first index outside, found by looking again.
+
+    Args:
+        indices: as they were passed; of a gather_nd the last dimension is the component.
+    """
+    sizes = np.array(problem.axis_sizes, np.int64)
+    below = False if indices.dtype.kind == "u" else indices < -sizes
+    outside = below | (indices >= sizes.astype(np.uint64 if indices.dtype == np.uint64 else np.int64))
     places = np.argwhere(outside)
     if not len(places):
         return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
     place = tuple(int(number) for number in places[0])
+    which = place[-1] if len(sizes) > 1 else 0
+    size, axis = int(sizes[which]), problem.axes[which]
     others = f" ({len(places)} of {indices.size} indices are out of range)" if len(places) > 1 else ""
     return BoundsError(
         f"index {int(indices[place])} at position {place} of indices is out of range [{-size}, {size - 1}] "
-        f"for axis {problem.axis} of size {size}{others}; use bounds='zero', 'clip' or 'wrap' to allow it"
+        f"for axis {axis} of size {size}{others}; use bounds='zero', 'clip' or 'wrap' to allow it"
     )
 
 
 def _empty_axis_message(problem: Problem) -> str:
-    count = math.prod(problem.indices.shape)
+    count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
     return (
-        f"axis {problem.axis} of data has size 0, so none of the {count} indices is valid "
+        f"axis {axis} of data has size 0, so none of the {count} indices is valid "
         f"with bounds='{problem.bounds}'; pass no indices, or bounds='zero' to get zeros"
     )

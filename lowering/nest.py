@@ -6,18 +6,16 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from ..ir.dialect import GatherOp, LoopOp
+from ..ir.dialect import LoopOp, OperatorOp
 from ..ir.errors import ScheduleError, did_you_mean
 
-SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "check_batch": "b", "check_indices": "i"}
+SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
 
 
 def short_name(loop_name: str) -> str:
     """Return the counter's name for a loop: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
-    for role in sorted(SHORT_NAMES, key=len, reverse=True):
-        if loop_name == role or loop_name.startswith(role + "_"):
-            return SHORT_NAMES[role] + loop_name[len(role) :]
-    return loop_name
+    role, separator, tail = loop_name.removeprefix("check_").partition("_")
+    return SHORT_NAMES.get(role, role) + separator + tail
 
 
 def functions(module: ModuleOp) -> list[func.FuncOp]:
@@ -25,9 +23,9 @@ def functions(module: ModuleOp) -> list[func.FuncOp]:
     return [op for op in module.ops if isinstance(op, func.FuncOp) and op.body.blocks]
 
 
-def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, GatherOp]]:
+def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, OperatorOp]]:
     """Return every gather operator with the function it stands in."""
-    return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, GatherOp)]
+    return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, OperatorOp)]
 
 
 def loops(root: Operation) -> list[LoopOp]:

@@ -13,7 +13,7 @@ TILE_SIZES = (4096, 256, 16)
 TILE_BYTES = 64 * 1024
 MIN_SLICE_BYTES = 16 * 1024
 CHECK_TILE = 4096
-_CHECK_PREFIX = "check_"
+CHECK_PREFIX = "check_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,72 +84,68 @@ def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
     return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
 
 
+Loops = Sequence[tuple[str, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class NestShape:
     """The sizes of a nest: what a schedule is chosen from.
 
     Attributes:
-        batch, outer, indices, inner: (loop name, iterations) of each role, outermost first.
+        copied: (name, iterations) of the loops that copy, outermost first.
+        checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
-        has_check: whether the indices are checked in a nest of their own.
     """
 
-    batch: tuple[tuple[str, int], ...]
-    outer: tuple[tuple[str, int], ...]
-    indices: tuple[tuple[str, int], ...]
-    inner: tuple[tuple[str, int], ...]
+    copied: tuple[tuple[str, int], ...]
+    checked: tuple[tuple[str, int], ...]
     width_bytes: int
-    has_check: bool
 
 
 def choose_schedule(nest: NestShape) -> Schedule:
     """Pick tiles of about 64 KiB and the loops around them as parallel ones.
 
-    The tile is cut from the innermost loop that still leaves enough in a tile: from `indices` when one (batch, outer)
-    pair moves 16 KiB or more, otherwise from `outer`, otherwise from `batch`. Tile sizes are few, so that kernels are.
+    The tile is cut from the innermost loop, but for those of a row, that still leaves 16 KiB in a tile where the sizes
+    allow it. Tile sizes are few, so that kernels are.
     """
-    row = nest.width_bytes * _product(nest.inner)
-    batch, outer, indices = (_real(group) for group in (nest.batch, nest.outer, nest.indices))
-    slice_bytes = row * _product(indices)
-    if indices and (slice_bytes >= MIN_SLICE_BYTES or not (outer or batch)):
-        around, cut, unit_bytes = [*batch, *outer, *indices[:-1]], indices[-1], row
-    elif outer and (slice_bytes * _product(outer) >= MIN_SLICE_BYTES or not batch):
-        around, cut, unit_bytes = [*batch, *outer[:-1]], outer[-1], slice_bytes
-    elif batch:
-        around, cut, unit_bytes = list(batch[:-1]), batch[-1], slice_bytes * _product(outer)
-    else:
+    row = {"inner", "unit"}
+    outside = [loop for loop in nest.copied if loop[1] != 1 and _role(loop) not in row]
+    unit_bytes = nest.width_bytes * _product([loop for loop in nest.copied if _role(loop) in row])
+    tiles, parallel = _cut_innermost(outside, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
+    if not parallel:
         return Schedule()
-    tiles, parallel = _cut(cut[0], TILE_BYTES // max(unit_bytes, 1))
-    parallel = (*(name for name, _ in around), *parallel)
-    if nest.has_check:
-        check_tiles, check_parallel = _schedule_check(batch, indices)
-        tiles, parallel = tiles + check_tiles, parallel + check_parallel
-    return Schedule(tiles=tiles, parallel=parallel)
+    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
+    check_tiles, check_parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
+    return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
 
 
-Loops = Sequence[tuple[str, int]]
+Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
-def _schedule_check(batch: Loops, indices: Loops) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
-    """The loops that check the indices, cut where a tile holds enough of them."""
-    if batch and _product(indices) < CHECK_TILE:
-        around, cut, tile = batch[:-1], batch[-1], CHECK_TILE // max(_product(indices), 1)
-    elif indices:
-        around, cut, tile = [*batch, *indices[:-1]], indices[-1], CHECK_TILE
-    else:
-        return (), ()
-    tiles, parallel = _cut(_CHECK_PREFIX + cut[0], tile)
-    return tiles, (*(_CHECK_PREFIX + name for name, _ in around), *parallel)
+def _cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:
+    """Return (tiles, parallel loops) that cut the innermost of `loops` whose iterations make pieces of `wanted`.
+
+    Args:
+        loops: the loops, outermost first; each iteration of the innermost is worth `unit`.
+        least: what all iterations of a loop must be worth for it to be cut.
+    """
+    for place in reversed(range(len(loops))):
+        name, size = loops[place]
+        if unit * size >= least or place == 0:
+            tiles, parallel = _cut(name, wanted // max(unit, 1))
+            return tiles, (*(outer for outer, _ in loops[:place]), *parallel)
+        unit *= size
+    return (), ()
 
 
-def _cut(name: str, wanted: int) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
+def _cut(name: str, wanted: int) -> Cut:
     """Return (tiles, parallel loops) that cut a loop into pieces of at most `wanted` iterations."""
     size = next((size for size in TILE_SIZES if size <= wanted), 1)
     return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))
 
 
-def _real(group: Loops) -> Loops:
-    return [loop for loop in group if loop[1] != 1]
+def _role(loop: tuple[str, int]) -> str:
+    return loop[0].partition("_")[0]
 
 
 def _product(group: Loops) -> int:

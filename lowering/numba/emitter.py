@@ -34,7 +34,14 @@ from .program import Parameter, Program
 INDENT = "    "
 _RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "parallel", "prange", "njit", "int64", "boolean", "k", "np"}
 
-_INFIX = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.andi": "&", "arith.shrsi": ">>"}
+_INFIX = {
+    "arith.addi": "+",
+    "arith.subi": "-",
+    "arith.muli": "*",
+    "arith.andi": "&",
+    "arith.ori": "|",
+    "arith.shrsi": ">>",
+}
 _CALLS = {
     "arith.minsi": "min",
     "arith.maxsi": "max",

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.build import BYTE_STRIDES
-from ...ir.dialect import GatherOp
+from ...ir.dialect import OperatorOp
 from ...ir.errors import ScheduleError
 from ...ir.types import memref_type
 from ..nest import functions, update_signature
@@ -54,12 +54,12 @@ class BufferizeGather(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            found = [inner for inner in function.walk() if isinstance(inner, GatherOp) and inner.result is not None]
+            found = [inner for inner in function.walk() if isinstance(inner, OperatorOp) and inner.result is not None]
             if found:
                 _bufferize(op, function, found)
 
 
-def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[GatherOp]) -> None:
+def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp]) -> None:
     block, terminator = function.body.block, function.body.block.last_op
     gather = found[0]
     if len(found) > 1 or not isinstance(terminator, func.ReturnOp) or list(terminator.operands) != [gather.result]:
@@ -73,16 +73,7 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[GatherOp]) -
     out = block.insert_arg(out_type, len(block.args))
     out.name_hint = "out"
     indices = _global_indices(module, function, gather)
-    buffered = GatherOp(
-        gather.data,
-        indices,
-        out,
-        axis=gather.axis_value,
-        batch_dims=gather.batch_dims_value,
-        bounds=gather.bounds.data,
-        unsigned=gather.unsigned is not None,
-        version=gather.version.data if gather.version else None,
-    )
+    buffered = gather.into(gather.data, indices, out)
     constant = gather.indices.owner
     Rewriter.insert_op(buffered, InsertPoint.before(gather))
     Rewriter.replace_op(terminator, func.ReturnOp())
@@ -111,7 +102,7 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
     return memref_type(type_.get_shape(), type_.element_type, strides)
 
 
-def _global_indices(module: ModuleOp, function: func.FuncOp, gather: GatherOp) -> SSAValue:
+def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> SSAValue:
     """Return the indices as a memref: the argument itself, or a global made of a constant."""
     constant = gather.indices.owner
     if not isinstance(constant, arith.ConstantOp):

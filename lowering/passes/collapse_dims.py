@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ...ir.canonical import Operand, Strided, canonical_gather
-from ...ir.dialect import I64, GatherOp, ViewAttr
+from ...ir.dialect import I64, OperatorOp, ViewAttr
 from ...ir.errors import ScheduleError
 from ...ir.types import memref_type, strides_of
 from ..constant_indices import find_global
@@ -56,10 +56,8 @@ class CollapseDims(ModulePass):
             update_signature(function)
 
 
-def _collapse(module: ModuleOp, function: func.FuncOp, gather: GatherOp, out: SSAValue) -> None:
-    canonical = canonical_gather(
-        _strided(gather.data), _strided(gather.indices), _strided(out), gather.axis_value, gather.batch_dims_value
-    )
+def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp, out: SSAValue) -> None:
+    canonical = canonical_gather(_strided(gather.data), _strided(gather.indices), _strided(out), gather.roles())
     views: dict[int, ViewAttr] = {}
     for value, operand in ((gather.data, canonical.data), (gather.indices, canonical.indices), (out, canonical.out)):
         assert isinstance(value.type, MemRefType)
@@ -72,7 +70,9 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: GatherOp, out: SS
         else:
             raise ScheduleError("collapse-dims: data, indices and out must be arguments of the function")
         Rewriter.replace_value_with_new_type(value, type_)
-    gather.axis, gather.batch_dims = IntegerAttr(canonical.axis, I64), IntegerAttr(canonical.batch_dims, I64)
+    places = {"axis": canonical.data.place_of("axis"), "batch_dims": canonical.data.count_of("batch")}
+    for name in gather.INTEGERS:
+        gather.properties[name] = IntegerAttr(places[name], I64)
     function.arg_attrs = ArrayAttr(
         [
             DictionaryAttr({"gather.view": views[number]} if number in views else {})

@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ...ir.build import BYTE_STRIDES
-from ...ir.dialect import AnyShaped, GatherOp
+from ...ir.dialect import AnyShaped, OperatorOp
 from ...ir.element_types import machine_width
 from ...ir.errors import InvalidGatherError
 from ...ir.types import element_size_bytes, memref_type, strides_of
@@ -55,7 +55,7 @@ class EraseElementType(ModulePass):
             update_signature(function)
 
 
-def _erase_data(function: func.FuncOp, gather: GatherOp) -> None:
+def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
     data = gather.data.type
     assert isinstance(data, AnyShaped)
     size_bytes = element_size_bytes(data.element_type)
@@ -79,7 +79,7 @@ def _erased(type_: Attribute, width: int, units: int) -> TensorType | MemRefType
     return memref_type(shape, element, strides)
 
 
-def _erase_indices(gather: GatherOp) -> None:
+def _erase_indices(gather: OperatorOp) -> None:
     type_ = gather.indices.type
     assert isinstance(type_, AnyShaped) and isinstance(type_.element_type, IntegerType)
     element = type_.element_type
@@ -107,7 +107,7 @@ def _byte_strides(function: func.FuncOp, value: SSAValue) -> list[int]:
     return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]
 
 
-def _out_byte_strides(function: func.FuncOp, gather: GatherOp) -> list[int]:
+def _out_byte_strides(function: func.FuncOp, gather: OperatorOp) -> list[int]:
     if gather.result is None or function.res_attrs is None:
         return []
     strides = function.res_attrs.data[0].data.get(BYTE_STRIDES)

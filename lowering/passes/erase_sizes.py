@@ -8,9 +8,8 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ...ir.canonical import layout_class
+from ...ir.canonical import erased_size, layout_class
 from ...ir.dialect import ViewAttr
-from ...ir.semantics import DYNAMIC
 from ...ir.types import memref_type, strides_of
 from ..nest import functions, update_signature
 
@@ -19,9 +18,9 @@ from ..nest import functions, update_signature
 class EraseSizes(ModulePass):
     """Make sizes and strides run-time arguments, so that one kernel serves every shape.
 
-    What stays static is what a kernel is made for: dimensions of size 1 (their loops vanish later), the contiguous
-    layout, and strides of one element. The axis is always a run-time argument. Facts that `fold-bounds` took from the
-    sizes stay on the function as `gather.min_axis_size`.
+    What stays static is what a kernel is made for: dimensions of size 1 (their loops vanish later), the length of
+    tuples, the contiguous layout, and strides of one element. An axis is always a run-time argument. Facts that
+    `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`.
 
     Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
     hold for one axis only.
@@ -51,5 +50,5 @@ def _erase(function: func.FuncOp) -> None:
 
 def _erased(type_: MemRefType, dims: tuple[str, ...]) -> MemRefType:
     shape = type_.get_shape()
-    sizes = [1 if size == 1 and dim != "axis" else DYNAMIC for size, dim in zip(shape, dims, strict=True)]
+    sizes = [erased_size(size, dim) for size, dim in zip(shape, dims, strict=True)]
     return memref_type(sizes, type_.element_type, layout_class(shape, strides_of(type_), 1))

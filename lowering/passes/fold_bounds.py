@@ -5,17 +5,18 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
-from ...ir.interpreter import MIN_AXIS_SIZE
-from ...ir.semantics import Bounds, reaches_past
+from ...ir.interpreter import MIN_AXIS_SIZES
+from ...ir.semantics import Bounds
+from ..bounds_forms import Emitter, IndexFacts
 from ..constant_indices import fold_constant_indices
-from ..nest import enclosing_loops, functions, short_name, static_size, update_signature
+from ..nest import enclosing_loops, functions, short_name, update_signature
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class FoldBounds(ModulePass):
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
-    Preconditions: at most one `gather.resolve` a function. What the code holds for is left on the function as
-    `gather.min_axis_size`.
+    Preconditions: at most one masked load a function, and every `gather.resolve` decides about it. What the code holds
+    for is left on the function as `gather.min_axis_sizes`, one an axis.
 
     Input:
         %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
@@ -55,94 +56,92 @@ class FoldBounds(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             resolves = [inner for inner in function.walk() if isinstance(inner, ResolveOp)]
-            if len(resolves) > 1:
-                raise ScheduleError(f"fold-bounds: expected one gather.resolve in a function, got {len(resolves)}")
-            if resolves and not fold_constant_indices(op, resolves[0]):
-                _Folding(function, resolves[0]).fold()
+            loads = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp)]
+            if not resolves:
+                continue
+            if len(loads) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
+                raise ScheduleError(
+                    "fold-bounds: expected one gather.masked_load in a function and one bounds mode, "
+                    f"got {len(loads)} loads"
+                )
+            if len(resolves) > 1 or not fold_constant_indices(op, resolves[0]):
+                _Folding(function, resolves, loads[0]).fold()
 
 
 class _Folding:
-    """The facts about one `gather.resolve`, and the code that they leave."""
+    """The resolves of one function, with their facts, and the load that they decide about."""
 
-    def __init__(self, function: func.FuncOp, resolve: ResolveOp):
-        self.function, self.resolve = function, resolve
-        assert isinstance(resolve.index.type, IntegerType)
-        bits = resolve.index.type.width.data
-        self.unsigned = resolve.unsigned is not None
-        self.axis_size = static_size(resolve.size)
-        largest = (1 << bits) - 1 if self.unsigned else (1 << (bits - 1)) - 1
-        self.reaches_past = reaches_past(largest, self.axis_size)
-        self.least_axis = 0 if self.reaches_past else largest + 1
+    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], load: MaskedLoadOp):
+        self.function, self.resolves, self.load = function, resolves, load
+        self.facts = [IndexFacts.of(resolve) for resolve in resolves]
+        self.mode = resolves[0].bounds.data
 
     def fold(self) -> None:
-        emit = Emitter(Builder(InsertPoint.before(self.resolve)))
-        mode, inside = self.resolve.bounds.data, None
-        index, size = emit.widened(self.resolve.index, self.unsigned), emit.size(self.resolve.size)
-        if mode is Bounds.ERROR or mode is Bounds.ZERO:
-            position = self._wrapped(emit, index, size)
-            if mode is Bounds.ERROR:
-                self._check_before_copy()
-            elif self.reaches_past:
-                inside = emit.compare("ult", position, size, "inside")
-                if self.axis_size:
-                    self.least_axis = max(self.least_axis, 1)
-                    position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")
-        else:
-            position = self._total(emit, mode, index, size)
-            self.least_axis = max(self.least_axis, 1)
-        self._replace(emit, position, inside)
-        if self.least_axis:
-            self.function.attributes[MIN_AXIS_SIZE] = IntegerAttr(self.least_axis, I64)
+        if self.mode is Bounds.ERROR:
+            self._check_before_copy()
+        is_clamped = all(facts.axis_size for facts in self.facts)
+        insides: list[SSAValue] = []
+        for resolve, facts in zip(self.resolves, self.facts, strict=True):
+            position, inside = self._position(resolve, facts, clamp=is_clamped)
+            insides += [] if inside is None else [inside]
+            resolve.position.replace_all_uses_with(position)
+            position.name_hint = resolve.position.name_hint
+        self._replace_load(insides, is_clamped=is_clamped)
+        self._erase_resolves()
+        least = [facts.least_axis for facts in self.facts]
+        if any(least):
+            self.function.attributes[MIN_AXIS_SIZES] = DenseArrayBase.from_list(i64, least)
 
-    def _wrapped(self, emit: "Emitter", index: SSAValue, size: SSAValue) -> SSAValue:
-        """Negative indices count from the end, once."""
-        if self.unsigned:
-            return index
-        sign = emit.binary(arith.ShRSIOp, index, emit.constant(63, "c63"), "sign")
-        return emit.binary(arith.AddiOp, index, emit.binary(arith.AndIOp, size, sign, "shift"), "wrapped")
+    def _position(self, resolve: ResolveOp, facts: IndexFacts, *, clamp: bool) -> tuple[SSAValue, SSAValue | None]:
+        """Return the position of one component, and whether it is inside where that is still to be asked."""
+        emit, inside = Emitter(Builder(InsertPoint.before(resolve))), None
+        index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
+        if self.mode not in (Bounds.ERROR, Bounds.ZERO):
+            return emit.as_index(emit.always_valid(facts, self.mode, index, size)), None
+        position = emit.wrapped(facts, index, size)
+        if self.mode is Bounds.ZERO and facts.reaches_past:
+            inside = emit.compare("ult", position, size, "inside")
+            if clamp:
+                position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")
+        return emit.as_index(position), inside
 
-    def _total(self, emit: "Emitter", mode: Bounds, index: SSAValue, size: SSAValue) -> SSAValue:
-        """The modes in which every index is valid."""
-        if mode is Bounds.UNCHECKED or (self.unsigned and not self.reaches_past):
-            return index
-        if mode is Bounds.CLIP:
-            if self.reaches_past:
-                last = emit.binary(arith.SubiOp, size, emit.constant(1, "one"), "last")
-                index = emit.binary(arith.MinUIOp if self.unsigned else arith.MinSIOp, index, last, "lowered")
-            return index if self.unsigned else emit.binary(arith.MaxSIOp, index, emit.constant(0, "zero"), "raised")
-        if self.unsigned:
-            return emit.binary(arith.RemUIOp, index, size, "wrapped")
-        remainder = emit.binary(arith.RemSIOp, index, size, "remainder") if self.reaches_past else index
-        return self._wrapped(emit, remainder, size)
+    def _replace_load(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
+        """Make the masked load a plain one: with no mask left, or with a select behind it where no axis is empty."""
+        emit = Emitter(Builder(InsertPoint.before(self.load)))
+        inside = insides[0] if insides else None
+        for other in insides[1:]:
+            assert inside is not None
+            inside = emit.binary(arith.AndIOp, inside, other, "all_inside")
+        if inside is not None and not is_clamped:
+            self.load.operands[len(self.load.operands) - 1] = inside
+            return
+        plain = emit.builder.insert(memref.LoadOp.get(self.load.memref, self.load.subscripts)).res
+        plain.name_hint = "loaded" if inside is not None else "element"
+        value = plain if inside is None else emit.or_zero(inside, plain)
+        Rewriter.replace_op(self.load, (), [value])
 
-    def _replace(self, emit: "Emitter", position: SSAValue, inside: SSAValue | None) -> None:
-        """Put the position in place of the resolve, and a plain load in place of the masked one where that is legal."""
-        cast = emit.builder.insert(arith.IndexCastOp(position, IndexType())).result
-        cast.name_hint = "position"
-        for use in list(self.resolve.valid.uses):
-            if not isinstance(load := use.operation, MaskedLoadOp):
-                raise ScheduleError(f"fold-bounds: expected only gather.masked_load to use `valid`, got {load.name}")
-            if inside is not None and not self.axis_size:
-                load.operands[use.index] = inside
-                continue
-            before = Emitter(Builder(InsertPoint.before(load)))
-            plain = before.builder.insert(memref.LoadOp.get(load.memref, load.subscripts)).res
-            plain.name_hint = "loaded" if inside is not None else "element"
-            value = plain if inside is None else before.or_zero(inside, plain)
-            Rewriter.replace_op(load, (), [value])
-        self.resolve.position.replace_all_uses_with(cast)
-        Rewriter.erase_op(self.resolve)
+    def _erase_resolves(self) -> None:
+        """Erase the resolves, and what said whether all of them were valid."""
+        for resolve in self.resolves:
+            pending = [use.operation for use in resolve.valid.uses]
+            while pending:
+                op = pending.pop()
+                if not isinstance(op, arith.AndIOp):
+                    raise ScheduleError(f"fold-bounds: expected only gather.masked_load to use `valid`, got {op.name}")
+                if op.result.uses:
+                    pending += [op, *(use.operation for use in op.result.uses)]
+                elif op.parent is not None:
+                    Rewriter.erase_op(op)
+        for resolve in self.resolves:
+            Rewriter.erase_op(resolve)
 
     def _check_before_copy(self) -> None:
         """Count the indices outside in a nest of their own, and copy only when there are none."""
-        if not self.reaches_past:
+        if not any(facts.reaches_past for facts in self.facts):
             return
-        copy = list(enclosing_loops(self.resolve))[-1]
-        load = self.resolve.index.owner
-        if not isinstance(load, memref.LoadOp):
-            raise ScheduleError("fold-bounds: expected the index to be loaded in the nest")
+        copy = list(enclosing_loops(self.load))[-1]
         emit = Emitter(Builder(InsertPoint.before(copy)))
-        outside = self._count_outside(emit.builder, load)
+        outside = self._count_outside(emit.builder)
         none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
         body = Block()
         conditional = scf.IfOp(none_outside, [], Region(body))
@@ -154,9 +153,11 @@ class _Folding:
         Rewriter.replace_op(terminator, func.ReturnOp(outside))
         update_signature(self.function)
 
-    def _count_outside(self, builder: Builder, load: memref.LoadOp) -> SSAValue:
-        """Build the nest that counts: one loop for each loop that the index depends on."""
-        around = [loop for loop in enclosing_loops(load) if loop.induction in load.indices][::-1]
+    def _count_outside(self, builder: Builder) -> SSAValue:
+        """Build the nest that counts: one loop for each loop that an index depends on."""
+        loads = [self._index_load(resolve) for resolve in self.resolves]
+        needed = {subscript for load in loads for subscript in load.indices}
+        around = [loop for loop in enclosing_loops(self.load) if loop.induction in needed][::-1]
         counters: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:
@@ -166,12 +167,7 @@ class _Folding:
             counters[loop.induction] = block.args[0]
             made.append(builder.insert(LoopOp(name, loop.lower, loop.upper, loop.step, block, sums=True)))
             builder = Builder(InsertPoint.at_end(block))
-        emit = Emitter(builder)
-        raw = builder.insert(memref.LoadOp.get(load.memref, [counters[value] for value in load.indices])).res
-        raw.name_hint = "index"
-        index, size = emit.widened(raw, self.unsigned), emit.size(self.resolve.size)
-        bad = emit.compare("uge", self._wrapped(emit, index, size), size, "outside")
-        count = builder.insert(arith.ExtUIOp(bad, I64)).result
+        count = self._any_outside(Emitter(builder), loads, counters)
         for loop in reversed(made):
             loop.body.block.add_op(YieldOp(count))
             assert loop.total is not None
@@ -179,56 +175,22 @@ class _Folding:
             count.name_hint = "n_outside"
         return count
 
+    def _any_outside(self, emit: Emitter, loads: list[memref.LoadOp], counters: dict[SSAValue, SSAValue]) -> SSAValue:
+        """Emit 1 where a component is outside, and 0 where none is."""
+        found: SSAValue | None = None
+        for load, resolve, facts in zip(loads, self.resolves, self.facts, strict=True):
+            if not facts.reaches_past:
+                continue
+            place = [counters.get(subscript, subscript) for subscript in load.indices]
+            raw = emit.builder.insert(memref.LoadOp.get(load.memref, place)).res
+            raw.name_hint = load.res.name_hint
+            index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
+            outside = emit.compare("uge", emit.wrapped(facts, index, size), size, "outside")
+            found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")
+        assert found is not None
+        return emit.builder.insert(arith.ExtUIOp(found, I64)).result
 
-@dataclass
-class Emitter:
-    """Inserts arithmetic on i64 and names what it makes."""
-
-    builder: Builder
-
-    def binary(
-        self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str
-    ) -> SSAValue:
-        """Insert `op left, right`."""
-        result = self.builder.insert(op(left, right)).result
-        result.name_hint = name
-        return result
-
-    def constant(self, value: int, name: str) -> SSAValue:
-        """Insert an i64 constant."""
-        result = self.builder.insert(arith.ConstantOp.from_int_and_width(value, 64)).result
-        result.name_hint = name
-        return result
-
-    def compare(self, predicate: str, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
-        """Insert a comparison."""
-        result = self.builder.insert(arith.CmpiOp(left, right, predicate)).result
-        result.name_hint = name
-        return result
-
-    def select(self, condition: SSAValue, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
-        """Insert a select."""
-        result = self.builder.insert(arith.SelectOp(condition, left, right)).result
-        result.name_hint = name
-        return result
-
-    def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
-        """Insert a select between an element and zero."""
-        assert isinstance(value.type, IntegerType)
-        zero = self.builder.insert(arith.ConstantOp.from_int_and_width(0, value.type)).result
-        zero.name_hint = "nothing"
-        return self.select(condition, value, zero, "element")
-
-    def widened(self, index: SSAValue, unsigned: bool) -> SSAValue:
-        """Extend an index to i64; an unsigned one of 64 bits keeps its bits."""
-        if index.type == I64:
-            return index
-        result = self.builder.insert((arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64)).result
-        result.name_hint = "wide"
-        return result
-
-    def size(self, size: SSAValue) -> SSAValue:
-        """Cast a size to i64."""
-        result = self.builder.insert(arith.IndexCastOp(size, I64)).result
-        result.name_hint = "size"
-        return result
+    def _index_load(self, resolve: ResolveOp) -> memref.LoadOp:
+        if not isinstance(load := resolve.index.owner, memref.LoadOp):
+            raise ScheduleError("fold-bounds: expected the index to be loaded in the nest")
+        return load

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.dialect import GatherOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ...ir.canonical import dim_names
+from ...ir.dialect import LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
 from ..nest import gathers, short_name
 
@@ -74,33 +75,47 @@ class _Nest:
             loop.body.block.add_op(YieldOp())
 
 
-def _lower(gather: GatherOp, out: SSAValue) -> None:
+def _lower(gather: OperatorOp, out: SSAValue) -> None:
     builder = Builder(InsertPoint.before(gather))
-    axis, batch_dims = gather.axis_value, gather.batch_dims_value
-    data_rank, indices_rank = _rank(gather.data), _rank(gather.indices)
-
-    batch = _sizes(builder, "batch", gather.indices, range(batch_dims))
-    outer = _sizes(builder, "outer", gather.data, range(batch_dims, axis))
-    picks = _sizes(builder, "indices", gather.indices, range(batch_dims, indices_rank))
-    inner = _sizes(builder, "inner", gather.data, range(axis + 1, data_rank))
-    ((_, axis_size),) = _sizes(builder, "axis", gather.data, range(axis, axis + 1))
+    roles = gather.roles()
+    data_dims, index_dims, out_dims = (dim_names(roles, array) for array in ("data", "indices", "out"))
+    sizes = [_size(builder, out, dim, f"n_{name}") for dim, name in enumerate(out_dims)]
+    axes = [dim for dim, name in enumerate(data_dims) if name.partition("_")[0] == "axis"]
+    axis_sizes = [_size(builder, gather.data, dim, f"n_{data_dims[dim]}") for dim in axes]
+    components = [index_constant(builder, component) for component in range(len(axes))]
 
     nest = _Nest(builder, index_constant(builder, 0), index_constant(builder, 1))
-    b, o, i, j = ([nest.loop(name, size) for name, size in group] for group in (batch, outer, picks, inner))
-    index = nest.builder.insert(memref.LoadOp.get(gather.indices, [*b, *i])).res
-    index.name_hint = "index"
-    resolve = nest.builder.insert(ResolveOp(index, axis_size, gather.bounds.data, unsigned=gather.unsigned is not None))
-    resolve.position.name_hint, resolve.valid.name_hint = "position", "valid"
-    load = nest.builder.insert(MaskedLoadOp(gather.data, [*b, *o, resolve.position, *j], resolve.valid))
+    counters = {name: nest.loop(name, size) for name, size in zip(out_dims, sizes, strict=True)}
+    resolved: list[ResolveOp] = []
+    for component, size in zip(components, axis_sizes, strict=True):
+        place = [component if name == "tuple" else counters[name] for name in index_dims]
+        resolved.append(_resolve(nest.builder, gather, place, size, "" if len(axes) == 1 else f"_{len(resolved)}"))
+    positions = iter(resolve.position for resolve in resolved)
+    place = [
+        next(positions) if dim in axes else counters[name.removeprefix("data_")] for dim, name in enumerate(data_dims)
+    ]
+    load = nest.builder.insert(MaskedLoadOp(gather.data, place, _all_valid(nest.builder, resolved)))
     load.element.name_hint = "element"
-    nest.builder.insert(memref.StoreOp.get(load.element, out, [*b, *o, *i, *j]))
+    nest.builder.insert(memref.StoreOp.get(load.element, out, [counters[name] for name in out_dims]))
     nest.close()
     Rewriter.erase_op(gather)
 
 
-def _rank(value: SSAValue) -> int:
-    assert isinstance(value.type, MemRefType)
-    return value.type.get_num_dims()
+def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: SSAValue, suffix: str) -> ResolveOp:
+    index = builder.insert(memref.LoadOp.get(gather.indices, place)).res
+    index.name_hint = f"index{suffix}"
+    resolve = builder.insert(ResolveOp(index, size, gather.bounds.data, unsigned=gather.unsigned is not None))
+    resolve.position.name_hint, resolve.valid.name_hint = f"position{suffix}", f"valid{suffix}"
+    return resolve
+
+
+def _all_valid(builder: Builder, resolved: list[ResolveOp]) -> SSAValue:
+    """A tuple is valid where all of its components are."""
+    valid: SSAValue = resolved[0].valid
+    for resolve in resolved[1:]:
+        valid = builder.insert(arith.AndIOp(valid, resolve.valid)).result
+        valid.name_hint = "valid"
+    return valid
 
 
 def index_constant(builder: Builder, value: int) -> SSAValue:
@@ -110,12 +125,7 @@ def index_constant(builder: Builder, value: int) -> SSAValue:
     return result
 
 
-def _sizes(builder: Builder, role: str, source: SSAValue, dims: range) -> list[tuple[str, SSAValue]]:
-    """Return (loop name, size) for each dimension of a role, outermost first."""
-    found: list[tuple[str, SSAValue]] = []
-    for number, dim in enumerate(dims):
-        name = role if len(dims) == 1 else f"{role}_{number}"
-        size = builder.insert(memref.DimOp(source, index_constant(builder, dim))).result
-        size.name_hint = f"n_{name}"
-        found.append((name, size))
-    return found
+def _size(builder: Builder, source: SSAValue, dim: int, name: str) -> SSAValue:
+    size = builder.insert(memref.DimOp(source, index_constant(builder, dim))).result
+    size.name_hint = name
+    return size

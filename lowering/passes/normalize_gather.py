@@ -6,8 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.passes import ModulePass
 
-from ...ir.dialect import I64, AnyShaped
-from ...ir.semantics import normalize_gather
+from ...ir.dialect import I64
 from ..nest import gathers
 
 
@@ -35,9 +34,5 @@ class NormalizeGather(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, gather in gathers(op):
-            data, indices = gather.data.type, gather.indices.type
-            assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
-            axis, batch_dims = normalize_gather(
-                data.get_shape(), indices.get_shape(), gather.axis_value, gather.batch_dims_value
-            )
-            gather.axis, gather.batch_dims = IntegerAttr(axis, I64), IntegerAttr(batch_dims, I64)
+            for name, value in gather.normalized().attributes().items():
+                gather.properties[name] = IntegerAttr(value, I64)

@@ -1,0 +1,111 @@
+"""The gather operators as values: their attributes, and what follows from them. Plain Python.
+
+The operations of the dialect, the run time and the reference all ask these.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar, Self
+
+from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_roles
+from .semantics import (
+    Shape,
+    gather_nd_shape,
+    gather_shape,
+    normalize_gather,
+    normalize_gather_elements,
+    normalize_gather_nd,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec(ABC):
+    """One operator with its integer attributes, as its author wrote them or normalised."""
+
+    name: ClassVar[str]
+
+    def attributes(self) -> dict[str, int]:
+        """Return the integer attributes by name, in the order in which they print."""
+        return asdict(self)
+
+    @abstractmethod
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        """Return the operator with its attributes checked and made non-negative.
+
+        Raises:
+            InvalidGatherError: they do not fit the shapes.
+        """
+
+    @abstractmethod
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        """Return the shape of the result, for normalised attributes."""
+
+    @abstractmethod
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        """Return what each dimension is for, for normalised attributes; data may have a dimension more at its end."""
+
+    @abstractmethod
+    def axes(self, indices_shape: Shape) -> range:
+        """Return the dimensions of data that are indexed, for normalised attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(OperatorSpec):
+    """Slices of data along one axis."""
+
+    name: ClassVar[str] = "gather"
+    axis: int = 0
+    batch_dims: int = 0
+
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        axis, batch_dims = normalize_gather(data_shape, indices_shape, self.axis, self.batch_dims)
+        return replace(self, axis=axis, batch_dims=batch_dims)
+
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        return gather_shape(data_shape, indices_shape, self.axis, self.batch_dims)
+
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        return gather_roles(data_rank, len(indices_shape), self.axis, self.batch_dims)
+
+    def axes(self, indices_shape: Shape) -> range:
+        return range(self.axis, self.axis + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNd(OperatorSpec):
+    """Slices of data by tuples of indices, which lie along the last dimension of indices."""
+
+    name: ClassVar[str] = "gather_nd"
+    batch_dims: int = 0
+
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        return replace(self, batch_dims=normalize_gather_nd(data_shape, indices_shape, self.batch_dims))
+
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        return gather_nd_shape(data_shape, indices_shape, self.batch_dims)
+
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        return gather_nd_roles(data_rank, len(indices_shape), self.batch_dims, indices_shape[-1])
+
+    def axes(self, indices_shape: Shape) -> range:
+        return range(self.batch_dims, self.batch_dims + indices_shape[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class GatherElements(OperatorSpec):
+    """Elements of data, each by an index of its own along one axis."""
+
+    name: ClassVar[str] = "gather_elements"
+    axis: int = 0
+
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        return replace(self, axis=normalize_gather_elements(data_shape, indices_shape, self.axis))
+
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        return (*indices_shape, *data_shape[len(indices_shape) :])
+
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        return gather_elements_roles(data_rank, len(indices_shape), self.axis)
+
+    def axes(self, indices_shape: Shape) -> range:
+        return range(self.axis, self.axis + 1)
