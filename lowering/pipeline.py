@@ -57,14 +57,18 @@ class Stage:
 
 
 def parse_passes(text: str) -> list[ModulePass]:
-    """Read a pipeline: the name of one, or passes with options, such as `tile-loops{loops=indices sizes=64},cse`.
+    """Read a pipeline: passes with options and named pipelines, such as `nest,tile-loops{loops=indices sizes=64}`.
 
     Raises:
         ScheduleError: the text does not parse, a pass is unknown, or an option does not fit.
     """
     known = all_passes()
     try:
-        specs = list(parse_pipeline(PIPELINES.get(text.strip(), text)))
+        specs = [
+            inner
+            for spec in parse_pipeline(text)
+            for inner in (parse_pipeline(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,))
+        ]
     except BaseException as error:  # ArgSpecParseError derives from BaseException
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
