@@ -9,7 +9,9 @@ from ..ir.errors import IndexTypeError, InvalidGatherError
 
 
 def index_array(indices: ArrayLike) -> np.ndarray:
-    """Return indices as an ndarray of a native integer dtype.
+    """Return indices as an ndarray of a native integer dtype, which a kernel can read in place.
+
+    Copies indices of foreign byte order, and those whose elements do not lie at multiples of their size.
 
     Raises:
         IndexTypeError: they are of another kind. An empty list counts as integers.
@@ -22,7 +24,9 @@ def index_array(indices: ArrayLike) -> np.ndarray:
             f"indices must be integers, got dtype {array.dtype}; convert them, for instance with "
             "indices.astype('int64')"
         )
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    size_bytes = array.dtype.itemsize
+    is_even = all(stride % size_bytes == 0 for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    return array if array.dtype.isnative and is_even else array.astype(array.dtype.newbyteorder("="), order="C")
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:

@@ -23,7 +23,7 @@ class Kernel:
     """A compiled gather: call it, and read every stage that led to it.
 
     Calls take arrays of the dtypes and ranks it was compiled for, of any sizes. Sizes or strides that its code does not
-    serve (a dimension of size 1, another layout) get a kernel of their own with the same schedule.
+    serve (a dimension of size 1, another layout) get a kernel of their own, with the schedule if one was given.
     """
 
     def __init__(self, problem: Problem, schedule: Schedule | None):
@@ -40,7 +40,7 @@ class Kernel:
         self._check_served(*arrays)
         problem = self._problem
         return run_operator(
-            problem.operator, *arrays, problem.bounds, out, version=problem.version, schedule=self.schedule
+            problem.operator, *arrays, problem.bounds, out, version=problem.version, schedule=self._given
         )
 
     def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
@@ -138,17 +138,25 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule is not legal for this nest.
     """
-    data_spec, index_spec = ArraySpec.of(data), ArraySpec.of(indices)
-    index_array(np.empty(0, index_spec.dtype))
-    if not is_movable(data_spec.dtype):
+    spec = _operator(operator, axis, batch_dims)
+    data_spec, index_spec = ArraySpec.of(data), _index_spec(indices)
+    if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
         raise InvalidGatherError(
-            f"elements of dtype {data_spec.dtype} are references, not bytes, and have no kernel of their own; "
-            "call gathernest.gather, which gathers their positions"
+            f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
+            f"call gathernest.{operator}, which gathers their positions"
         )
-    problem = Problem.checked(
-        _operator(operator, axis, batch_dims), data_spec, index_spec, parse_bounds(bounds), version=version
-    )
+    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), version=version)
     return Kernel(problem, Schedule.parse(schedule) if isinstance(schedule, str) else schedule)
+
+
+def _index_spec(indices: Any) -> ArraySpec:
+    """Return the spec of indices as a kernel reads them; raises IndexTypeError when they are no integers."""
+    if not isinstance(indices, ArraySpec | str):
+        return ArraySpec.of(index_array(indices))
+    spec = ArraySpec.of(indices)
+    index_array(np.empty(0, spec.dtype))
+    is_even = all(stride % spec.dtype.itemsize == 0 for stride in spec.layout_strides)
+    return spec if spec.dtype.isnative and is_even else ArraySpec(spec.shape, spec.dtype.newbyteorder("="))
 
 
 def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:

@@ -90,7 +90,12 @@ KNOBS: dict[str, Knob] = {
         "Compile anew, and neither read nor write the cache on disk.",
     ),
     "schedule": Knob(
-        "GATHERNEST_SCHEDULE", str, "a schedule", None, "Use this schedule for every gather.", changes_code=True
+        "GATHERNEST_SCHEDULE",
+        str,
+        "a schedule",
+        None,
+        "Use this schedule for every gather; one whose nest lacks its loops is refused.",
+        changes_code=True,
     ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }
@@ -122,7 +127,7 @@ class Knobs:
             if name in layer:
                 return layer[name]
         text = os.environ.get(knob.variable)
-        return knob.default if text is None else _read(knob, text, f"{knob.variable}={text!r}")
+        return knob.default if not text else _read(knob, text, f"{knob.variable}={text!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._assigned[name] = _checked(name, value)
@@ -154,8 +159,10 @@ def _find(name: str) -> Knob:
 
 def _checked(name: str, value: Any) -> Any:
     knob = _find(name)
-    if value is None or value is knob.default or isinstance(value, bool):
+    if value is None or (isinstance(value, bool) and isinstance(knob.default, bool)):
         return value
+    if isinstance(value, bool):
+        raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
     return _read(knob, str(value), f"knobs.{name} = {value!r}")
 
 

@@ -13,9 +13,14 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
 from ..ir.element_types import machine_width
+from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_schedule
+
+MOST_DIMENSIONS = 64
+NO_NEGATIVE_INDICES = {"openvino.Gather-7"}
+"""Versions whose documents allow no negative index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,14 @@ class Problem:
         Raises:
             InvalidGatherError: the operator's attributes do not fit the shapes.
         """
-        return cls(operator.normalized(data.shape, indices.shape), data, indices, bounds, out, version)
+        operator = operator.normalized(data.shape, indices.shape)
+        rank = len(operator.result_shape(data.shape, indices.shape))
+        if rank > MOST_DIMENSIONS:
+            raise InvalidGatherError(
+                f"the result of data of rank {data.rank} and indices of rank {indices.rank} has rank {rank}, and "
+                f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
+            )
+        return cls(operator, data, indices, bounds, out, version)
 
     @property
     def out_shape(self) -> tuple[int, ...]:

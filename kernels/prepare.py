@@ -15,7 +15,7 @@ from ..ir.semantics import Bounds
 from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
 from .knobs import knobs
-from .plan import Plan, Problem, make_plan
+from .plan import NO_NEGATIVE_INDICES, Plan, Problem, make_plan
 from .requirements import require
 from .threads import launch
 
@@ -25,14 +25,9 @@ _prepared: dict[tuple[Any, ...], "Prepared"] = {}
 _building = threading.RLock()
 
 
-def _after_fork() -> None:
-    """In a forked child: a thread that held the lock is gone."""
-    global _building
-    _building = threading.RLock()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # A child that is forked while a thread compiles would wait for ever for Numba's locks: so the fork waits instead.
+    os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +171,16 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
     which = place[-1] if len(sizes) > 1 else 0
     size, axis = int(sizes[which]), problem.axes[which]
     others = f" ({len(places)} of {indices.size} indices are out of range)" if len(places) > 1 else ""
+    least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
+    remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
     return BoundsError(
-        f"index {int(indices[place])} at position {place} of indices is out of range [{-size}, {size - 1}] "
-        f"for axis {axis} of size {size}{others}; use bounds='zero', 'clip' or 'wrap' to allow it"
+        f"index {int(indices[place])} at position {place} of indices is out of range [{least}, {size - 1}] "
+        f"for axis {axis} of size {size}{others}{remedy}"
     )
 
 
 def _empty_axis_message(problem: Problem) -> str:
     count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
-    return (
-        f"axis {axis} of data has size 0, so none of the {count} indices is valid "
-        f"with bounds='{problem.bounds}'; pass no indices, or bounds='zero' to get zeros"
-    )
+    remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid "
+        f"with bounds='{problem.bounds}'; {remedy}"
