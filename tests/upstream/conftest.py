@@ -1,0 +1,99 @@
+"""The oracle that is not ours: upstream MLIR parses, verifies, lowers and runs every stage of a set of gathers.
+
+`mlir-opt` and `mlir-translate` must be of the LLVM that llvmlite carries, because llvmlite reads the LLVM IR. Without
+them every test of this folder is skipped. All modules go through few processes, each a chunk of one split input.
+
+Our dialect is unknown to upstream. So every text is checked as it is printed with `--allow-unregistered-dialect`, and
+from `lower-nest-to-loops` on once more without that flag and without our discardable attributes (`gather.view`,
+`gather.loops`, ...), so that an operation of ours which was left would be refused.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+import pytest
+
+SPLIT = "// -----\n"
+LLVM_MAJOR = llvm.llvm_version_info[0]
+LOWER_TO_LLVM = (
+    *("--convert-scf-to-cf", "--convert-cf-to-llvm", "--convert-arith-to-llvm", "--expand-strided-metadata"),
+    *("--lower-affine", "--finalize-memref-to-llvm", "--convert-func-to-llvm", "--convert-arith-to-llvm"),
+    *("--convert-cf-to-llvm", "--reconcile-unrealized-casts"),
+)
+
+
+# the tools
+
+
+def find_tool(name: str, path: str | None = None) -> str:
+    """Return the path of an MLIR tool of llvmlite's LLVM, or skip the test."""
+    version = rf"LLVM version {LLVM_MAJOR}\."
+    for candidate in (f"{name}-{LLVM_MAJOR}", name):
+        found = shutil.which(candidate, path=path)
+        if found and re.search(version, subprocess.run([found, "--version"], capture_output=True, text=True).stdout):
+            return found
+    pytest.skip(
+        f"{name} of LLVM {LLVM_MAJOR} is not on the PATH: upstream MLIR checks nothing in this run. "
+        f"Install Debian's mlir-{LLVM_MAJOR}-tools (apt-get install mlir-{LLVM_MAJOR}-tools)"
+    )
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """mlir-opt and mlir-translate, run on many named modules at once."""
+
+    mlir_opt: str
+    mlir_translate: str
+
+    def check(self, modules: Mapping[str, str], *options: str) -> dict[str, str]:
+        """Return what upstream says against each module; the modules that it takes are left out."""
+        return self._run(self.mlir_opt, modules, *options)[1]
+
+    def print(self, modules: Mapping[str, str], *options: str) -> dict[str, str]:
+        """Return upstream's own text of modules that it takes."""
+        texts, errors = self._run(self.mlir_opt, modules, *options)
+        assert not errors, errors
+        return texts
+
+    def to_llvm_ir(self, modules: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return LLVM IR, and what upstream says against the modules that have none."""
+        lowered, errors = self._run(self.mlir_opt, modules, *LOWER_TO_LLVM)
+        translated, more = self._run(self.mlir_translate, lowered, "--mlir-to-llvmir", f"--output-split-marker={SPLIT}")
+        return translated, errors | more
+
+    def _run(self, tool: str, modules: Mapping[str, str], *options: str) -> tuple[dict[str, str], dict[str, str]]:
+        first_lines: dict[int, str] = {}
+        line = 1
+        for name, text in modules.items():
+            first_lines[line] = name
+            line += text.count("\n") + 1
+        done = subprocess.run(
+            [tool, "--split-input-file", *options, "-"],
+            input=SPLIT.join(modules.values()),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        errors: dict[str, str] = {}
+        for message in re.split(r"^(?=<stdin>:\d+:\d+: error)", done.stderr, flags=re.MULTILINE):
+            if place := re.match(r"<stdin>:(\d+):", message):
+                name = first_lines[max(start for start in first_lines if start <= int(place[1]))]
+                errors[name] = errors.get(name, "") + message
+        assert errors or done.returncode == 0, f"{tool} failed with {done.returncode}: {done.stderr[-2000:]}"
+        outputs = done.stdout.split(SPLIT)
+        assert len(outputs) == len(modules), f"{tool} gave {len(outputs)} outputs for {len(modules)} modules"
+        return {name: text for name, text in zip(modules, outputs, strict=True) if name not in errors}, errors
+
+
+@pytest.fixture(scope="session")
+def upstream() -> Upstream:
+    return Upstream(find_tool("mlir-opt"), find_tool("mlir-translate"))
+
+
+@pytest.fixture
+def tool_finder() -> Callable[[str, str], str]:
+    return find_tool

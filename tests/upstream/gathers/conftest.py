@@ -1,0 +1,318 @@
+"""The gathers that upstream is asked about, and the stages of their lowering.
+
+Every bounds mode and index dtype, both pipelines, ranks, unit and zero sizes, element widths, layouts, schedules.
+"""
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute
+
+import gathernest as gn
+from gathernest.ir import reference
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.build import operator_module
+from gathernest.ir.context import make_context, print_generic
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from gathernest.ir.semantics import Bounds
+from gathernest.lowering.pipeline import default_pipeline, parse_passes
+
+
+@dataclass(frozen=True)
+class Case:
+    """One gather with the schedule that it is lowered by."""
+
+    name: str
+    operator: OperatorSpec
+    data: np.ndarray
+    indices: np.ndarray
+    bounds: Bounds
+    schedule: str = ""
+    erase_sizes: bool = True
+    constant: bool = False
+    out: np.ndarray | None = field(default=None)
+
+    def empty_out(self) -> np.ndarray:
+        """Return where the result goes, every byte of it 0xA5."""
+        operator = self.operator.normalized(self.data.shape, self.indices.shape)
+        shape = operator.result_shape(self.data.shape, self.indices.shape)
+        out = aligned(shape, self.data.dtype) if self.out is None else self.out
+        out.view(f"V{out.dtype.itemsize}")[...] = np.void(b"\xa5" * out.dtype.itemsize)
+        return out
+
+    def outside(self) -> int:
+        """Return how many indices (tuples of a gather_nd) are out of range."""
+        operator = self.operator.normalized(self.data.shape, self.indices.shape)
+        sizes = np.array([self.data.shape[axis] for axis in operator.axes(self.indices.shape)], object)
+        values = self.indices.astype(object)
+        outside = (values < -sizes) | (values >= sizes)
+        return int(outside.any(axis=-1).sum() if isinstance(operator, GatherNd) else outside.sum())
+
+    def expected(self) -> np.ndarray:
+        """Return the result by the plain NumPy reference."""
+        opaque = self.data.view(f"V{self.data.dtype.itemsize}")
+        return reference.run(self.operator, opaque, self.indices, self.bounds)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an uninitialised array whose address is a multiple of 64, as vector moves may want it."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return np.ndarray(shape, dtype, raw[start:].data)
+
+
+def data_of(text: str, layout: str = "plain") -> np.ndarray:
+    """Return random bytes as an array such as `2x5xf32`; `layout` as in `lay_out`."""
+    spec = ArraySpec.parse(text)
+    array = aligned(spec.shape, spec.dtype)
+    raw = np.random.default_rng(zlib.crc32(text.encode())).bytes(array.nbytes)
+    array.view(f"V{array.itemsize}")[...] = np.ndarray(array.shape, f"V{array.itemsize}", bytearray(raw) or None)
+    return lay_out(array, layout)
+
+
+def lay_out(array: np.ndarray, layout: str) -> np.ndarray:
+    """Return an array of the same shape whose elements lie otherwise."""
+    if layout == "plain":
+        return array
+    if layout == "broadcast":
+        return np.broadcast_to(array[:1], array.shape)
+    if layout == "reversed":
+        return array[(slice(None, None, -1),) * array.ndim]
+    if layout == "transposed":
+        return np.ascontiguousarray(array.T).T
+    if layout == "stepped":
+        wide = aligned(tuple(2 * size for size in array.shape), array.dtype)[(slice(None, None, 2),) * array.ndim]
+    elif layout == "padded":
+        wide = aligned((*array.shape[:-1], array.shape[-1] + 3), array.dtype)[..., : array.shape[-1]]
+    else:
+        assert layout == "field", layout
+        record = np.dtype({"names": ["id", "it"], "formats": ["V2", array.dtype], "itemsize": array.itemsize + 4})
+        wide = aligned(array.shape, record)["it"]
+    wide[...] = array
+    return wide
+
+
+def indices_of(text: str, values: str, size: int, layout: str = "plain") -> np.ndarray:
+    """Return indices such as `2x3xi64` into an axis of `size`: all `inside`, some `outside`, or `unwrapped` (>= 0)."""
+    spec = ArraySpec.parse(text)
+    limits = np.iinfo(spec.dtype)
+    allowed = {"inside": (-size, size - 1), "outside": (limits.min, limits.max), "unwrapped": (0, size - 1)}[values]
+    low, high = max(limits.min, allowed[0]), min(limits.max, allowed[1])
+    rng = np.random.default_rng(zlib.crc32(f"{text} {values}".encode()))
+    result = rng.integers(low, high, spec.shape, spec.dtype, endpoint=True)
+    if values == "outside":
+        near = np.array([low, high, size, size - 1, -size, -size - 1, 0], object)
+        near = np.clip(near, low, high).astype(spec.dtype)[: result.size]
+        result.reshape(-1)[: len(near)] = near
+    return lay_out(result, layout)
+
+
+def gather_case(
+    name: str,
+    data: str,
+    indices: str,
+    bounds: str,
+    *,
+    axis: int = 0,
+    batch_dims: int = 0,
+    operator: OperatorSpec | None = None,
+    values: str = "",
+    layouts: tuple[str, str, str] = ("plain", "plain", "plain"),
+    **rest: Any,
+) -> Case:
+    """Return a case; `layouts` are those of data, indices and out."""
+    array = data_of(data, layouts[0])
+    wanted = operator or Gather(axis, batch_dims)
+    shape = ArraySpec.parse(indices).shape
+    normal = wanted.normalized(array.shape, shape)
+    size = min(array.shape[axis] for axis in normal.axes(shape))
+    default = {"error": "inside", "unchecked": "unwrapped"}.get(bounds, "outside")
+    index_values = indices_of(indices, values or default, size, layouts[1])
+    out = lay_out(aligned(normal.result_shape(array.shape, shape), array.dtype), layouts[2])
+    return Case(name, wanted, array, index_values, Bounds(bounds), out=out, **rest)
+
+
+PARALLEL = str(gn.Schedule(tiles=(("indices", 4),), parallel=("outer", "indices_o")))
+INDEX_DTYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64")
+LAYOUTS = {
+    "transposed": ("transposed", "plain", "plain"),
+    "reversed": ("reversed", "reversed", "plain"),
+    "stepped": ("stepped", "stepped", "stepped"),
+    "padded": ("padded", "padded", "padded"),
+    "broadcast": ("broadcast", "broadcast", "plain"),
+    "field": ("field", "plain", "plain"),
+    "out-reversed": ("plain", "plain", "reversed"),
+    "out-transposed": ("plain", "plain", "transposed"),
+}
+SCHEDULES = {
+    "tile-inner": "tile-loops{loops=inner sizes=3}",
+    "tile-two": "tile-loops{loops=indices,inner sizes=4,2}",
+    "tile-twice": "tile-loops{loops=indices,indices_i sizes=4,2}",
+    "interchange": "interchange-loops{order=indices,batch,inner,outer}",
+    "tile-interchange": "tile-loops{loops=indices,inner sizes=4,3},"
+    "interchange-loops{order=inner_o,indices_o,batch,outer,indices_i,inner_i}",
+    "parallel-all": "parallelize-loops{loops=batch,outer,indices,inner}",
+    "parallel-tiles": "tile-loops{loops=indices,check_indices sizes=4,3},"
+    "parallelize-loops{loops=batch,outer,indices_o,check_batch,check_indices_o}",
+}
+
+
+def bounds_cases() -> list[Case]:
+    """Every bounds mode with every index dtype, on an axis that the dtype can leave and on one that it cannot."""
+    cases: list[Case] = []
+    for bounds in Bounds:
+        for dtype in INDEX_DTYPES:
+            cases.append(
+                gather_case(f"{bounds}-{dtype}", "3x5x4xf32", f"2x7x{dtype}", bounds, axis=1, schedule=PARALLEL)
+            )
+        for dtype, size in (("i8", 300), ("ui8", 256)):
+            cases.append(gather_case(f"{bounds}-{dtype}-long-axis", f"{size}x2xf32", f"9x{dtype}", bounds))
+        values = "unwrapped" if bounds is Bounds.UNCHECKED else "inside"
+        for kind in ("default", "static"):
+            case = {"constant": True, "erase_sizes": kind == "default", "values": values}
+            cases.append(gather_case(f"{bounds}-constant-{kind}", "3x5x4xf32", "2x7xi8", bounds, axis=1, **case))
+    cases.append(gather_case("zero-constant-outside", "3x5x4xf32", "2x7xi8", "zero", axis=1, constant=True))
+    for dtype in INDEX_DTYPES:
+        cases.append(gather_case(f"outside-{dtype}", "3x5x4xf32", f"2x7x{dtype}", "error", axis=1, values="outside"))
+    return cases
+
+
+def shape_cases(*, erase_sizes: bool) -> list[Case]:
+    """Ranks, unit and zero sizes, element widths, layouts and schedules."""
+    kind = "default" if erase_sizes else "static"
+    cases: list[Case] = []
+
+    def add(name: str, *arguments: str, **rest: Any) -> None:
+        cases.append(gather_case(f"{name}-{kind}", *arguments, erase_sizes=erase_sizes, **rest))
+
+    add("batch", "2x3x5x4xf32", "2x6xi64", "zero", axis=2, batch_dims=1)
+    add("batch-all", "2x3x5xf32", "2x3xi64", "zero", axis=2, batch_dims=2)
+    add("scalar-indices", "3x5x4xf32", "i64", "clip", axis=1)
+    add("last-axis", "3x5xf32", "6xi32", "wrap", axis=1)
+    add("units", "1x1x1xf32", "1x1xi64", "zero", axis=1)
+    for name, data, indices, axis in (
+        ("axis", "3x0x4xf32", "5xi64", 1),
+        ("inner", "3x5x0xf32", "6xi64", 1),
+        ("outer", "0x5x4xf32", "6xi64", 1),
+        ("indices", "3x5x4xf32", "2x0xi64", 1),
+    ):
+        add(f"zero-{name}", data, indices, "zero", axis=axis)
+    for element in ("i8", "f16", "complex<f64>", "S3", "S12", "V32"):
+        add(f"element-{element}", f"3x5x2x{element}", "6xi64", "zero", axis=1)
+    for name, layouts in LAYOUTS.items():
+        add(f"layout-{name}", "2x3x5x4xf32", "2x6xi64", "error", axis=2, batch_dims=1, layouts=layouts)
+        add(f"layout-outer-{name}", "2x3x5x4xi16", "6x2xi8", "zero", axis=2, layouts=layouts)
+    for name, schedule in SCHEDULES.items():
+        for values in ("inside", "outside"):
+            case = {"axis": 2, "batch_dims": 1, "schedule": schedule, "values": values}
+            add(f"{name}-{values}", "2x3x5x7xi32", "2x9xi64", "error", **case)
+    for bounds in Bounds:
+        add(f"nd-{bounds}", "3x5x4xf32", "6x2xi32", bounds, operator=GatherNd())
+        add(f"elements-{bounds}", "3x5x4xf32", "2x7x3xi32", bounds, operator=GatherElements(1))
+    add("nd-outside", "2x3x5x4xf32", "2x6x2xi32", "error", operator=GatherNd(1), values="outside")
+    add("elements-outside", "3x5x4xf32", "2x7x3xi32", "error", operator=GatherElements(1), values="outside")
+    return cases
+
+
+CASES = {case.name: case for case in [*bounds_cases(), *shape_cases(erase_sizes=True), *shape_cases(erase_sizes=False)]}
+
+
+def raises(case: Case) -> bool:
+    """Return whether the gather is refused for its indices."""
+    return case.bounds is Bounds.ERROR and case.outside() > 0
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that takes `case`, `good_case` or `bad_case` all gathers, those with a result, or those without."""
+    for argument, wanted in (
+        ("case", CASES.values()),
+        ("good_case", [case for case in CASES.values() if not raises(case)]),
+        ("bad_case", [case for case in CASES.values() if raises(case)]),
+    ):
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, [pytest.param(case, id=case.name) for case in wanted])
+
+
+# their stages
+
+
+@dataclass
+class Lowering:
+    """What a gather's passes made of it; stages are (pass, text).
+
+    Attributes:
+        nests: every stage with our dialect, in generic form.
+        loops: every stage from `lower-nest-to-loops` on, as printed.
+        strict: the same without our attributes, as a function named `entry` and a number, to be lowered by upstream.
+        kept: the last module of each kind.
+        arguments: type and view of each argument.
+    """
+
+    entry: str
+    nests: list[tuple[str, str]] = field(default_factory=list)
+    loops: list[tuple[str, str]] = field(default_factory=list)
+    strict: list[tuple[str, str]] = field(default_factory=list)
+    kept: dict[str, ModuleOp] = field(default_factory=dict)
+    arguments: list[tuple[Attribute, Attribute | None]] = field(default_factory=list)
+
+    def add(self, name: str, module: ModuleOp) -> None:
+        """Keep the module after a pass."""
+        if name != "lower-nest-to-loops" and not self.loops:
+            self.nests.append((name, print_generic(module)))
+            return
+        self.loops.append((name, str(module) + "\n"))
+        self.strict.append((name, str(without_our_attributes(module, f"{self.entry}_{len(self.strict)}")) + "\n"))
+
+
+def lower(case: Case, entry: str) -> Lowering:
+    """Run the default or static pipeline and keep every stage."""
+    constant = case.indices if case.constant else None
+    specs = [ArraySpec.of(array) for array in (case.data, case.indices, case.empty_out())]
+    module = operator_module(
+        case.operator, *specs[:2], bounds=case.bounds, version="test", out=specs[2], constant_indices=constant
+    )
+    context, lowering = make_context(), Lowering(entry)
+    lowering.add("operator", module)
+    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes).split(",")
+    if case.schedule:
+        pipeline.insert(pipeline.index("hoist-invariants"), case.schedule)
+    for step in parse_passes(",".join(pipeline)):
+        if step.name == "lower-nest-to-loops":
+            lowering.kept["nest"] = module.clone()
+        step.apply(context, module)
+        lowering.add(step.name, module)
+    lowering.kept["loops"] = module
+    function = the_function(module)
+    assert function.arg_attrs is not None
+    views = [entries.data.get("gather.view") for entries in function.arg_attrs.data]
+    lowering.arguments = list(zip(function.function_type.inputs.data, views, strict=True))
+    return lowering
+
+
+def the_function(module: ModuleOp) -> func.FuncOp:
+    """Return the function of a module."""
+    return next(op for op in module.ops if isinstance(op, func.FuncOp))
+
+
+def without_our_attributes(module: ModuleOp, entry: str) -> ModuleOp:
+    """Return a copy without the discardable attributes of our dialect, its function callable from C as `entry`."""
+    copy = module.clone()
+    for op in copy.walk():
+        op.attributes = {name: value for name, value in op.attributes.items() if not name.startswith("gather.")}
+    function = the_function(copy)
+    function.arg_attrs = ArrayAttr([DictionaryAttr({}) for _ in function.body.block.args])
+    function.sym_name = StringAttr(entry)
+    function.attributes["llvm.emit_c_interface"] = UnitAttr()
+    return copy
+
+
+@pytest.fixture(scope="session")
+def lowerings(upstream: Any) -> dict[str, Lowering]:
+    """The stages of every case by its name; asks for `upstream` first, so that nothing is lowered without it."""
+    return {name: lower(case, f"entry_{number}") for number, (name, case) in enumerate(CASES.items())}

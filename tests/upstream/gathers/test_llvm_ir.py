@@ -1,0 +1,82 @@
+"""What upstream makes of the last stage runs to the same bytes as the reference, and counts the same indices."""
+
+import ctypes
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from gathernest.ir.interpreter import bind_argument
+
+
+@dataclass
+class Compiled:
+    """Machine code of the stages that upstream lowered; `errors` has what it says against the others."""
+
+    engine: llvm.ExecutionEngine
+    errors: dict[str, str]
+
+    def run(self, case, lowering, stage: int) -> tuple[int, np.ndarray]:
+        """Call a stage on views of the operator's arrays; return what it returns (0 for nothing) and out."""
+        entry, out = f"{lowering.entry}_{stage}", case.empty_out()
+        assert entry not in self.errors, self.errors[entry]
+        arrays = [case.data, out] if case.constant else [case.data, case.indices, out]
+        views = [bind_argument(array, *kind) for array, kind in zip(arrays, lowering.arguments, strict=True)]
+        descriptors = [_descriptor(view) for view in views]
+        returns = ctypes.c_int64 if "-> i64 attributes" in lowering.strict[stage][1] else None
+        address = self.engine.get_function_address(f"_mlir_ciface_{entry}")
+        call = ctypes.CFUNCTYPE(returns, *[ctypes.c_void_p] * len(descriptors))(address)
+        return call(*map(ctypes.addressof, descriptors)) or 0, out
+
+
+def _descriptor(view: np.ndarray) -> ctypes.Structure:
+    """Return the memref descriptor of a view: allocated and aligned pointer, offset, sizes, strides in elements."""
+    assert all(stride % view.itemsize == 0 for stride in view.strides)
+    numbers = [view.ctypes.data] * 2 + [0, *view.shape, *(stride // view.itemsize for stride in view.strides)]
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+@pytest.fixture(scope="session")
+def compiled(upstream, lowerings) -> Compiled:
+    """Every stage of every gather lowered, translated and compiled in one go."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    entries = {
+        f"{lowering.entry}_{stage}": text
+        for lowering in lowerings.values()
+        for stage, (_, text) in enumerate(lowering.strict)
+    }
+    modules, errors = upstream.to_llvm_ir(entries)
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=0)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    for text in modules.values():
+        engine.add_module(llvm.parse_assembly(text))
+    engine.finalize_object()
+    return Compiled(engine, errors)
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array.view(f"V{array.itemsize}")).tobytes()
+
+
+def _results(case, lowerings, compiled: Compiled) -> dict[str, tuple[int, bytes]]:
+    """Return (indices outside, bytes of out) of every stage."""
+    lowering = lowerings[case.name]
+    runs = {name: compiled.run(case, lowering, stage) for stage, (name, _) in enumerate(lowering.strict)}
+    return {name: (outside, _bytes(out)) for name, (outside, out) in runs.items()}
+
+
+def test_llvm_ir_of_every_stage_gives_the_bytes_of_the_reference(good_case, lowerings, compiled) -> None:
+    expected = (0, _bytes(good_case.expected()))
+    assert [name for name, result in _results(good_case, lowerings, compiled).items() if result != expected] == []
+
+
+def test_llvm_ir_of_every_stage_counts_the_indices_outside(bad_case, lowerings, compiled) -> None:
+    results = _results(bad_case, lowerings, compiled)
+    assert {name: outside for name, (outside, _) in results.items()} == dict.fromkeys(results, bad_case.outside())
+
+
+def test_llvm_ir_of_every_stage_leaves_out_untouched_on_an_index_outside(bad_case, lowerings, compiled) -> None:
+    untouched = _bytes(bad_case.empty_out())
+    assert {out for _, out in _results(bad_case, lowerings, compiled).values()} == {untouched}
