@@ -4,7 +4,7 @@ Every bounds mode and index dtype, both pipelines, ranks, unit and zero sizes, e
 """
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -177,6 +177,12 @@ def bounds_cases() -> list[Case]:
         for kind in ("default", "static"):
             case = {"constant": True, "erase_sizes": kind == "default", "values": values}
             cases.append(gather_case(f"{bounds}-constant-{kind}", "3x5x4xf32", "2x7xi8", bounds, axis=1, **case))
+        cases.append(gather_case(f"{bounds}-constant-ui64", "3x5x4xf32", "2x7xui64", bounds, axis=1, constant=True))
+    for name, indices in (("empty", "0xi64"), ("scalar", "i64"), ("one", "1x1xi64"), ("two", "2xi16")):
+        case = {"axis": 1, "constant": True, "values": "unwrapped"}
+        cases.append(gather_case(f"constant-{name}", "3x5x4xf32", indices, "zero", **case))
+    same = gather_case("constant-same", "3x5x4xf32", "7xi64", "clip", axis=1, constant=True)
+    cases.append(replace(same, indices=np.full_like(same.indices, 3)))
     cases.append(gather_case("zero-constant-outside", "3x5x4xf32", "2x7xi8", "zero", axis=1, constant=True))
     for dtype in INDEX_DTYPES:
         cases.append(gather_case(f"outside-{dtype}", "3x5x4xf32", f"2x7x{dtype}", "error", axis=1, values="outside"))
