@@ -1,0 +1,89 @@
+"""The interpreter at every stage of every pipeline gives the reference's bytes, or refuses what it refuses."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.build import operator_module
+from gathernest.ir.context import parse_module
+from gathernest.ir.errors import BoundsError
+from gathernest.ir.interpreter import interpret
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.build import run_stages
+from gathernest.kernels.plan import Problem, make_plan
+from gathernest.lowering.pipeline import PIPELINES, run_pipeline
+
+RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"
+"""The stage that looks at an index only in the loops that copy: at none where there is nothing to copy."""
+
+BEFORE_THE_CHECK = {
+    *("operator", "normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
+    RESOLVES_WHERE_IT_COPIES,
+}
+"""Stages that resolve each index where they use it, and so may have written when they meet a bad one."""
+
+EXACT = settings(deadline=None, derandomize=True, database=None)
+
+
+def problem_of(case) -> Problem:
+    spec = {"gather": Gather, "gather_nd": GatherNd, "gather_elements": GatherElements}[case.operator]
+    data, indices, out = (ArraySpec.of(array) for array in (case.data, case.indices, case.empty_out()))
+    return Problem.checked(spec(**case.attributes()), data, indices, Bounds(case.bounds), out)
+
+
+def check_every_stage(oracle, case, stages) -> None:
+    wanted = oracle.expected(case)
+    seen = set()
+    for stage in stages:
+        if stage.text in seen or (
+            wanted is None and 0 in case.out_shape and stage.pass_name == RESOLVES_WHERE_IT_COPIES
+        ):
+            continue
+        seen.add(stage.text)
+        module = parse_module(stage.text)
+        run = lambda out, module=module: interpret(module, case.data, case.indices, out)  # noqa: E731
+        if wanted is None and stage.pass_name in BEFORE_THE_CHECK:
+            with pytest.raises(BoundsError):
+                run(case.empty_out())
+            continue
+        assert oracle.agrees(case, wanted, run, BoundsError), f"{stage.name} of {case}:\n{stage.text}"
+
+
+OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
+
+
+@settings(EXACT, max_examples=60)
+@given(data=st.data())
+@OPERATORS
+def test_every_stage_gives_the_reference_result(oracle, operator, data):
+    case = oracle.case(data.draw, operator=operator)
+    check_every_stage(oracle, case, run_stages(make_plan(problem_of(case))))
+
+
+@settings(EXACT, max_examples=25)
+@given(data=st.data())
+@OPERATORS
+def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, operator, data):
+    case = oracle.case(data.draw, operator=operator)
+    problem = problem_of(case)
+    module = operator_module(problem.operator, problem.data, problem.indices, bounds=problem.bounds, out=problem.out)
+    check_every_stage(oracle, case, run_pipeline(module, PIPELINES["static"]))
+
+
+@settings(EXACT, max_examples=20)
+@given(data=st.data())
+@OPERATORS
+def test_every_stage_refuses_what_the_reference_refuses(oracle, operator, data):
+    case = oracle.case(data.draw, operator=operator, bounds="error", most=24, index_dtype="int16")
+    assume(case.indices.size > 0)
+    values = case.indices.copy()
+    place = data.draw(st.integers(0, values.size - 1))
+    size = case.axis_sizes[place % len(case.axis_sizes)]
+    values.flat[place] = data.draw(st.sampled_from([size, -size - 1, 2**15 - 1, -(2**15)]))
+    case = replace(case, indices=values)
+    assert oracle.expected(case) is None
+    check_every_stage(oracle, case, run_stages(make_plan(problem_of(case))))
