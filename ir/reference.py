@@ -14,6 +14,12 @@ def zero_of(dtype: np.dtype) -> Any:
     return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
 
 
+def _as_bytes(data: np.ndarray) -> np.ndarray:
+    """Return elements as their bytes, so that nothing converts them on the way; references stay what they are."""
+    is_opaque = data.dtype.hasobject or data.dtype.kind == "T" or data.dtype.itemsize == 0
+    return data if is_opaque else data.view(f"V{data.dtype.itemsize}")
+
+
 def resolve(index: int, size: int, bounds: Bounds) -> int | None:
     """Return the position that `index` means on an axis of `size`, or None for a slice of zeros.
 
@@ -71,6 +77,7 @@ def gather(
     """
     operator = Gather(axis, batch_dims).normalized(data.shape, indices.shape)
     axis, batch_dims = operator.axis, operator.batch_dims
+    dtype, data = data.dtype, _as_bytes(data)
     out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
     size = data.shape[axis]
     for batch in np.ndindex(*indices.shape[:batch_dims]):
@@ -79,7 +86,7 @@ def gather(
             for outer in np.ndindex(*data.shape[batch_dims:axis]):
                 value = zero_of(data.dtype) if position is None else data[batch + outer + (position,)]
                 out[batch + outer + pick] = value
-    return out
+    return out.view(dtype) if out.dtype != dtype else out
 
 
 def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
@@ -100,12 +107,13 @@ def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds
     """
     operator = GatherNd(batch_dims).normalized(data.shape, indices.shape)
     sizes = [data.shape[dim] for dim in operator.axes(indices.shape)]
+    dtype, data = data.dtype, _as_bytes(data)
     out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape[:-1]):
         position = [resolve(int(index), size, bounds) for index, size in zip(indices[place], sizes, strict=True)]
         outside = None in position
         out[place] = zero_of(data.dtype) if outside else data[place[:batch_dims] + tuple(position)]  # type: ignore[arg-type]
-    return out
+    return out.view(dtype) if out.dtype != dtype else out
 
 
 def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
@@ -125,9 +133,10 @@ def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds
         InvalidGatherError: the attributes do not fit the shapes.
     """
     operator = GatherElements(axis).normalized(data.shape[: indices.ndim], indices.shape)
+    dtype, data = data.dtype, _as_bytes(data)
     out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[operator.axis], bounds)
         source = (*place[: operator.axis], position, *place[operator.axis + 1 :])
         out[place] = zero_of(data.dtype) if position is None else data[source]
-    return out
+    return out.view(dtype) if out.dtype != dtype else out

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -12,6 +12,10 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 
 from ...ir.dialect import LoopOp
 from ..nest import functions, loops
+
+
+_PURE = (arith.ExtSIOp, arith.RemUIOp)
+"""Operations that xDSL 0.74 does not know to be pure; the divisor of `remui` is the size of an axis, never 0."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def _may_move(op: Operation, written: set[SSAValue]) -> bool:
         return False
     if isinstance(op, memref.LoadOp):
         return op.memref not in written and len(op.indices) > 0
-    return is_side_effect_free(op)
+    return is_side_effect_free(op) or isinstance(op, _PURE)
 
 
 def _is_inside(value: SSAValue, loop: LoopOp) -> bool:

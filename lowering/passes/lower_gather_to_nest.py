@@ -25,6 +25,9 @@ class LowerGatherToNest(ModulePass):
 
     Preconditions: gather on memrefs, normalised attributes.
 
+    What it does not do: check indices that nothing reads. Where out is empty the nest runs no iteration, and so meets
+    no bad index; the check that `error` owes them all comes with `fold-bounds`.
+
     Input:
         gather.gather %data, %indices into %out axis 2 batch_dims 1 bounds zero
             : memref<1x2x5x12xi32>, memref<1x42xi64>, memref<1x2x42x12xi32>
