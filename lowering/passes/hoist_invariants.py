@@ -13,7 +13,6 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from ...ir.dialect import LoopOp
 from ..nest import functions, loops
 
-
 _PURE = (arith.ExtSIOp, arith.RemUIOp)
 """Operations that xDSL 0.74 does not know to be pure; the divisor of `remui` is the size of an axis, never 0."""
 
