@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-OPERATORS = ("gather", "gather_nd", "gather_elements")
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 ELEMENT_DTYPES = tuple(
@@ -282,13 +281,36 @@ def draw_case(
     return Case(data, indices, bounds=bounds, out_layout=out_layout, operator=operator, **attributes)
 
 
+def draw_case_of_roles(
+    draw: Callable, roles: Sequence[str], *, dtype: np.dtype, index_dtype: str, bounds: str, long_axis: bool = False
+) -> Case:
+    """Draw a contiguous gather that has exactly these roles, so that every draw is served by one kernel.
+
+    Args:
+        roles: of "batch", "outer", "indices" and "inner"; each gets one to three dimensions.
+        long_axis: whether the axis is longer than an index of 8 bits reaches.
+    """
+
+    def sizes(role: str) -> tuple[int, ...]:
+        if role not in roles:
+            return draw(st.sampled_from([(), (1,)])) if role in ("outer", "inner") else ()
+        return draw(st.sampled_from([(2,), (3,), (5,), (2, 2), (1, 3), (3, 1), (2, 1, 2)]))
+
+    batch, outer, picks, inner = map(sizes, ("batch", "outer", "indices", "inner"))
+    size = draw(st.sampled_from([256, 300] if long_axis else [1, 2, 3, 7]))
+    shape = (*batch, *outer, size, *inner)
+    values = _index_values(draw, np.dtype(index_dtype), (*batch, *picks), [size], bounds)
+    return Case(fill(shape, dtype), values, len(batch) + len(outer), len(batch), bounds)
+
+
 class Oracle:
     """What the tests of this folder use."""
 
-    operators = OPERATORS
     make = Case
     out_of_range = OutOfRange
     case = staticmethod(draw_case)
+    case_of_roles = staticmethod(draw_case_of_roles)
+    arrange = staticmethod(arrange)
     reference = staticmethod(reference)
     same_bytes = staticmethod(same_bytes)
     lay_out = staticmethod(lay_out)
@@ -318,3 +340,8 @@ class Oracle:
 @pytest.fixture(scope="session")
 def oracle() -> Oracle:
     return Oracle()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "element_dtype" in metafunc.fixturenames:
+        metafunc.parametrize("element_dtype", ELEMENT_DTYPES, ids=str)
