@@ -1,5 +1,6 @@
 """Operators by the name of their version, with their documents' rules: `gathernest.ops["openvino.Gather-8"]`."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -7,25 +8,61 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
-from ..ir.operator_spec import Gather
+from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.semantics import Bounds, integer_argument
 from .arguments import index_array
 from .gather import run_operator
 
 Operator = Callable[..., np.ndarray]
 
+_ARGUMENTS = """
 
-def _openvino_gather(version: str, bounds: Bounds, doc: str) -> Operator:
+    Args:
+        data: any shape of rank 1 or more, any dtype.
+        indices: {indices}, any integer dtype.
+        {attributes}
+        out: where to put the result.
+
+    Returns:
+        {returns}
+
+    Raises:
+        BoundsError: {raises}
+        InvalidGatherError: the attributes do not fit the shapes.
+
+    Spec: {spec}.
+    """
+_AXIS = "axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element."
+_OUTSIDE = "an index is outside [-size, size-1]."
+
+
+def _document(operator: Operator, name: str, summary: str, **sections: str) -> Operator:
+    """Give an operator its name and its docstring."""
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = summary + _ARGUMENTS.format(**sections)
+    return operator
+
+
+def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str) -> Operator:
     def operator(
         data: ArrayLike, indices: ArrayLike, axis: Any, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         array = index_array(indices)
         if bounds is Bounds.ERROR:
-            refuse_negative(array, version)
+            refuse_negative(array, name)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-        return run_operator(spec, np.asarray(data), array, bounds, out, version=version)
+        return run_operator(spec, np.asarray(data), array, bounds, out, version=name)
 
-    return _named(operator, version, doc)
+    return _document(
+        operator,
+        name,
+        summary,
+        indices="any shape",
+        attributes=f"{_AXIS}\n        batch_dims: negative values count from the rank of indices; not above axis.",
+        returns="An array of shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`.",
+        raises=raises,
+        spec=name.replace("openvino.", "OpenVINO "),
+    )
 
 
 def refuse_negative(indices: np.ndarray, version: str) -> None:
@@ -45,55 +82,80 @@ def refuse_negative(indices: np.ndarray, version: str) -> None:
     )
 
 
-def _onnx_gather(version: str, doc: str) -> Operator:
+def _onnx_gather(name: str) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=version)
+        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
 
-    return _named(operator, version, doc)
+    return _document(
+        operator,
+        name,
+        "Gather entries of the axis dimension; negative indices count from the end.",
+        indices="any shape",
+        attributes=_AXIS,
+        returns="An array of rank `rank(indices) + rank(data) - 1`.",
+        raises=_OUTSIDE,
+        spec=name.replace("onnx.", "ONNX "),
+    )
 
 
-def _named(operator: Operator, version: str, doc: str) -> Operator:
-    operator.__name__ = operator.__qualname__ = version
-    operator.__doc__ = doc
-    return operator
+def _gather_nd(name: str, *, has_batch_dims: bool = True, flattens: bool = False) -> Operator:
+    def with_batch_dims(
+        data: ArrayLike, indices: ArrayLike, batch_dims: int = 0, *, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        spec = GatherNd(integer_argument(batch_dims, "batch_dims"))
+        arrays = np.asarray(data), index_array(indices)
+        if not flattens or spec.batch_dims < 2:
+            return run_operator(spec, *arrays, Bounds.ERROR, out, version=name)
+        if out is not None:
+            raise InvalidGatherError(f"{name} flattens its batch dimensions and takes no out; use openvino.GatherND-8")
+        kept = run_operator(spec, *arrays, Bounds.ERROR, None, version=name)
+        return kept.reshape(math.prod(kept.shape[: spec.batch_dims]), *kept.shape[spec.batch_dims :])
+
+    def without(data: ArrayLike, indices: ArrayLike, *, out: np.ndarray | None = None) -> np.ndarray:
+        return with_batch_dims(data, indices, 0, out=out)
+
+    shape = "`indices.shape[:-1] + data.shape[batch_dims+k:]`"
+    returns = f"An array of shape {shape}{', with its batch dimensions made one' if flattens else ''}."
+    return _document(
+        with_batch_dims if has_batch_dims else without,
+        name,
+        "Gather slices by tuples of k indices along the last dimension of indices.",
+        indices="(batch..., any shape, k)",
+        attributes="batch_dims: in [0, min(rank(data), rank(indices))-1]." if has_batch_dims else "",
+        returns=returns,
+        raises=_OUTSIDE,
+        spec=name.replace("onnx.", "ONNX ").replace("openvino.", "OpenVINO "),
+    )
 
 
-_OPENVINO_DOC = """{summary}
+def _gather_elements(name: str, *, default_axis: int | None = 0) -> Operator:
+    def with_default(
+        data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        spec = GatherElements(integer_argument(axis, "axis", allow_array=True))
+        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
 
-    Args:
-        data: any shape of rank 1 or more, any dtype.
-        indices: any shape, any integer dtype.
-        axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
-        batch_dims: negative values count from the rank of indices; not above axis.
-        out: where to put the result.
+    def without(data: ArrayLike, indices: ArrayLike, axis: int, *, out: np.ndarray | None = None) -> np.ndarray:
+        return with_default(data, indices, axis, out=out)
 
-    Returns:
-        An array of shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`.
-
-    Spec: {spec}.
-    """
-
-_ONNX_DOC = """Gather entries of the axis dimension; negative indices count from the end, any other outside is an error.
-
-    Args:
-        data: any shape of rank 1 or more, any dtype.
-        indices: any shape, any integer dtype (the document: int32, int64).
-        axis: in [-rank(data), rank(data)-1], 0 by default.
-        out: where to put the result.
-
-    Returns:
-        An array of rank `rank(indices) + rank(data) - 1`.
-
-    Spec: {spec}.
-    """
+    return _document(
+        without if default_axis is None else with_default,
+        name,
+        "Gather elements, each by an index of its own along the axis; negative indices count from the end.",
+        indices="of data's rank, not larger than data off the axis",
+        attributes=_AXIS,
+        returns="An array of the shape of indices.",
+        raises=_OUTSIDE,
+        spec=name.replace("onnx.", "ONNX ").replace("openvino.", "OpenVINO "),
+    )
 
 
 class Operators(Mapping[str, Operator]):
     """The operator versions by name; a name that is close to one is suggested."""
 
-    def __init__(self, table: dict[str, Operator]):
-        self._table = table
+    def __init__(self, operators: list[Operator]):
+        self._table = {operator.__name__: operator for operator in operators}
 
     def __getitem__(self, name: str) -> Operator:
         if name not in self._table:
@@ -114,27 +176,27 @@ class Operators(Mapping[str, Operator]):
 
 
 ops = Operators(
-    {
-        "openvino.Gather-7": _openvino_gather(
+    [
+        _openvino_gather(
             "openvino.Gather-7",
             Bounds.ERROR,
-            _OPENVINO_DOC.format(
-                summary="Gather slices; indices lie in [0, size-1], and any other raises BoundsError.",
-                spec="OpenVINO Gather-7, which equals TensorFlow's Gather",
-            ),
+            "Gather slices as TensorFlow's Gather does: no index is negative.",
+            "an index is outside [0, size-1].",
         ),
-        "openvino.Gather-8": _openvino_gather(
+        _openvino_gather(
             "openvino.Gather-8",
             Bounds.ZERO,
-            _OPENVINO_DOC.format(
-                summary="Gather slices; negative indices count from the end, any other outside gives zeros.",
-                spec="OpenVINO Gather-8, Examples 1-7",
-            ),
+            "Gather slices; negative indices count from the end, any other outside gives zeros.",
+            "never.",
         ),
-        "onnx.Gather-1": _onnx_gather("onnx.Gather-1", _ONNX_DOC.format(spec="ONNX Gather, since version 1")),
-        "onnx.Gather-11": _onnx_gather("onnx.Gather-11", _ONNX_DOC.format(spec="ONNX Gather, since version 11")),
-        "onnx.Gather-13": _onnx_gather(
-            "onnx.Gather-13", _ONNX_DOC.format(spec="ONNX Gather, since version 13, which adds bfloat16")
-        ),
-    }
+        *(_onnx_gather(f"onnx.Gather-{version}") for version in (1, 11, 13)),
+        _gather_nd("onnx.GatherND-11", has_batch_dims=False),
+        _gather_nd("onnx.GatherND-12"),
+        _gather_nd("onnx.GatherND-13"),
+        _gather_nd("openvino.GatherND-5", flattens=True),
+        _gather_nd("openvino.GatherND-8"),
+        _gather_elements("onnx.GatherElements-11"),
+        _gather_elements("onnx.GatherElements-13"),
+        _gather_elements("openvino.GatherElements-6", default_axis=None),
+    ]
 )
