@@ -1,144 +1,284 @@
-"""`gathernest demo`: the embeddings of real text, looked up by a compiled gather and checked against NumPy."""
+"""`gathernest demo`: look up the embeddings of real text, and check every byte against NumPy.
 
+The text is the source of Python's own standard library, so nothing is downloaded; the table of embeddings is random.
+"""
+
+import argparse
 import json
 import re
 import statistics
-import sys
 import sysconfig
+import textwrap
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.kernel import Kernel, compile
-from .show import nest_picture
+from ..ir.errors import GathernestError
+from ..kernels.knobs import knobs
+from ..kernels.requirements import require
+from .stage_text import draw
+from .terminal import DONE, FAILED, Parser, make_console, positive, progress
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..kernels.kernel import Kernel
+
+TEXT_BYTES = 4_000_000
+SEQUENCE = 512
+SEQUENCES = 256
 WIDTH = 384
-MOST_TOKENS = 100_000
-TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|[^\w\s]")
+TOKEN = re.compile(r"\w+|[^\w\s]")
+NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycache__"}
+MOST_COLUMNS = 96
+EXAMPLES = """examples:
+  gathernest demo
+  gathernest demo --rounds 3 --json
+  GATHERNEST_NUM_THREADS=1 gathernest demo"""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Medians in milliseconds of interleaved rounds, and what was moved."""
+class Text:
+    """The tokens of the standard library's source.
 
-    tokens: int
-    vocabulary: int
-    bytes_moved: int
-    gathernest_ms: float
-    numpy_ms: float
-    gathernest_out_ms: float
-    numpy_out_ms: float
+    Attributes:
+        files, size_bytes: how much was read.
+        words: the vocabulary, in the order in which the text first uses it.
+        ids: (tokens,) int64, the number of each token's word.
+    """
+
+    files: int
+    size_bytes: int
+    words: tuple[str, ...]
+    ids: np.ndarray
 
 
-def run_demo(rounds: int, *, as_json: bool) -> int:
-    """Run the demo; return 1 when the bytes differ."""
-    say = _say_nothing if as_json else print
-    say("Reading the source text of Python's standard library ...")
-    tokens, vocabulary = tokenize(MOST_TOKENS)
-    table = np.random.default_rng(0).standard_normal((len(vocabulary), WIDTH), dtype=np.float32)
-    common = ", ".join(repr(word) for word in vocabulary[:8])
-    say(f"  {len(tokens):,} tokens, {len(vocabulary):,} different; the most common: {common}\n")
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Medians in milliseconds: with the result allocated by the call, and written into one that is given."""
 
-    say("Compiling the look-up (kept in the cache for next time) ...")
+    allocated_ms: float
+    out_given_ms: float
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--rounds", type=positive, default=7, metavar="N", help="rounds of the timing (default: 7)")
+    parser.add_argument(
+        "--sequences",
+        type=positive,
+        default=SEQUENCES,
+        metavar="N",
+        help=f"sequences of {SEQUENCE} tokens to look up at once, {SEQUENCE * WIDTH * 4 / 2**20:.2f} MiB of result "
+        f"each (default: {SEQUENCES})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo; its status is 1 when a byte differs."""
+    from ..kernels.kernel import compile as compile_gather
+
+    require("xdsl", "numba", "llvmlite")
+    if knobs.interpret:
+        raise GathernestError("the demo times compiled code, and GATHERNEST_INTERPRET is set; unset it")
+    text = read_standard_library()
+    table, batch = make_table(text), make_batch(text, options.sequences)
+    console = make_console()
+    if not options.json:
+        _print_input(console, text, table, batch)
     start = time.perf_counter()
-    kernel = compile("gather", table, tokens)
-    say(f"  {time.perf_counter() - start:.2f} s\n")
-    if not as_json:
-        print_stages(kernel)
-
-    found, expected = kernel(table, tokens), np.take(table, tokens, axis=0)
-    same = found.tobytes() == expected.tobytes()
-    say(f"== result\n\n{found.shape} {found.dtype}; byte for byte what numpy.take gives: {'yes' if same else 'NO'}")
-    measured = measure(kernel, table, tokens, found, rounds)
-    if as_json:
-        print(json.dumps({"same_bytes": same, **asdict(measured)}))
+    with progress("compiling"):
+        kernel = compile_gather("gather", table, batch)
+    ready_s = time.perf_counter() - start
+    if not options.json:
+        _print_stages(console, kernel)
+    expected = np.take(table, batch, axis=0)
+    equal = same_bytes(kernel(table, batch), expected)
+    times = measure(kernel, table, batch, expected, options.rounds) if equal else {}
+    facts = {
+        "files": text.files,
+        "text_bytes": text.size_bytes,
+        "tokens": len(text.ids),
+        "vocabulary": len(text.words),
+        "table": list(table.shape),
+        "indices": list(batch.shape),
+        "bytes_moved": batch.nbytes + 2 * expected.nbytes,
+        "ready_s": round(ready_s, 3),
+        "from_cache": _is_from_cache(kernel),
+        "same_bytes": equal,
+        "rounds": options.rounds,
+        "median_ms": {name: asdict(measured) for name, measured in times.items()},
+    }
+    if options.json:
+        print(json.dumps(facts))
     else:
-        print_times(measured, rounds)
-    return 0 if same else 1
+        _print_result(console, facts, times)
+    return DONE if equal else FAILED
 
 
-def _say_nothing(*_: object) -> None:
-    pass
+def read_standard_library() -> Text:
+    """Read source files of the running Python's standard library, in order of their names, and number their tokens.
 
-
-def tokenize(most: int) -> tuple[np.ndarray, list[str]]:
-    """Return token ids, (at most `most`,) int64, of the standard library's source, and the words by their ids."""
+    Raises:
+        GathernestError: there are no source files.
+    """
     folder = Path(sysconfig.get_paths()["stdlib"])
-    words: list[str] = []
-    for path in sorted(folder.glob("*.py")):
-        words += TOKEN.findall(path.read_text(encoding="utf-8", errors="replace"))
-        if len(words) >= most:
-            break
-    words = words[:most]
-    vocabulary = [word for word, _ in Counter(words).most_common()]
-    numbers = {word: number for number, word in enumerate(vocabulary)}
-    return np.array([numbers[word] for word in words], np.int64), vocabulary
+    paths = sorted(
+        (path for path in folder.rglob("*.py") if not NOT_LIBRARY.intersection(path.relative_to(folder).parts)),
+        key=lambda path: path.relative_to(folder).as_posix(),
+    )
+    tokens: list[str] = []
+    files = size_bytes = 0
+    with progress("reading the standard library", TEXT_BYTES) as advance:
+        for path in paths:
+            source = path.read_bytes()
+            tokens += TOKEN.findall(source.decode(errors="replace"))
+            files, size_bytes = files + 1, size_bytes + len(source)
+            advance(len(source))
+            if size_bytes >= TEXT_BYTES:
+                break
+    if len(tokens) < SEQUENCE:
+        raise GathernestError(f"{folder} has no source of the standard library to read; run the demo by another Python")
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(tokens))}
+    ids = np.fromiter((numbers[token] for token in tokens), np.int64, len(tokens))
+    return Text(files, size_bytes, tuple(numbers), ids)
 
 
-def print_stages(kernel: Kernel) -> None:
-    """Print the way from the operator to the source, in short."""
-    stages = kernel.stages
-    operator = next(line.strip() for line in stages["operator"].splitlines() if "gather.gather" in line)
-    head, _, types = operator.partition(" : ")
-    print(f"== the operator\n\n{head}\n    : {types}\n")
-    print(f"== its nest\n\n{nest_picture(stages['drop-unit-loops'])}")
-    print(f"== the nest, scheduled\n\n{nest_picture(stages['hoist-invariants'])}")
-    print(
-        f"== the source that Numba compiled (in short; all of it: gathernest show ... --stage source)\n\n{_tile(kernel.source)}"
+def make_table(text: Text) -> np.ndarray:
+    """Return an embedding for each word: (vocabulary, 384) float32."""
+    return np.random.default_rng(0).standard_normal((len(text.words), WIDTH), dtype=np.float32)
+
+
+def make_batch(text: Text, sequences: int) -> np.ndarray:
+    """Return the ids of sequences picked from all over the text, as in training: (sequences, 512) int64.
+
+    Raises:
+        GathernestError: the text has not as many.
+    """
+    whole = len(text.ids) // SEQUENCE
+    if sequences > whole:
+        raise GathernestError(f"the text has {whole} sequences of {SEQUENCE} tokens, got --sequences {sequences}")
+    picked = np.random.default_rng(1).permutation(whole)[:sequences]
+    return text.ids[: whole * SEQUENCE].reshape(whole, SEQUENCE)[picked]
+
+
+def same_bytes(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Return whether two float32 arrays are the same, bit for bit."""
+    return got.shape == expected.shape and np.array_equal(got.view(np.uint32), expected.view(np.uint32))
+
+
+def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndarray, rounds: int) -> dict[str, Times]:
+    """Time the look-up by gathernest, by gathernest on one thread and by NumPy, in turn, round by round."""
+    from ..kernels.threads import available_threads
+
+    def on_one_thread(given: np.ndarray | None) -> None:
+        with knobs.scope(num_threads=1):
+            kernel(table, batch, given)
+
+    calls: dict[str, Callable[[np.ndarray | None], object]] = {
+        "gathernest": lambda given: kernel(table, batch, given),
+        "gathernest on one thread": on_one_thread,
+        "numpy.take": lambda given: np.take(table, batch, axis=0, out=given, mode="raise" if given is None else "clip"),
+    }
+    if available_threads() == 1:
+        del calls["gathernest"]
+    measured: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in calls}
+    with progress("timing", rounds) as advance:
+        for _ in range(rounds):
+            for name, call in calls.items():
+                for times, given in zip(measured[name], (None, out), strict=True):
+                    start = time.perf_counter()
+                    call(given)
+                    times.append((time.perf_counter() - start) * 1e3)
+            advance(1)
+    return {name: Times(*(round(statistics.median(times), 3) for times in pair)) for name, pair in measured.items()}
+
+
+def _is_from_cache(kernel: "Kernel") -> bool:
+    from ..kernels.prepare import prepare_problem
+
+    loaded = None if knobs.always_compile else prepare_problem(kernel.problem).loaded
+    return loaded is not None and loaded.from_cache
+
+
+def _print_input(console: "Console", text: Text, table: np.ndarray, batch: np.ndarray) -> None:
+    words = " ".join(text.words[number] for number in batch[0, :12])
+    console.print("Looking up the words of Python's standard library", style="bold")
+    _print_rows(
+        console,
+        ("text", f"{text.files} source files, {text.size_bytes / 1e6:.1f} MB"),
+        ("tokens", f"{len(text.ids):,}, of {len(text.words):,} kinds"),
+        ("table", f"an embedding of {WIDTH} float32 for each kind, {table.nbytes / 2**20:.1f} MiB"),
+        ("batch", f"{len(batch)} sequences of {SEQUENCE} tokens; the first begins: {words}"),
     )
 
 
-def _tile(source: str) -> str:
-    """Return the function that copies one tile."""
-    start = source.index("def copy_tile")
-    return source[start : source.index("\n\n", start)] + "\n"
+def _print_stages(console: "Console", kernel: "Kernel") -> None:
+    from ..kernels.build import run_stages
+    from ..kernels.plan import make_plan
+
+    stages = {stage.pass_name: stage for stage in run_stages(make_plan(kernel.problem, kernel.schedule))}
+    operator = next(line.strip() for line in stages["operator"].text.splitlines() if "= gather." in line)
+    _print_part(console, "The operator", [operator])
+    for title, name in (("Its loop nest", "lower-gather-to-nest"), ("The nest, scheduled", "hoist-invariants")):
+        _print_part(console, title, (draw(stages[name]) or "").splitlines())
+    _print_part(console, "The code that copies a tile, as Numba compiles it", _copying_function(kernel.source))
 
 
-def measure(kernel: Kernel, table: np.ndarray, tokens: np.ndarray, out: np.ndarray, rounds: int) -> Measured:
-    """Time both, with and without an output given, round by round in turn."""
-    calls: dict[str, Callable[[], object]] = {
-        "gathernest_ms": lambda: kernel(table, tokens),
-        "numpy_ms": lambda: np.take(table, tokens, axis=0),
-        "gathernest_out_ms": lambda: kernel(table, tokens, out),
-        "numpy_out_ms": lambda: np.take(table, tokens, axis=0, out=out, mode="clip"),
-    }
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            times[name].append((time.perf_counter() - start) * 1e3)
-        _progress(number + 1, rounds)
-    medians = {name: statistics.median(measured) for name, measured in times.items()}
-    return Measured(len(tokens), len(table), 2 * out.nbytes + tokens.nbytes, **medians)
+def _copying_function(source: str) -> list[str]:
+    """Return the lines of the function that stores, without its decorator."""
+    functions = [part for part in source.split("\n\n\n") if "store_" in part and "def " in part]
+    lines = functions[0].splitlines() if functions else []
+    return [line for line in lines if not line.startswith("@")]
 
 
-def _progress(done: int, of: int) -> None:
-    """Draw a bar on a terminal, and nothing elsewhere."""
-    if sys.stderr.isatty():
-        print(
-            f"\r  timing [{'#' * done}{'.' * (of - done)}]",
-            end="" if done < of else "\r\x1b[K",
-            file=sys.stderr,
-            flush=True,
+def _print_part(console: "Console", title: str, lines: Sequence[str]) -> None:
+    console.print(f"\n{title}", style="bold")
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        console.print(
+            textwrap.fill(line.strip(), _columns(console), initial_indent=indent, subsequent_indent=f"{indent}    ")
         )
 
 
-def print_times(measured: Measured, rounds: int) -> None:
-    """Print the times beside NumPy's, and the bytes moved."""
-    print(f"\n== time, medians of {rounds} interleaved rounds\n")
-    print("                        gathernest   numpy.take")
-    for title, ours, theirs in (
-        ("result allocated", measured.gathernest_ms, measured.numpy_ms),
-        ("out= given", measured.gathernest_out_ms, measured.numpy_out_ms),
-    ):
-        print(f"  {title:<20} {ours:>8.2f} ms  {theirs:>8.2f} ms   {theirs / ours:.2f} times as fast")
-    rate = measured.bytes_moved / measured.gathernest_out_ms / 1e6
-    print(
-        f"\n  bytes moved: {measured.bytes_moved / 1e6:,.1f} MB (rows read and written, indices read), {rate:.1f} GB/s"
+def _columns(console: "Console") -> int:
+    return min(console.width, MOST_COLUMNS) if console.is_terminal else MOST_COLUMNS
+
+
+def _print_rows(console: "Console", *rows: tuple[str, str]) -> None:
+    for name, value in rows:
+        console.print(
+            textwrap.fill(f"{name:<9}{value}", _columns(console), initial_indent="  ", subsequent_indent=" " * 11)
+        )
+
+
+def _print_result(console: "Console", facts: dict[str, Any], times: dict[str, Times]) -> None:
+    from ..kernels.threads import available_threads
+
+    console.print("\nThe result", style="bold")
+    shape = f"{facts['indices'][0]}x{facts['indices'][1]}x{WIDTH}xf32"
+    if not facts["same_bytes"]:
+        console.print(f"  {shape}, and NOT what numpy.take gives; please report this", style="bold red")
+        return
+    source = "loaded from the cache" if facts["from_cache"] else "compiled"
+    moved = facts["bytes_moved"]
+    _print_rows(
+        console,
+        ("kernel", f"{source} in {facts['ready_s']:.2f} s"),
+        ("result", f"{shape}, byte for byte what numpy.take gives"),
+        ("moved", f"{moved / 2**20:.0f} MiB a look-up: indices and rows read, result written"),
     )
-    print("  numpy.take runs on one thread; with out= it is given mode='clip', where it does not buffer.")
+    console.print(f"\nMedians of {facts['rounds']} interleaved rounds", style="bold")
+    console.print(f"  {'':<26}{'result allocated':>24}{'out= given':>24}")
+    for name, measured in times.items():
+        cells = [f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in (measured.allocated_ms, measured.out_given_ms)]
+        label = f"{name}, {available_threads()} threads" if name == "gathernest" else name
+        console.print(f"  {label:<26}{cells[0]:>24}{cells[1]:>24}")
+    console.print(
+        "  numpy.take has one thread; with out= it runs in mode='clip', in which it does not buffer.", style="dim"
+    )

@@ -1,227 +1,176 @@
 """The command `gathernest-opt`: run passes over MLIR text, as `mlir-opt` does, with errors that a person can read."""
 
-import argparse
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import textwrap
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
-from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import ParseError, VerifyException
+from .. import __version__
+from ..ir.errors import GathernestError, did_you_mean
+from ..kernels.requirements import require
+from .stage_text import SEPARATOR, join_stages
+from .terminal import DONE, FAILED, Parser, UsageError, run_tool
 
-from ..ir.context import make_context, print_generic, verify_module
-from ..ir.errors import GathernestError
-from ..lowering.numba.emitter import emit
-from ..lowering.passes import NAMES, all_passes
-from ..lowering.pipeline import PIPELINES, parse_passes
-from .cli import guarded
+if TYPE_CHECKING:
+    from .transform import Transformed, Transformer
 
-SEPARATOR = "// -----"
-EXPECTED = re.compile(r"//\s*expected-error\s*\{\{(.*?)\}\}")
+PROGRAM = "gathernest-opt"
+TARGETS = ("mlir", "numba")
 EXAMPLES = """examples:
-  gathernest-opt gather.mlir -p default                      operator to loops
+  gathernest-opt gather.mlir -p default
   gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
-  gathernest-opt gather.mlir -p default -t numba             the source that Numba compiles"""
+  gathernest-opt gather.mlir -p default -t numba
+  gathernest show --data 9x4xf32 --indices 5xi64 --stage operator | gathernest-opt -p nest
+  gathernest-opt invalid.mlir --split-input-file --verify-diagnostics
+
+--verify-diagnostics checks errors in MLIR's manner: every piece of the input must give exactly the error
+that a comment `// expected-error {{part of its text}}` names, on the line of the comment, or on another
+with @+1, @-1, @above, @below, @unknown after `expected-error`. Errors of passes have no line, and only
+their text is compared."""
 
 
-class OptError(GathernestError):
-    """The input does not parse or is not valid; the message names the place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A piece of the input, and the line before its first."""
-
-    text: str
-    line_offset: int
-
-
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="gathernest-opt",
-        description="Run passes over MLIR text.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "input", nargs="?", default="-", metavar="FILE", help="the input; - or nothing for standard input"
-    )
-    parser.add_argument(
-        "-p", "--passes", default="", metavar="PIPELINE", help=f"passes, or one of {', '.join(PIPELINES)}"
-    )
-    parser.add_argument(
-        "-t", "--target", choices=("mlir", "numba"), default="mlir", help="what to print (default: mlir)"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write; standard output if omitted")
-    parser.add_argument("--print-between-passes", action="store_true", help="print the module after every pass")
-    parser.add_argument("--time-passes", action="store_true", help="print what each pass took, to standard error")
-    parser.add_argument("--print-op-generic", action="store_true", help="print MLIR's generic syntax")
-    parser.add_argument(
-        "--allow-unregistered-dialect", action="store_true", help="accept operations that are not known"
-    )
-    parser.add_argument(
-        "--split-input-file", action="store_true", help=f"take pieces between {SEPARATOR} by themselves"
-    )
-    parser.add_argument(
-        "--verify-diagnostics",
-        action="store_true",
-        help="check that the errors are those of the comments `// expected-error {{text}}`, one a piece at most",
-    )
-    parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
+    parser = Parser(prog=PROGRAM, description="Run passes over MLIR text.", epilog=EXAMPLES)
+    add = parser.add_argument
+    add("input", nargs="?", metavar="FILE", help="the input; - for standard input, from which a pipe is read anyway")
+    add("-p", "--passes", default="", metavar="PIPELINE", help="passes and named pipelines; see --list-passes")
+    add("-t", "--target", default="mlir", metavar="TARGET", help="what to print: mlir (default), or numba's source")
+    add("-o", "--output", metavar="FILE", help="where to write; standard output if omitted")
+    add("--print-between-passes", action="store_true", help="print the module before and after every pass")
+    add("--time-passes", action="store_true", help="print what each pass took, to standard error")
+    add("--print-op-generic", action="store_true", help="print MLIR's generic syntax, which mlir-opt reads")
+    add("--allow-unregistered-dialect", action="store_true", help="accept operations that are not known")
+    add("--split-input-file", action="store_true", help=f"take the pieces between lines `{SEPARATOR}` by themselves")
+    add("--verify-diagnostics", action="store_true", help="check that errors come as comments expect them; see below")
+    add("--list-passes", action="store_true", help="list the passes and the named pipelines")
+    add("--version", action="version", version=f"{PROGRAM} {__version__}")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    options = make_parser().parse_args(arguments)
-    return guarded("gathernest-opt", lambda: _run(options))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run_tool(PROGRAM, lambda: _run(words))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(words: list[str]) -> int:
+    parser = make_parser()
+    parser.check_options(words)
+    options = parser.parse_args(words)
+    require("xdsl")
     if options.list_passes:
         print_passes()
-        return 0
-    passes = parse_passes(options.passes)
-    name = "<stdin>" if options.input == "-" else options.input
-    text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text()
+        return DONE
+    transformer = _transformer(options)
+    text = read_input(options.input)
+    pieces = split(text) if options.split_input_file else [text]
     outputs: list[str] = []
-    failures = 0
-    for chunk in split(text) if options.split_input_file else [Chunk(text, 0)]:
-        if options.verify_diagnostics:
-            failures += _check_diagnostic(options, passes, chunk, name)
-        else:
-            outputs.append(transform(options, passes, chunk, name))
-    if not options.verify_diagnostics:
-        _write(options.output, f"{SEPARATOR}\n".join(outputs))
-    return 1 if failures else 0
+    complaints: list[str] = []
+    for piece in pieces:
+        result = transformer.run(piece)
+        outputs += _printed(result, options)
+        if options.time_passes:
+            _print_times(result)
+        complaints += _complaints(piece, result, options, transformer.file)
+    for complaint in complaints:
+        print(f"{PROGRAM}: error: {complaint}", file=sys.stderr)
+    output = f"\n{SEPARATOR}\n".join(outputs)
+    if options.output is None:
+        sys.stdout.write(output)
+    elif not complaints:
+        Path(options.output).write_text(output, encoding="utf-8")
+    return FAILED if complaints else DONE
 
 
-def split(text: str) -> Iterator[Chunk]:
-    """Yield the pieces between separators."""
-    line = 0
-    for piece in text.split(SEPARATOR):
-        yield Chunk(piece, line)
-        line += piece.count("\n")
-
-
-def transform(options: argparse.Namespace, passes: list[ModulePass], chunk: Chunk, name: str) -> str:
-    """Parse a piece, run the passes, and return what is to be printed.
+def _transformer(options: Namespace) -> "Transformer":
+    """Return what runs the passes that the command line names.
 
     Raises:
-        OptError: the piece does not parse or is not valid, before or after a pass, or a pass of xDSL fails.
-        GathernestError: a pass refuses it.
+        GathernestError: the pipeline or the target is not known.
     """
-    context = make_context()
-    context.allow_unregistered = options.allow_unregistered_dialect
-    module = _parse(context, chunk, name)
-    _verify(module, lambda message: _at_operation(message, chunk, name))
-    for step in passes:
-        start = time.perf_counter()
-        _apply(step, context, module, name)
-        if options.time_passes:
-            print(f"{(time.perf_counter() - start) * 1e3:9.3f} ms  {step.name}", file=sys.stderr)
-        what = f"{name}: the module after {step.name} is not valid"
-        _verify(module, lambda message, what=what: f"{what}: {message}")
-        if options.print_between_passes:
-            print(f"// after {step.name}\n{module}\n")
-    if options.target == "numba":
-        return emit(module).source
-    return print_generic(module) if options.print_op_generic else f"{module}\n"
+    from ..lowering.pipeline import parse_passes
+    from .transform import Transformer
 
-
-def _apply(step: ModulePass, context: Context, module: ModuleOp, name: str) -> None:
-    try:
-        step.apply(context, module)
-    except GathernestError:
-        raise
-    except Exception as error:
-        raise OptError(f"{name}: pass {step.name} failed: {type(error).__name__}: {_last_line(error)}") from error
-
-
-def _parse(context: Context, chunk: Chunk, name: str) -> ModuleOp:
-    try:
-        return Parser(context, chunk.text, name).parse_module()
-    except ParseError as error:
-        raise OptError(pointing(error.msg, chunk, name, error.span.start, error.span.end)) from None
-    except VerifyException as error:
-        raise OptError(f"{name}: {_last_line(error)}") from None
-
-
-def pointing(message: str, chunk: Chunk, name: str, start: int, end: int) -> str:
-    """Return a message with file, line and column, the line itself, and a caret under the place."""
-    before = chunk.text.rfind("\n", 0, start) + 1
-    source = chunk.text[before:].partition("\n")[0]
-    line, column = chunk.text.count("\n", 0, start) + chunk.line_offset + 1, start - before
-    caret = " " * column + "^" * max(min(end, before + len(source)) - start, 1)
-    return f"{name}:{line}:{column + 1}: {message}\n  {source}\n  {caret}"
-
-
-def _verify(module: ModuleOp, describe: Callable[[str], str]) -> None:
-    try:
-        verify_module(module)
-    except VerifyException as error:
-        raise OptError(describe(_last_line(error))) from None
-
-
-def _last_line(error: Exception) -> str:
-    """Return an error's own message: xDSL prints the whole module in front of it."""
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip(" ^|") if lines else type(error).__name__
-
-
-def _at_operation(message: str, chunk: Chunk, name: str) -> str:
-    """Point at the operation that a message names, where the text has it once."""
-    operation = message.partition(":")[0].partition(" ")[0]
-    places = (
-        [match.start() for match in re.finditer(re.escape(operation) + r"\b", chunk.text)] if "." in operation else []
+    if options.target not in TARGETS:
+        raise UsageError(
+            f"there is no target {options.target!r}; use {' or '.join(TARGETS)}{did_you_mean(options.target, TARGETS)}"
+        )
+    return Transformer(
+        parse_passes(options.passes),
+        "<stdin>" if options.input in (None, "-") else options.input,
+        options.target,
+        options.print_op_generic,
+        options.allow_unregistered_dialect,
     )
-    if len(places) != 1:
-        return f"{name}: not valid: {message}"
-    return pointing(message, chunk, name, places[0], places[0] + len(operation))
 
 
-def _check_diagnostic(options: argparse.Namespace, passes: list[ModulePass], chunk: Chunk, name: str) -> int:
-    """Return 0 when a piece fails as its comment says, or does not fail without one."""
-    expected = EXPECTED.search(chunk.text)
+def read_input(name: str | None) -> str:
+    """Return the text of the input.
+
+    Raises:
+        GathernestError: none was given, or it is not text.
+    """
+    if name is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError(f"there is no input; name a FILE, or - to type it; see '{PROGRAM} --help'")
     try:
-        transform(options, passes, chunk, name)
-        got = None
-    except GathernestError as error:
-        got = str(error)
-    wanted = expected[1] if expected else None
-    if got == wanted or (got is not None and wanted is not None and wanted in got):
-        return 0
-    place = f"{name}:{chunk.line_offset + 1}"
-    said = f"got {got!r}" if got is not None else "got none"
-    print(f"{place}: expected {'no error' if wanted is None else f'the error {wanted!r}'}, {said}", file=sys.stderr)
-    return 1
+        if name not in (None, "-"):
+            return Path(name).read_text(encoding="utf-8")
+        return sys.stdin.buffer.read().decode() if hasattr(sys.stdin, "buffer") else sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise GathernestError(f"{name or '<stdin>'} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def split(text: str) -> list[str]:
+    """Return the pieces between separators that hold anything, each on the lines that it has in the file."""
+    pieces: list[str] = []
+    line = 0
+    for piece in re.split(rf"^[ \t]*{re.escape(SEPARATOR)}[ \t]*$", text, flags=re.MULTILINE):
+        if re.sub("//(?!.*expected-error).*", "", piece).strip():
+            pieces.append("\n" * line + piece)
+        line += piece.count("\n")
+    return pieces or [text]
+
+
+def _printed(result: "Transformed", options: Namespace) -> list[str]:
+    """Return what a piece prints: its stages when asked for, also before an error, and its result."""
+    if not options.print_between_passes:
+        return [] if result.text is None else [result.text]
+    outputs = [join_stages(result.stages)] if result.stages else []
+    return [*outputs, result.text] if result.text is not None and options.target != "mlir" else outputs
+
+
+def _complaints(piece: str, result: "Transformed", options: Namespace, file: str) -> list[str]:
+    from .diagnostics import mismatches
+
+    if options.verify_diagnostics:
+        return mismatches(piece, result.error, file)
+    return [] if result.error is None else [str(result.error)]
+
+
+def _print_times(result: "Transformed") -> None:
+    for stage in result.stages[1:]:
+        print(f"{stage.milliseconds:10.3f} ms  {stage.name}", file=sys.stderr)
+    print(f"{sum(stage.milliseconds for stage in result.stages):10.3f} ms  in all", file=sys.stderr)
 
 
 def print_passes() -> None:
-    """Print our passes, xDSL's, and the named pipelines."""
-    print("passes of gathernest:")
+    """Print our passes with what they do, the named pipelines, and the names of xDSL's passes."""
+    from ..lowering.passes import NAMES, all_passes, load_pass
+    from ..lowering.pipeline import PIPELINES
+
+    print("Passes of gathernest (docs/passes.md has their options):")
     for name in NAMES:
-        print(f"  {name}")
-    print("passes of xDSL:")
-    for name in all_passes():
-        if name not in NAMES:
-            print(f"  {name}")
-    print("pipelines:")
+        print(f"  {name:<22} {(load_pass(name).__doc__ or '').partition(chr(10))[0]}")
+    print("\nPipelines, which -p takes as passes:")
     for name, text in PIPELINES.items():
-        print(f"  {name} = {text}")
-
-
-def _write(path: str | None, text: str) -> None:
-    if path is None:
-        print(text, end="")
-    else:
-        Path(path).write_text(text)
+        print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
+    print("\nPasses of xDSL:")
+    others = [name for name in all_passes() if name not in NAMES]
+    print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 if __name__ == "__main__":

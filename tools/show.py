@@ -1,94 +1,201 @@
-"""`gathernest show`: any stage of any gather, as text or as a picture of its loops."""
+"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops."""
 
 import argparse
 import json
+import sys
+from typing import TYPE_CHECKING, Any
 
 from ..ir.array_spec import ArraySpec
-from ..ir.errors import InvalidGatherError, did_you_mean
-from ..kernels.kernel import Kernel, compile
+from ..ir.errors import GathernestError, InvalidGatherError, did_you_mean
+from ..kernels.kernel import OPERATORS, Kernel
+from ..kernels.kernel import compile as compile_gather
+from ..kernels.knobs import knobs
+from ..kernels.plan import make_plan
+from ..kernels.requirements import require
+from ..lowering.schedule import Schedule
+from .stage_text import draw, join_pictures, join_stages
+from .terminal import DONE, Parser, make_console
 
-CODE_STAGES = ("source", "llvm", "asm")
-OVERVIEW = (
-    ("operator", "the operator", False),
-    ("collapse-dims", "canonical: dimensions merged, elements erased to their width", False),
-    ("lower-gather-to-nest", "the nest", True),
-    ("hoist-invariants", "the scheduled nest", True),
-)
+if TYPE_CHECKING:
+    from ..lowering.pipeline import Stage
+
+    Stages = dict[str, Stage]
+
+CODE_STAGES = {
+    "source": "the Python source that Numba compiles",
+    "llvm": "the LLVM IR of the compiled kernel",
+    "asm": "its assembly",
+}
+NEST, SCHEDULED_NEST = "lower-gather-to-nest", "hoist-invariants"
+EXAMPLES = """examples:
+  gathernest show --data 2x64x128xf32 --indices 2x32x21xi64 --axis 1 --batch-dims 1
+  gathernest show --data 1000x64xf32 --indices 100xi64 --stage hoist-invariants --picture
+  gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
+  gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
+  gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
-def run_show(options: argparse.Namespace) -> int:
-    """Print what the command line asks for; return 0."""
-    kernel = compile(
-        options.operator,
-        ArraySpec.parse(options.data),
-        ArraySpec.parse(options.indices),
-        options.axis,
-        batch_dims=options.batch_dims,
-        bounds=options.bounds,
-        schedule=options.schedule,
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
+    parser.add_argument("--data", required=True, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
+    parser.add_argument("--indices", required=True, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
+    parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
+    parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
+    parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
+    parser.add_argument(
+        "--schedule",
+        metavar="TEXT",
+        help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
     )
-    stages = kernel.stages
-    names = list(stages) if options.stage == "all" else [options.stage] if options.stage else []
-    for name in names:
-        _check_name(name, stages)
+    parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help="operator, the name of a pass, source, llvm or asm; all for every stage of the IR, in a form that "
+        "gathernest-opt --split-input-file reads; list for their names; a short overview when omitted",
+    )
+    parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what the command line asks for."""
+    from ..kernels.build import pipeline_of, run_stages
+
+    require("xdsl", "numba", "llvmlite")
+    kernel = uncompiled_kernel(options)
+    plan = make_plan(kernel.problem, kernel.schedule)
+    stages = {stage.pass_name: stage for stage in run_stages(plan)}
+    _check_stage(options.stage, options.picture, list(stages))
     if options.json:
-        chosen = {name: stage_text(kernel, stages, name, picture=options.picture) for name in names or stages}
-        print(
-            json.dumps(
-                {"key": kernel.key, "pipeline": kernel.pipeline, "schedule": str(kernel.schedule), "stages": chosen}
-            )
-        )
+        facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule)}
+        print(json.dumps({**facts, "pipeline": pipeline_of(plan), "stages": _as_json(kernel, stages, options)}))
+    elif options.stage is None:
+        _print_overview(kernel, stages)
     elif options.stage == "list":
-        print("\n".join([*stages, *CODE_STAGES]))
-    elif names:
-        for name in names:
-            if len(names) > 1:
-                print(f"// after {name}" if name != "operator" else "// operator")
-            print(stage_text(kernel, stages, name, picture=options.picture))
+        _print_list(stages)
     else:
-        print_overview(kernel, stages)
-    return 0
+        sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
+    return DONE
 
 
-def stage_text(kernel: Kernel, stages: dict[str, str], name: str, *, picture: bool) -> str:
-    """Return one stage: its MLIR text, a picture of its loops where it has some, or generated code."""
-    if name == "list":
-        return "\n".join([*stages, *CODE_STAGES])
-    if name == "source":
-        return kernel.source
-    if name == "llvm":
-        return kernel.llvm_ir()
-    if name == "asm":
-        return kernel.asm()
-    return nest_picture(stages[name]) if picture and has_loops(stages, name) else stages[name]
+def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
+    """Return the kernel, whose stages and code can be read; nothing is compiled until LLVM IR or assembly is asked for.
 
-
-def has_loops(stages: dict[str, str], name: str) -> bool:
-    """Return whether a stage has loops to draw: from `lower-gather-to-nest` on."""
-    order = list(stages)
-    return order.index(name) >= order.index("lower-gather-to-nest")
-
-
-def nest_picture(text: str) -> str:
-    """Return the loops of a stage as a person would draw them."""
-    from ..ir.context import parse_module
-    from ..ir.print_nest import print_loop_nest
-
-    return print_loop_nest(parse_module(text))
-
-
-def print_overview(kernel: Kernel, stages: dict[str, str]) -> None:
-    """Print the stages that tell most, in short."""
-    for name, title, picture in OVERVIEW:
-        print(f"== {title} (--stage {name}{' --picture' if picture else ''})\n")
-        print(nest_picture(stages[name]) if picture else stages[name])
-    print(f"== the schedule\n\n{kernel.schedule or 'none'}\n")
-    print("More: --stage all, list, source, llvm, asm, or the name of a pass.")
-
-
-def _check_name(name: str, stages: dict[str, str]) -> None:
-    allowed = [*stages, *CODE_STAGES, "list", "all"]
-    if name not in allowed:
-        raise InvalidGatherError(
-            f"there is no stage {name!r}; use one of {', '.join(allowed)}{did_you_mean(name, allowed)}"
+    Raises:
+        GathernestError: a specification cannot be read, or the attributes do not fit.
+    """
+    for name in ("data", "indices"):
+        try:
+            ArraySpec.parse(getattr(options, name))
+        except GathernestError as error:
+            raise InvalidGatherError(f"--{name}: {error}") from None
+    with knobs.scope(interpret=True):
+        return compile_gather(
+            options.operator,
+            options.data,
+            options.indices,
+            options.axis,
+            batch_dims=options.batch_dims,
+            bounds=options.bounds,
+            schedule=None if options.schedule is None else Schedule.parse(options.schedule),
         )
+
+
+def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
+    allowed = [*passes, *CODE_STAGES, "all", "list"]
+    if name is not None and name not in allowed:
+        from ..lowering.passes import NAMES
+
+        if name in NAMES:
+            raise InvalidGatherError(f"pass {name!r} is not in the pipeline of this gather; --schedule can name it")
+        raise InvalidGatherError(
+            f"there is no stage {name!r}{did_you_mean(name, allowed) or '.'} --stage list names them all"
+        )
+    if picture and (name is None or name == "list" or name in CODE_STAGES):
+        raise InvalidGatherError(
+            f"--picture draws the loops of a stage of the IR; name one with --stage, from 'lower-gather-to-nest' to "
+            f"{passes[-1]!r}, or 'all'"
+        )
+
+
+def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -> str:
+    if name == "all":
+        return (join_pictures if picture else join_stages)(list(stages.values()))
+    if name in CODE_STAGES:
+        text = kernel.source if name == "source" else kernel.llvm_ir() if name == "llvm" else kernel.asm()
+        return text if text.endswith("\n") else f"{text}\n"
+    if not picture:
+        return stages[name].text
+    picture_text = draw(stages[name])
+    if picture_text is None:
+        raise InvalidGatherError(
+            f"stage {name!r} has no loops to draw yet; the first that has is 'lower-gather-to-nest'"
+        )
+    return picture_text
+
+
+def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the stages that were asked for; all of them, without their text, for the overview and the list."""
+    name: str = options.stage or "list"
+    if name in CODE_STAGES:
+        return [{"name": name, "text": _stage_text(kernel, stages, name, picture=False)}]
+    entries: list[dict[str, Any]] = []
+    for stage in stages.values() if name in ("list", "all") else [stages[name]]:
+        entry: dict[str, Any] = {
+            "name": stage.pass_name,
+            "pass": stage.name,
+            "op_count": stage.op_count,
+            "milliseconds": round(stage.milliseconds, 3),
+        }
+        if options.picture:
+            entry["picture"] = draw(stage)
+        if name != "list":
+            entry["text"] = stage.text
+        entries.append(entry)
+    return entries
+
+
+def _title(kernel: Kernel) -> str:
+    problem = kernel.problem
+    attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
+    result = "x".join([*map(str, problem.out_shape), str(problem.data).split(" ")[0].split("x")[-1]])
+    return (
+        f"{problem.operator.name} {problem.data} by {problem.indices} -> {result}, "
+        f"{', '.join([*attributes, f'bounds {problem.bounds}'])}"
+    )
+
+
+def _print_overview(kernel: Kernel, stages: "Stages") -> None:
+    console = make_console()
+    console.print(_title(kernel), style="bold")
+    for title, name in (("The nest", NEST), ("The scheduled nest", SCHEDULED_NEST)):
+        console.print(f"\n{title} (--stage {name} --picture)", style="bold")
+        console.print(_stage_text(kernel, stages, name, picture=True), end="")
+    console.print("\nThe schedule (--schedule)", style="bold")
+    console.print(str(kernel.schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
+    console.print("\nThe stages (--stage NAME, or all)", style="bold")
+    _print_list(stages)
+
+
+def _print_list(stages: "Stages") -> None:
+    """Print a line a stage: its name, its operations, and what it is for."""
+    from ..lowering.passes import NAMES, load_pass
+
+    console = make_console()
+    width = console.width if console.is_terminal else 200
+    before = None
+    for name, stage in stages.items():
+        summary = (load_pass(name).__doc__ or "").partition("\n")[0] if name in NAMES else ""
+        summary = summary or ("The gather as its document states it." if name == "operator" else "A pass of xDSL.")
+        if stage.text == before:
+            summary = f"(changed nothing) {summary}"
+        style = "dim" if stage.text == before else ""
+        console.print(_cropped(f"{name:<22}{stage.op_count:>4} ops  {summary}", width), style=style)
+        before = stage.text
+    for name, summary in CODE_STAGES.items():
+        console.print(_cropped(f"{name:<32}{summary[:1].upper() + summary[1:]}.", width))
+
+
+def _cropped(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,0 +1,51 @@
+import io
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from gathernest.tools import cli, opt
+
+OPERATOR = """func.func @gather(%data: tensor<9x4xf32>, %indices: tensor<5xi64>) -> tensor<5x4xf32> {
+  %result = gather.gather %data, %indices axis 0 batch_dims 0 bounds error
+      : tensor<9x4xf32>, tensor<5xi64> -> tensor<5x4xf32>
+  func.return %result : tensor<5x4xf32>
+}
+"""
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def operator_text() -> str:
+    return OPERATOR
+
+
+@pytest.fixture
+def gathernest(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run the command `gathernest` in this process."""
+
+    def run(*words: str) -> Ended:
+        capsys.readouterr()
+        status = cli.main(words)
+        return Ended(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def gathernest_opt(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Run the command `gathernest-opt` in this process, with a text or bytes as its standard input."""
+
+    def run(*words: str, stdin: str | bytes = "") -> Ended:
+        capsys.readouterr()
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        status = opt.main(words)
+        return Ended(status, *capsys.readouterr())
+
+    return run

@@ -1,0 +1,232 @@
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from gathernest.tools import cli, doctor, terminal
+
+SHOW = ("show", "--data", "9x4xf32", "--indices", "5xi64")
+
+
+def run_process(*words: str, **settings) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gathernest.tools.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+def fail_with(error: BaseException):
+    def run(options):
+        raise error
+
+    return run
+
+
+def test_help_lists_every_command(gathernest):
+    ended = gathernest("--help")
+    assert ended.status == 0
+    for name in ("demo", "show", "doctor"):
+        assert re.search(rf"^\s+{name}\s+\w+", ended.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["show"], ["doctor"]])
+def test_help_has_an_example(gathernest, command):
+    ended = gathernest(*command, "--help")
+    assert ended.status == 0
+    assert "example" in ended.out
+    assert f"  gathernest {' '.join(command)}".rstrip() in ended.out.replace("example: ", "  ")
+
+
+def test_version_names_the_package(gathernest):
+    import gathernest as gn
+
+    assert gathernest("--version").out == f"gathernest {gn.__version__}\n"
+
+
+def test_no_command_prints_the_help_and_fails(gathernest):
+    ended = gathernest()
+    assert ended.status == 2
+    assert ended.out == ""
+    assert "usage: gathernest" in ended.err
+
+
+def test_unknown_command_is_refused_with_the_close_one(gathernest):
+    ended = gathernest("shwo", "--data", "9xf32")
+    assert ended.status == 2
+    assert ended.err == (
+        "gathernest: error: there is no command 'shwo'; the commands are demo, show, doctor; did you mean 'show'?\n"
+    )
+
+
+def test_unknown_option_is_refused_with_the_close_one(gathernest):
+    ended = gathernest(*SHOW, "--stge", "all")
+    assert ended.status == 2
+    assert ended.err == (
+        "gathernest: error: there is no option --stge; did you mean '--stage'? See 'gathernest show --help'\n"
+    )
+
+
+def test_unknown_option_comes_before_the_ones_it_leaves_missing(gathernest):
+    ended = gathernest("show", "--dat", "9x4xf32", "--indices", "5xi64")
+    assert "there is no option --dat; did you mean '--data'?" in ended.err
+
+
+def test_unknown_option_before_the_command_is_refused(gathernest):
+    ended = gathernest("--jsn", "doctor")
+    assert ended.status == 2
+    assert "there is no option --jsn" in ended.err
+
+
+def test_missing_option_is_named(gathernest):
+    ended = gathernest("show", "--data", "9x4xf32")
+    assert ended.status == 2
+    assert ended.err == (
+        "gathernest: error: the following arguments are required: --indices; see 'gathernest show --help'\n"
+    )
+
+
+def test_option_of_the_wrong_kind_is_named(gathernest):
+    ended = gathernest(*SHOW, "--axis", "first")
+    assert ended.status == 2
+    assert ended.err == (
+        "gathernest: error: argument --axis: invalid int value: 'first'; see 'gathernest show --help'\n"
+    )
+
+
+def test_surplus_word_is_named(gathernest):
+    ended = gathernest("doctor", "now")
+    assert ended.status == 2
+    assert "unrecognized arguments: now" in ended.err
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "many", "1.5"])
+def test_count_that_is_not_positive_is_refused(gathernest, text):
+    ended = gathernest("demo", f"--rounds={text}")
+    assert ended.status == 2
+    assert f"argument --rounds: expected a whole number from 1, got {text!r}" in ended.err
+
+
+def test_interrupt_ends_with_130_and_one_line(gathernest, monkeypatch):
+    monkeypatch.setattr(doctor, "run", fail_with(KeyboardInterrupt()))
+    assert gathernest("doctor") == (130, "", "gathernest: interrupted\n")
+
+
+def test_operating_system_error_names_the_file(gathernest, monkeypatch):
+    monkeypatch.setattr(doctor, "run", fail_with(FileNotFoundError(2, "No such file or directory", "there.txt")))
+    assert gathernest("doctor") == (1, "", "gathernest: error: there.txt: No such file or directory\n")
+
+
+def test_lack_of_memory_is_one_line(gathernest, monkeypatch):
+    monkeypatch.setattr(doctor, "run", fail_with(MemoryError("Unable to allocate 1.0 PiB")))
+    ended = gathernest("doctor")
+    assert (ended.status, ended.err) == (
+        1,
+        "gathernest: error: there is not enough memory: Unable to allocate 1.0 PiB\n",
+    )
+
+
+def test_unexpected_error_is_one_line_and_keeps_its_traceback_in_a_file(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(doctor, "run", fail_with(ZeroDivisionError("one\ntwo \udcff")))
+    ended = gathernest("doctor")
+    match = re.fullmatch(
+        r"gathernest: error: unexpected ZeroDivisionError: one; please report it with (.*)\n", ended.err
+    )
+    assert match is not None
+    assert ended.status == 1
+    assert "Traceback" in Path(match[1]).read_text()
+
+
+def test_warning_is_one_line_without_its_source(gathernest, monkeypatch):
+    def run(options):
+        warnings.warn("the sun is low", stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(doctor, "run", run)
+    assert gathernest("doctor") == (0, "", "gathernest: warning: the sun is low\n")
+
+
+def test_setting_that_is_not_allowed_is_one_line(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", "tile{}")
+    ended = gathernest(*SHOW)
+    assert ended.status == 1
+    assert ended.err.startswith("gathernest: error: 'tile' is not a pass of a schedule")
+    assert ended.err.count("\n") == 1
+
+
+def test_closed_pipe_ends_quietly_with_141():
+    command = [sys.executable, "-m", "gathernest.tools.cli", *SHOW, "--stage", "llvm", "--schedule", ""]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "gathernest.tools.cli", *SHOW, "--stage", "operator"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "gathernest: error: No space left on device\n")
+
+
+def test_encoding_without_a_character_prints_a_question_mark():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    script = (
+        "import sys; from gathernest.tools.terminal import run_tool; "
+        "sys.exit(run_tool('gathernest', lambda: print('2×3') or 0))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "2?3\n", "")
+
+
+def test_module_runs_as_a_script():
+    ended = run_process("show", "--data", "9x4xf32", "--indices", "5xi64", "--stage", "operator")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "gather.gather %data, %indices axis 0" in ended.stdout
+
+
+def test_help_imports_neither_numba_nor_xdsl():
+    script = (
+        "import sys; from gathernest.tools.cli import main; status = main(['--help']); "
+        "sys.exit(status or any(name in sys.modules for name in ('numba', 'xdsl', 'rich')))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert ended.returncode == 0
+
+
+def test_terminal_gets_colours(monkeypatch, capsys):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal.make_console().print("title", style="bold")
+    assert "\x1b[" in capsys.readouterr().out
+
+
+def test_terminal_gets_no_colours_under_no_color(monkeypatch, capsys):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal.make_console().print("title", style="bold red")
+    assert capsys.readouterr().out == "title\n"
+
+
+def test_text_with_brackets_prints_as_it_is(capsys):
+    terminal.make_console().print("order=[/red] :smile: " + "x" * 200)
+    assert capsys.readouterr().out == "order=[/red] :smile: " + "x" * 200 + "\n"
+
+
+def test_progress_draws_nothing_where_no_terminal_is(capsys):
+    with terminal.progress("work", 2) as advance:
+        advance(2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_main_takes_its_words_from_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["gathernest", "--version"])
+    assert cli.main() == 0
+    assert capsys.readouterr().out.startswith("gathernest ")

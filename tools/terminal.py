@@ -1,0 +1,172 @@
+"""How the tools talk: one line for an error, colours and progress only where they are welcome, and an exit status."""
+
+import argparse
+import contextlib
+import errno
+import io
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..ir.errors import GathernestError, did_you_mean
+from ..kernels.knobs import knobs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+
+
+class UsageError(GathernestError):
+    """The command line itself is wrong."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are errors like all others, with names that are close."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        link = " See" if message.endswith("?") else "; see"
+        raise UsageError(f"{message}{link} '{self.prog} --help'")
+
+    def check_options(self, arguments: Sequence[str]) -> None:
+        """Refuse long options that are not known, before argparse complains of what they leave missing."""
+        known = [flag for action in self._actions for flag in action.option_strings]
+        for word in arguments:
+            flag = word.partition("=")[0]
+            if flag == "--":
+                return
+            if flag.startswith("--") and flag not in known:
+                self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1, as an argument's type."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return number
+
+
+def run_tool(program: str, body: Callable[[], int]) -> int:
+    """Run a tool; whatever ends it becomes an exit status, and one line on standard error if there is something to say.
+
+    Returns:
+        What `body` returns; 1 after an error, 2 when the command line is wrong, 130 after Ctrl-C, 141 when the reader
+        of the output has gone, as for a program that SIGPIPE ends.
+    """
+    _accept_any_text()
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: _say(program, f"warning: {message}")
+            status = _status_of(body)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        _say(program, "interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return PIPE_CLOSED
+    except Exception as error:
+        _drop_output(unless_writable=True)
+        _say(program, f"error: {_described(error)}")
+        return MISUSED if isinstance(error, UsageError) else FAILED
+
+
+def _status_of(body: Callable[[], int]) -> int:
+    try:
+        return body()
+    except SystemExit as end:  # argparse, after --help or --version
+        return end.code if isinstance(end.code, int) else DONE
+
+
+def _described(error: Exception) -> str:
+    """Return the one line for an error; a traceback goes to a file, and only for errors that are nobody's input."""
+    if isinstance(error, GathernestError):
+        return str(error)
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{f': {error}' if str(error) else ''}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="gathernest-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as saved:
+            traceback.print_exception(error, file=saved)
+        report = f"please report it with {saved.name}"
+    except OSError:
+        report = "please report it"
+    first = str(error).partition("\n")[0]
+    return f"unexpected {type(error).__name__}{f': {first}' if first else ''}; {report}"
+
+
+def _say(program: str, text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"{program}: {text}", file=sys.stderr, flush=True)
+
+
+def _accept_any_text() -> None:
+    """Write `?` for a character that the terminal's encoding lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        if encoding.lower().replace("-", "") != "utf8" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _drop_output(*, unless_writable: bool = False) -> None:
+    """Point standard output at nothing, so that Python does not fail again when it flushes at its end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if unless_writable:
+            try:
+                sys.stdout.flush()
+                return
+            except OSError:
+                pass
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+
+
+def make_console(*, stderr: bool = False) -> "Console":
+    """Return a rich console that neither wraps nor interprets text, and has no colours under NO_COLOR."""
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "the reader of the output has gone")
+
+    return PlainConsole(
+        stderr=stderr,
+        color_system=None if knobs.no_color else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while the body runs, when that is a terminal; the body calls what it is given.
+
+    Args:
+        total: steps in all; a bar that only moves when omitted.
+    """
+    from rich.progress import Progress
+
+    console = make_console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda steps: bar.advance(task, steps)
