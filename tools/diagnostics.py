@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ir.errors import GathernestError
 
+MOST_COLUMNS = 90
 EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
 
 
@@ -32,10 +33,13 @@ def _rendered(message: str, file: str, text: str, start: int | None, length: int
     begin = text.rfind("\n", 0, start) + 1
     line = text[begin:].partition("\n")[0].removesuffix("\r")
     column = min(start - begin, len(line))
+    place = f"{file}:{text.count(chr(10), 0, begin) + 1}:{column + 1}"
+    if len(line) > MOST_COLUMNS:
+        cut = min(max(0, column - MOST_COLUMNS // 2), len(line) - MOST_COLUMNS)
+        more = "..." if cut + MOST_COLUMNS < len(line) else ""
+        line, column = f"{'...' if cut else ''}{line[cut : cut + MOST_COLUMNS]}{more}", column - cut + 3 * bool(cut)
     blank = re.sub(r"[^\t]", " ", line[:column])
-    carets = "^" * max(1, min(length, len(line) - column))
-    number = text.count("\n", 0, begin) + 1
-    return f"{file}:{number}:{column + 1}: {message}\n  {line}\n  {blank}{carets}"
+    return f"{place}: {message}\n  {line}\n  {blank}{'^' * max(1, min(length, len(line) - column))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ CODE_STAGES = {
     "asm": "its assembly",
 }
 NEST, SCHEDULED_NEST = "lower-gather-to-nest", "hoist-invariants"
+NOT_RUN = {
+    "nothing": "Nothing of this runs for these sizes: the result is empty.",
+    "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
+    "refuse": "Nothing of this runs for these sizes: the axis is empty, and a call is refused.",
+}
 EXAMPLES = """examples:
   gathernest show --data 2x64x128xf32 --indices 2x32x21xi64 --axis 1 --batch-dims 1
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage hoist-invariants --picture
@@ -68,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
     stages = {stage.pass_name: stage for stage in run_stages(plan)}
     _check_stage(options.stage, options.picture, list(stages))
     if options.json:
-        facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule)}
+        facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
         print(json.dumps({**facts, "pipeline": pipeline_of(plan), "stages": _as_json(kernel, stages, options)}))
     elif options.stage is None:
-        _print_overview(kernel, stages)
+        _print_overview(kernel, stages, NOT_RUN.get(plan.action))
     elif options.stage == "list":
         _print_list(stages)
     else:
@@ -166,9 +171,11 @@ def _title(kernel: Kernel) -> str:
     )
 
 
-def _print_overview(kernel: Kernel, stages: "Stages") -> None:
+def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> None:
     console = make_console()
     console.print(_title(kernel), style="bold")
+    if remark is not None:
+        console.print(remark)
     for title, name in (("The nest", NEST), ("The scheduled nest", SCHEDULED_NEST)):
         console.print(f"\n{title} (--stage {name} --picture)", style="bold")
         console.print(_stage_text(kernel, stages, name, picture=True), end="")

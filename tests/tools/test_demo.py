@@ -18,8 +18,8 @@ def test_demo_prints_every_part_and_agrees_with_numpy(gathernest):
     assert (ended.status, ended.err) == (0, "")
     for part in (
         "The operator\n  %result = gather.gather %data, %indices axis 0",
-        "Its loop nest\n  for batch(b)",
-        "parallel for indices_o(i_o)",
+        "Its loop nest\n  for batch",
+        "parallel for indices_o",
         "store_i32(",
         "4x512x384xf32, byte for byte what numpy.take gives",
         "  numpy.take   ",

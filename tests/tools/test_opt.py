@@ -151,6 +151,15 @@ def test_verify_error_has_file_line_column_and_caret(gathernest_opt):
     assert line[caret.index("^") : caret.rindex("^") + 1] == "gather.gather"
 
 
+@pytest.mark.parametrize("before", [0, 30, 500])
+@pytest.mark.parametrize("behind", [0, 30, 500])
+def test_long_line_is_cut_around_its_caret(gathernest_opt, before, behind):
+    text = f"func.func @f() {{ func.return }}{' ' * before} wrong.word {'x' * behind}"
+    _, line, caret = gathernest_opt(stdin=text).err.splitlines()
+    assert max(len(line), len(caret)) <= 100
+    assert line[caret.index("^") : caret.rindex("^") + 1] == "wrong.word"
+
+
 def test_error_names_its_line_of_a_use_before_definition(gathernest_opt):
     ended = gathernest_opt(stdin=UNORDERED)
     assert ended.err.splitlines()[0] == (
