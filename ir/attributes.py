@@ -14,6 +14,15 @@ from .semantics import Bounds
 
 I64 = IntegerType(64)
 
+VIEW = "gather.view"
+"""On an argument: how it is seen, a `#gather.view`."""
+BYTE_STRIDES = "gather.byte_strides"
+"""On a tensor argument or result: the strides of an array that is not contiguous."""
+MIN_AXIS_SIZES = "gather.min_axis_sizes"
+"""On a function: the least size of each indexed axis that its code holds for."""
+LOOP_NAMES = "gather.loops"
+"""On an upstream loop: the names of the loops that it was, separated by commas."""
+
 
 @irdl_attr_definition
 class BoundsAttr(Data[Bounds]):

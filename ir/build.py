@@ -19,12 +19,11 @@ from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint
 
 from .array_spec import ArraySpec
+from .attributes import BYTE_STRIDES
 from .dialect import GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 from .operator_spec import Gather, OperatorSpec
 from .semantics import Bounds
 from .types import ir_element_type
-
-BYTE_STRIDES = "gather.byte_strides"
 
 OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
 

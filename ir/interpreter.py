@@ -24,13 +24,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from . import reference
+from .attributes import MIN_AXIS_SIZES, VIEW
 from .canonical import view_dims
 from .dialect import AnyShaped, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, ViewAttr, YieldOp
 from .errors import BoundsError, InternalError
 from .types import numpy_dtype
-
-MIN_AXIS_SIZES = "gather.min_axis_sizes"
-VIEW = "gather.view"
 
 
 def interpret(

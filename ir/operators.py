@@ -97,6 +97,11 @@ class OperatorOp(IRDLOperation, ABC):
         data, indices = self.shapes()
         return self.spec().normalized(data[: len(indices)] if self.IGNORES_TAIL else data, indices)
 
+    def normalize(self) -> None:
+        """Make the integer attributes non-negative; raises InvalidGatherError."""
+        for name, value in self.normalized().attributes().items():
+            self.properties[name] = IntegerAttr(value, I64)
+
     def result_shape(self) -> Shape:
         """Return the shape of the result; raises InvalidGatherError."""
         return self.normalized().result_shape(*self.shapes())

@@ -6,6 +6,7 @@ from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from .attributes import LOOP_NAMES
 from .dialect import LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
 
@@ -162,7 +163,7 @@ _CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp)
 
 
 def _loop_names(op: Operation, count: int) -> list[str]:
-    names = op.attributes.get("gather.loops")
+    names = op.attributes.get(LOOP_NAMES)
     return names.data.split(",") if isinstance(names, StringAttr) else ["loop"] * count
 
 

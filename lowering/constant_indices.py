@@ -8,16 +8,19 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ..ir.build import constant_tensor
 from ..ir.dialect import MaskedLoadOp, ResolveOp
-from ..ir.errors import BoundsError
+from ..ir.errors import BoundsError, ScheduleError
 from ..ir.reference import resolve as resolve_index
 from ..ir.types import memref_type, numpy_dtype
 from .nest import static_size
 
 
 def find_global(module: ModuleOp, load: memref.GetGlobalOp) -> memref.GlobalOp:
-    """Return the global that a `memref.get_global` names."""
+    """Return the global that a `memref.get_global` names; raises ScheduleError when there is none."""
     symbol = load.name_.string_value()
-    return next(op for op in module.ops if isinstance(op, memref.GlobalOp) and op.sym_name.data == symbol)
+    for op in module.ops:
+        if isinstance(op, memref.GlobalOp) and op.sym_name.data == symbol:
+            return op
+    raise ScheduleError(f"there is no global @{symbol}")
 
 
 def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 
-from ..ir.dialect import LoopOp, OperatorOp
+from ..ir.dialect import LoopOp, OperatorOp, YieldOp
 from ..ir.errors import ScheduleError, did_you_mean
 
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
@@ -37,9 +38,11 @@ def find_loop(root: Operation, name: str) -> LoopOp:
     """Return the loop of that name.
 
     Raises:
-        ScheduleError: there is none; the names there are, and the closest, are given.
+        ScheduleError: there is none (the names there are, and the closest, are given), or more than one.
     """
     found = [loop for loop in loops(root) if loop.label == name]
+    if len(found) > 1:
+        raise ScheduleError(f"{len(found)} loops are called {name!r}; give each a name of its own")
     if found:
         return found[0]
     names = [loop.label for loop in loops(root)]
@@ -70,9 +73,28 @@ def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
         parent = parent.parent_op()
 
 
-def nest_roots(root: Operation) -> list[LoopOp]:
-    """Return the outermost loop of each nest."""
-    return [loop for loop in loops(root) if next(enclosing_loops(loop), None) is None]
+def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
+    """Return why two parallel loops cannot be numbered through as one, or None when they can.
+
+    `inner` must be the one loop in `outer`, with only computations beside it; its bounds must come from outside of
+    `outer`; and `outer` must sum what `inner` sums.
+    """
+    beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
+    if any(op.regions or not is_side_effect_free(op) for op in beside):
+        return f"{outer.label} does more than run {inner.label}"
+    if outer.terminator.value is not inner.total:
+        return f"{outer.label} does not yield what {inner.label} sums"
+    if any(operand is inner.total for op in beside for operand in op.operands):
+        return f"{outer.label} uses what {inner.label} sums"
+    if any(_is_below(bound, outer) for bound in (inner.lower, inner.upper, inner.step)):
+        return f"the bounds of {inner.label} come from {outer.label}; only one of them can be parallel"
+    return None
+
+
+def _is_below(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is a loop's counter or computed in its body."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return block is loop.body.block
 
 
 def static_size(value: SSAValue) -> int | None:
@@ -80,8 +102,8 @@ def static_size(value: SSAValue) -> int | None:
     owner = value.owner
     if isinstance(owner, memref.DimOp) and isinstance(owner.source.type, MemRefType):
         dim = static_size(owner.index)
-        size = owner.source.type.get_shape()[dim] if dim is not None else -1
-        return size if size >= 0 else None
+        shape = owner.source.type.get_shape()
+        return shape[dim] if dim is not None and 0 <= dim < len(shape) and shape[dim] >= 0 else None
     constant = getattr(owner, "value", None)
     if isinstance(constant, IntegerAttr) and isinstance(constant.type, IndexType):
         return constant.value.data

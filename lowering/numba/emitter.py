@@ -23,12 +23,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ...ir.dialect import ViewAttr
+from ...ir.attributes import LOOP_NAMES, VIEW, ViewAttr
 from ...ir.errors import InternalError
 from ...ir.types import strides_of
 from ..constant_indices import find_global
 from ..nest import argument_number, functions
-from ..passes.lower_nest_to_loops import LOOP_NAMES
 from .program import Parameter, Program
 
 INDENT = "    "
@@ -225,7 +224,7 @@ class _Emitter:
         """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
         number = self._argument_number(source)
         attributes = self.function.arg_attrs.data[number].data if self.function.arg_attrs is not None else {}
-        view = attributes.get("gather.view")
+        view = attributes.get(VIEW)
         return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"
 
     def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:

@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.build import BYTE_STRIDES
+from ...ir.attributes import BYTE_STRIDES
 from ...ir.dialect import OperatorOp
-from ...ir.errors import ScheduleError
+from ...ir.errors import InvalidGatherError, ScheduleError
 from ...ir.types import memref_type
 from ..nest import functions, update_signature
 
@@ -66,6 +66,8 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
         raise ScheduleError(
             f"bufferize-gather: @{function.sym_name.data} must return the result of one gather and nothing else"
         )
+    if any(not isinstance(operand.owner, Block | arith.ConstantOp) for operand in (gather.data, gather.indices)):
+        raise ScheduleError("bufferize-gather: data must be an argument, and indices an argument or a constant")
     assert gather.result is not None
     out_type = _buffer(gather.result.type, function.res_attrs, 0)
     for argument in list(block.args):
@@ -79,7 +81,7 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
     Rewriter.replace_op(terminator, func.ReturnOp())
     gather.detach()
     gather.erase()
-    if isinstance(constant, Operation):
+    if isinstance(constant, arith.ConstantOp) and not constant.result.uses:
         constant.detach()
         constant.erase()
     function.arg_attrs = ArrayAttr([DictionaryAttr({}) for _ in block.args])
@@ -94,11 +96,19 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
     given = attributes.data[number].data.get(BYTE_STRIDES) if attributes is not None else None
     if not isinstance(given, DenseArrayBase):
         return memref_type(type_.get_shape(), type_.element_type, None)
-    assert isinstance(type_.element_type, IntegerType), "erase-element-type runs before bufferize-gather"
-    width = type_.element_type.width.data // 8
-    strides = [int(stride) // width for stride in given.get_values()]
-    if len(strides) < type_.get_num_dims():
-        strides.append(1)
+    if not isinstance(type_.element_type, IntegerType):
+        raise ScheduleError(
+            f"bufferize-gather: elements of a strided array are {type_.element_type}; run erase-element-type first"
+        )
+    width, given_strides = type_.element_type.width.data // 8, [int(stride) for stride in given.get_values()]
+    if any(stride % width for stride in given_strides):
+        raise InvalidGatherError(
+            f"{BYTE_STRIDES} {given_strides} are not multiples of the {width} bytes of an element; copy the array first"
+        )
+    units = type_.get_num_dims() - len(given_strides)
+    if units not in (0, 1):
+        raise InvalidGatherError(f"{BYTE_STRIDES} has {len(given_strides)} strides for {type_}; give one a dimension")
+    strides = [stride // width for stride in given_strides] + [1] * units
     return memref_type(type_.get_shape(), type_.element_type, strides)
 
 

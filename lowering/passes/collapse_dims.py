@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ...ir.attributes import VIEW
 from ...ir.canonical import Operand, Strided, canonical_gather
 from ...ir.dialect import I64, OperatorOp, ViewAttr
 from ...ir.errors import ScheduleError
@@ -57,6 +58,8 @@ class CollapseDims(ModulePass):
 
 
 def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp, out: SSAValue) -> None:
+    if len({gather.data, gather.indices, out}) != 3:
+        raise ScheduleError("collapse-dims: data, indices and out must be three different memrefs")
     canonical = canonical_gather(_strided(gather.data), _strided(gather.indices), _strided(out), gather.roles())
     views: dict[int, ViewAttr] = {}
     for value, operand in ((gather.data, canonical.data), (gather.indices, canonical.indices), (out, canonical.out)):
@@ -75,7 +78,7 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp, out: 
         gather.properties[name] = IntegerAttr(places[name], I64)
     function.arg_attrs = ArrayAttr(
         [
-            DictionaryAttr({"gather.view": views[number]} if number in views else {})
+            DictionaryAttr({VIEW: views[number]} if number in views else {})
             for number in range(len(function.body.block.args))
         ]
     )

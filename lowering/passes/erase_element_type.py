@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ...ir.build import BYTE_STRIDES
+from ...ir.attributes import BYTE_STRIDES
 from ...ir.dialect import AnyShaped, OperatorOp
 from ...ir.element_types import machine_width
 from ...ir.errors import InvalidGatherError
@@ -50,6 +50,7 @@ class EraseElementType(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, gather in gathers(op):
+            gather.normalize()
             _erase_data(function, gather)
             _erase_indices(gather)
             update_signature(function)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ...ir.attributes import VIEW
 from ...ir.canonical import erased_size, layout_class
 from ...ir.dialect import ViewAttr
 from ...ir.types import memref_type, strides_of
@@ -42,7 +43,7 @@ class EraseSizes(ModulePass):
 def _erase(function: func.FuncOp) -> None:
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
-        view = entries.data.get("gather.view")
+        view = entries.data.get(VIEW)
         if isinstance(argument.type, MemRefType) and isinstance(view, ViewAttr):
             Rewriter.replace_value_with_new_type(argument, _erased(argument.type, view.dims))
     update_signature(function)

@@ -10,9 +10,9 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ...ir.attributes import MIN_AXIS_SIZES
 from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
-from ...ir.interpreter import MIN_AXIS_SIZES
 from ...ir.semantics import Bounds
 from ..bounds_forms import Emitter, IndexFacts
 from ..constant_indices import fold_constant_indices

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -53,7 +53,7 @@ class _FoldDim(RewritePattern):
 class _FoldCast(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.IndexCastOp, rewriter: PatternRewriter) -> None:
-        if (value := _constant(op.input)) is not None:
+        if (value := _constant(op.input)) is not None and op.result.type in (IndexType(), IntegerType(64)):
             rewriter.replace(op, arith.ConstantOp(IntegerAttr(value, op.result.type)))  # type: ignore[arg-type]
 
 

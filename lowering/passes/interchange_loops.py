@@ -1,6 +1,7 @@
 """The pass `interchange-loops`: within the scheduled nest, level 3."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,7 +12,7 @@ from xdsl.traits import is_side_effect_free
 
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
-from ..nest import chain, find_loop, functions
+from ..nest import chain, find_loop, functions, sole_inner_loop
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
             f"interchange-loops: expected every loop of the nest once ({', '.join(names)}), got {', '.join(order)}"
         )
     by_name = dict(zip(names, nest, strict=True))
+    _check_parallel_first([by_name[name] for name in order])
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
     innermost = nest[-1]
@@ -102,10 +104,25 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     Rewriter.replace_op(root, (), [] if value is None else [value])
 
 
+def _check_parallel_first(loops: list[LoopOp]) -> None:
+    """Check that no parallel loop would stand in one that is not parallel."""
+    for outer, inner in pairwise(loops):
+        if inner.parallel is not None and outer.parallel is None:
+            raise ScheduleError(
+                f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
+            )
+
+
 def _computations(loop: LoopOp) -> list[Operation]:
     """Return what stands between a loop and the one inside it."""
+    inner = sole_inner_loop(loop)
+    assert inner is not None
+    if loop.terminator.value is not inner.total:
+        raise ScheduleError(f"interchange-loops: {loop.label} does not yield what {inner.label} sums")
     found = [op for op in loop.body.block.ops if not isinstance(op, LoopOp | YieldOp)]
     for op in found:
+        if inner.total is not None and inner.total in op.operands:
+            raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
         if not is_side_effect_free(op):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found

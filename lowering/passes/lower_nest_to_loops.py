@@ -10,17 +10,16 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ...ir.attributes import LOOP_NAMES
+from ...ir.dialect import I64, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.upstream import ParallelOp
-from ..nest import functions, loops
-
-LOOP_NAMES = "gather.loops"
+from ..nest import functions, loops, why_not_shared
 
 
 @dataclass(frozen=True)
 class LowerNestToLoops(ModulePass):
-    """Turn named loops into `scf.for` and `scf.parallel`, and masked loads into `scf.if`.
+    """Turn named loops into upstream's `scf`, and masked loads into `scf.if`.
 
     Parallel loops that stand directly in each other become one `scf.parallel`; what is computed between them moves to
     the start of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
@@ -41,8 +40,11 @@ class LowerNestToLoops(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            if any(isinstance(inner, ResolveOp) for inner in function.walk()):
-                raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
+            for inner in function.walk():
+                if isinstance(inner, ResolveOp):
+                    raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
+                if isinstance(inner, OperatorOp):
+                    raise ScheduleError(f"lower-nest-to-loops: a {inner.name} is left; run lower-gather-to-nest first")
             for inner in list(function.walk()):
                 if isinstance(inner, MaskedLoadOp):
                     _lower_masked_load(inner)
@@ -54,7 +56,8 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
     load = memref.LoadOp.get(op.memref, op.subscripts)
     load.res.name_hint = "loaded"
     element = op.element.type
-    assert isinstance(element, IntegerType)
+    if not isinstance(element, IntegerType):
+        raise ScheduleError(f"lower-nest-to-loops: elements are {element}; run erase-element-type first")
     zero = arith.ConstantOp.from_int_and_width(0, element)
     zero.result.name_hint = "nothing"
     conditional = scf.IfOp(
@@ -119,7 +122,13 @@ def _lower_parallel(root: LoopOp) -> None:
 
 def _parallel_inner(loop: LoopOp) -> LoopOp | None:
     inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
-    return inner[0] if len(inner) == 1 and inner[0].parallel is not None else None
+    parallel = [op for op in inner if op.parallel is not None]
+    if not parallel:
+        return None
+    reason = why_not_shared(loop, parallel[0]) if len(inner) == 1 else f"{loop.label} has several loops"
+    if reason is not None:
+        raise ScheduleError(f"lower-nest-to-loops: parallel loops cannot be shared as one: {reason}")
+    return parallel[0]
 
 
 def _addition() -> Block:

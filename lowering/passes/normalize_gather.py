@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ...ir.dialect import I64
 from ..nest import gathers
 
 
@@ -34,5 +33,4 @@ class NormalizeGather(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, gather in gathers(op):
-            for name, value in gather.normalized().attributes().items():
-                gather.properties[name] = IntegerAttr(value, I64)
+            gather.normalize()

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from ...ir.dialect import LoopOp
 from ...ir.errors import ScheduleError
-from ..nest import enclosing_loops, find_loop, functions
+from ..nest import enclosing_loops, find_loop, functions, why_not_shared
 
 
 @dataclass(frozen=True)
@@ -51,44 +51,59 @@ class ParallelizeLoops(ModulePass):
 
 
 def _parallelize(loop: LoopOp) -> None:
-    outside = list(enclosing_loops(loop))
-    if outside and outside[0].parallel is None:
+    outside = next(enclosing_loops(loop), None)
+    if outside is not None and outside.parallel is None:
         raise ScheduleError(
-            f"parallelize-loops: {loop.label} stands in {outside[0].label}, which is not parallel; "
+            f"parallelize-loops: {loop.label} stands in {outside.label}, which is not parallel; "
             "make that parallel first, or interchange the two"
         )
-    for other in outside:
-        if any(_derives_from(bound, other.induction) for bound in (loop.lower, loop.upper, loop.step)):
-            raise ScheduleError(
-                f"parallelize-loops: the bounds of {loop.label} come from {other.label}; "
-                "only one of them can be parallel"
-            )
-    for store in loop.walk():
-        if isinstance(store, memref.StoreOp) and not _writes_apart(store, loop):
-            raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    if outside is not None and (reason := why_not_shared(outside, loop)) is not None:
+        raise ScheduleError(f"parallelize-loops: {reason}")
+    _check_writes(loop)
     loop.parallel = UnitAttr()
 
 
-def _writes_apart(store: memref.StoreOp, loop: LoopOp) -> bool:
-    """Return whether different iterations of `loop` write different elements.
+def _check_writes(loop: LoopOp) -> None:
+    """Check that no iteration writes what another writes or reads.
 
-    They do when a subscript of the store is the loop's counter, or that of a loop which starts at it (a tile).
+    For each memref there must be one dimension whose subscript, in every store, is this loop's counter, or that of a
+    tile of it.
     """
-    return any(_is_counter(subscript, loop) for subscript in store.indices)
+    stores = [op for op in loop.walk() if isinstance(op, memref.StoreOp)]
+    written = {store.memref for store in stores}
+    for op in loop.walk():
+        if not isinstance(op, memref.StoreOp | memref.DimOp) and not written.isdisjoint(op.operands):
+            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+    for memory in written:
+        dims = [
+            {dim for dim, subscript in enumerate(store.indices) if _is_counter(subscript, loop)}
+            for store in stores
+            if store.memref is memory
+        ]
+        if not set.intersection(*dims):
+            raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
 
 
 def _is_counter(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is a loop's counter, or that of a tile which one iteration of the loop runs."""
     if value is loop.induction:
         return True
-    owner = value.owner
-    if not isinstance(owner, Block) or not isinstance(parent := owner.parent_op(), LoopOp):
+    tile = _loop_of(value)
+    around = _loop_of(tile.lower) if tile is not None else None
+    if tile is None or around is None or not _ends_within(tile, around):
         return False
-    return parent.lower is loop.induction
+    return _is_counter(tile.lower, loop)
 
 
-def _derives_from(value: SSAValue, counter: SSAValue) -> bool:
-    if value is counter:
-        return True
-    return not isinstance(value.owner, Block) and any(
-        _derives_from(operand, counter) for operand in value.owner.operands
+def _ends_within(tile: LoopOp, around: LoopOp) -> bool:
+    """Return whether a loop that starts at another's counter ends before that one's next step."""
+    ends = list(tile.upper.owner.operands) if isinstance(tile.upper.owner, arith.MinSIOp) else [tile.upper]
+    return any(
+        isinstance(end.owner, arith.AddiOp) and set(end.owner.operands) == {tile.lower, around.step} for end in ends
     )
+
+
+def _loop_of(value: SSAValue) -> LoopOp | None:
+    """Return the loop that a value is the counter of."""
+    parent = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return parent if isinstance(parent, LoopOp) else None

@@ -16,6 +16,8 @@ from ...ir.errors import ScheduleError
 from ..nest import find_loop, functions, short_name, static_size
 from .lower_gather_to_nest import index_constant
 
+LARGEST_TILE = 2**31
+
 
 @dataclass(frozen=True)
 class TileLoops(ModulePass):
@@ -66,11 +68,17 @@ class TileLoops(ModulePass):
 
 
 def _tile(loop: LoopOp, size: int, tail: str) -> None:
-    if size < 1:
-        raise ScheduleError(f"tile-loops: expected a tile of 1 or more iterations for {loop.label}, got {size}")
+    if not 1 <= size <= LARGEST_TILE:
+        raise ScheduleError(
+            f"tile-loops: expected a tile of 1 to {LARGEST_TILE} iterations for {loop.label}, got {size}"
+        )
     if static_size(loop.step) != 1:
-        raise ScheduleError(f"tile-loops: {loop.label} does not have step 1; tile the loop {loop.label[:-1]}i instead")
-    trips = static_size(loop.upper)
+        inner = f"; tile {loop.label[:-1]}i instead" if loop.label.endswith("_o") else ""
+        raise ScheduleError(f"tile-loops: {loop.label} does not have step 1{inner}")
+    if loop.parallel is not None:
+        raise ScheduleError(f"tile-loops: {loop.label} is parallel; tile it first, then make {loop.label}_o parallel")
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    trips = None if first is None or last is None else last - first
     if tail == "perfect" and (trips is None or trips % size):
         known = "is not known" if trips is None else f"is {trips}"
         raise ScheduleError(
