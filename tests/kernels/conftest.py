@@ -1,0 +1,69 @@
+"""Shared by the tests of the run time: other processes, and a process that has forgotten its kernels."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gathernest as gn
+from gathernest.kernels import prepare
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
+
+    def forget_now() -> None:
+        monkeypatch.setattr(prepare, "_loaded", {})
+        monkeypatch.setattr(prepare, "_prepared", {})
+
+    forget_now()
+    return forget_now
+
+
+@pytest.fixture
+def cache_dir(tmp_path: Path, forget: Callable[[], None]):
+    """A cache folder of the test's own, in a process that has forgotten its kernels."""
+    gn.knobs.cache_dir = tmp_path / "cache"
+    yield tmp_path / "cache"
+    del gn.knobs.cache_dir
+
+
+class Python:
+    """Runs pieces of code in processes of their own."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def start(self, code: str, **environment: str) -> subprocess.Popen:
+        """Start a process; its working folder is the test's own."""
+        return subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env=os.environ | environment,
+            cwd=self._folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, process: subprocess.Popen) -> str:
+        """Wait for a process and return what it printed; one that fails or hangs fails the test."""
+        try:
+            out, err = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"the process hangs; it printed {process.communicate()}")
+        assert process.returncode == 0, f"exit status {process.returncode}\n{out}\n{err}"
+        return out
+
+    def __call__(self, code: str, **environment: str) -> str:
+        return self.finish(self.start(code, **environment))
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    return Python(tmp_path)

@@ -1,0 +1,129 @@
+"""Plans: what one kernel serves, and that the numbers it is called with are those its IR asks for."""
+
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from gathernest.ir.array_spec import ArraySpec, contiguous_strides
+from gathernest.ir.context import parse_module
+from gathernest.ir.interpreter import argument_view, bind_argument
+from gathernest.ir.operator_spec import Gather
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.build import build_program, run_stages
+from gathernest.kernels.plan import Plan, Problem, make_plan
+from gathernest.kernels.prepare import kernel_numbers
+from gathernest.lowering.nest import functions
+
+
+def draw_array(rng: random.Random, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return an array of that shape in one of a few layouts."""
+    layout = rng.choice(["plain", "plain", "plain", "stepped", "transposed"])
+    if layout == "stepped" and shape:
+        return np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+    return np.zeros(shape[::-1], dtype).T if layout == "transposed" else np.zeros(shape, dtype)
+
+
+def draw_problem(rng: random.Random) -> tuple[Problem, list[np.ndarray]]:
+    rank, batch_dims = rng.randint(1, 4), 0
+    shape = tuple(rng.choice([1, 2, 3, 3]) for _ in range(rank))
+    axis = rng.randrange(rank)
+    batch_dims = rng.randint(0, min(axis, 1))
+    picks = tuple(rng.choice([2, 3, 1]) for _ in range(rng.randint(0, 2)))
+    data = draw_array(rng, shape, rng.choice(["f4", "i4", "f8", "S6"]))
+    indices = draw_array(rng, (*shape[:batch_dims], *picks), rng.choice(["i8", "i1"]))
+    out_shape = (*shape[:axis], *picks, *shape[axis + 1 :])
+    out = draw_array(rng, out_shape, data.dtype.str)
+    bounds = rng.choice([Bounds.ERROR, Bounds.ZERO])
+    specs = [ArraySpec.of(array) for array in (data, indices, out)]
+    return Problem.checked(Gather(axis, batch_dims), specs[0], specs[1], bounds, specs[2]), [data, indices, out]
+
+
+def code_of(plan: Plan) -> str:
+    """Return the source of a plan's kernel without the comments, which show the problem it was made for."""
+    lines = build_program(plan)[0].source.splitlines()
+    return "\n".join(line for line in lines if not line.startswith("#"))
+
+
+def test_problems_of_one_key_give_the_same_code_byte_for_byte():
+    rng = random.Random(0)
+    plans = defaultdict(list)
+    for _ in range(900):
+        plan = make_plan(draw_problem(rng)[0])
+        if plan.action == "run":
+            plans[plan.key].append(plan)
+    shared = [group for group in plans.values() if len({str(plan.problem) for plan in group}) > 1]
+    assert len(shared) > 30
+    for group in shared[:40]:
+        assert len({code_of(plan) for plan in group[:3]}) == 1, group[0].key
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_views_of_a_plan_are_those_its_ir_asks_for(seed):
+    rng = random.Random(seed)
+    for _ in range(5):
+        problem, arrays = draw_problem(rng)
+        plan = make_plan(problem)
+        function = functions(parse_module(run_stages(plan)[-1].text))[0]
+        for number, array in enumerate(arrays):
+            type_ = function.function_type.inputs.data[number]
+            view = bind_argument(array, type_, argument_view(function, number))
+            operand = plan.operand(number)
+            assert operand.shape == view.shape
+            strides = operand.strides or contiguous_strides(operand.shape, 1)
+            moving = [dim for dim, size in enumerate(view.shape) if size > 1]
+            assert [strides[dim] * view.itemsize for dim in moving] == [view.strides[dim] for dim in moving]
+
+
+def test_the_numbers_of_a_kernel_are_in_the_order_of_its_parameters():
+    data, indices = ArraySpec((5, 7, 11), "f4"), ArraySpec((3,), "i8")
+    plan = make_plan(Problem.checked(Gather(1), data, indices, Bounds.ERROR))
+    program, _ = build_program(plan)
+
+    class Stub:
+        pass
+
+    loaded = Stub()
+    loaded.program = program
+    named = dict(zip([p.name for p in program.parameters[3:]], kernel_numbers(plan, loaded), strict=True))
+    assert named == {"n_outer": 5, "n_axis": 7, "n_inner": 11, "n_indices": 3}
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "bounds", "action"),
+    [
+        ((0, 3), (2,), Bounds.ZERO, "zeros"),
+        ((0, 3), (2,), Bounds.ERROR, "refuse"),
+        ((0, 3), (2,), Bounds.CLIP, "refuse"),
+        ((0, 3), (2,), Bounds.WRAP, "refuse"),
+        ((0, 3), (2,), Bounds.UNCHECKED, "refuse"),
+        ((0, 3), (0,), Bounds.ERROR, "nothing"),
+        ((4, 0), (2,), Bounds.ERROR, "run"),
+        ((4, 0), (2,), Bounds.ZERO, "nothing"),
+        ((4, 3), (2,), Bounds.ERROR, "run"),
+        ((4, 3), (0,), Bounds.ERROR, "nothing"),
+    ],
+)
+def test_a_plan_says_what_empty_sizes_ask_for(data, indices, bounds, action):
+    problem = Problem.checked(Gather(0), ArraySpec(data, "f4"), ArraySpec(indices, "i8"), bounds)
+    assert make_plan(problem).action == action
+
+
+@pytest.mark.parametrize(
+    ("dtype", "strides", "width"),
+    [("f8", None, 8), ("c16", None, 16), ("S12", None, 4), ("f8", (12,), 4), ("f8", (9,), 1), ("S32", None, 16)],
+)
+def test_a_plan_moves_by_the_widest_unit_that_size_and_strides_allow(dtype, strides, width):
+    problem = Problem.checked(Gather(0), ArraySpec((6,), dtype, strides), ArraySpec((2,), "i8"), Bounds.ERROR)
+    assert make_plan(problem).width_bytes == width
+
+
+def test_one_kernel_serves_every_dtype_of_a_width_and_every_rank():
+    def key(shape, dtype, axis):
+        return make_plan(Problem.checked(Gather(axis), ArraySpec(shape, dtype), ArraySpec((9,), "i8"), Bounds.ZERO)).key
+
+    wanted = key((5, 6, 7), "f4", 1)
+    assert key((5, 6, 7), "u4", 1) == wanted
+    assert key((5, 1, 2, 6, 7, 1), "S4", 3) == wanted
+    assert key((5, 6, 7), "f8", 1) != wanted

@@ -1,0 +1,284 @@
+"""Launches: when they are parallel, and that Python threads and forks at any moment do no harm."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.kernels import threads
+from gathernest.kernels.threads import SERIAL_BELOW_BYTES, launch
+
+LARGE = SERIAL_BELOW_BYTES
+MOST = numba.config.NUMBA_NUM_THREADS
+
+
+class Recorder:
+    """A stand-in for a compiled kernel that notes how it was launched."""
+
+    def __init__(self) -> None:
+        self.parallel: list[bool] = []
+        self.threads: list[int] = []
+
+    def __call__(self, *arguments: object) -> int:
+        self.parallel.append(bool(arguments[-1]))
+        self.threads.append(numba.get_num_threads())
+        return 7
+
+
+@pytest.fixture
+def kernel() -> Recorder:
+    return Recorder()
+
+
+needs_two_threads = pytest.mark.skipif(MOST < 2, reason="this machine gives Numba one thread only")
+
+
+def test_launch_returns_what_the_kernel_returns(kernel):
+    assert launch(kernel, (1, 2), 0) == 7
+
+
+def test_small_work_runs_serially(kernel):
+    launch(kernel, (), LARGE - 1)
+    assert kernel.parallel == [False]
+
+
+@needs_two_threads
+def test_large_work_runs_in_parallel(kernel):
+    launch(kernel, (), LARGE)
+    assert kernel.parallel == [True]
+
+
+@needs_two_threads
+def test_a_launch_meanwhile_runs_serially(kernel):
+    with threads._launch:
+        launch(kernel, (), LARGE)
+    launch(kernel, (), LARGE)
+    assert kernel.parallel == [False, True]
+
+
+def test_one_thread_wanted_runs_serially(kernel):
+    with gn.knobs.scope(num_threads=1):
+        launch(kernel, (), LARGE)
+    assert kernel.parallel == [False]
+
+
+@needs_two_threads
+def test_num_threads_is_what_a_launch_uses_and_numba_keeps_its_own(kernel):
+    numba.set_num_threads(MOST)
+    with gn.knobs.scope(num_threads=2):
+        launch(kernel, (), LARGE)
+    assert kernel.threads == [2]
+    assert numba.get_num_threads() == MOST
+
+
+@needs_two_threads
+def test_a_launch_keeps_to_what_numba_is_set_to(kernel):
+    numba.set_num_threads(1)
+    try:
+        launch(kernel, (), LARGE)
+    finally:
+        numba.set_num_threads(MOST)
+    assert kernel.parallel == [False]
+
+
+def test_more_threads_than_there_are_means_all(kernel):
+    with gn.knobs.scope(num_threads=10_000):
+        launch(kernel, (), LARGE)
+        assert threads.available_threads() == MOST
+    assert kernel.threads == [MOST]
+
+
+def test_a_kernel_that_raises_leaves_launches_and_threads_as_they_were(kernel):
+    def fails(*arguments):
+        raise RuntimeError("by design")
+
+    with gn.knobs.scope(num_threads=2), pytest.raises(RuntimeError, match="by design"):
+        launch(fails, (), LARGE)
+    assert numba.get_num_threads() == MOST
+    assert threads._launch.acquire(blocking=False)
+    threads._launch.release()
+
+
+DATA = np.arange(4000 * 16, dtype=np.float32).reshape(4000, 16)
+INDICES = np.random.default_rng(0).integers(-6000, 6000, 9000)
+
+
+def wanted(bounds: str) -> np.ndarray:
+    if bounds in ("clip", "wrap"):
+        return DATA.take(INDICES, axis=0, mode=bounds)
+    out = DATA.take(INDICES, axis=0, mode="wrap")
+    out[(INDICES < -4000) | (INDICES >= 4000)] = 0
+    return out
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_python_threads_that_gather_at_once_get_right_results(count):
+    modes = ["zero", "clip", "wrap", "error"]
+    start = threading.Barrier(count)
+
+    def work(number: int) -> str:
+        bounds = modes[number % 4]
+        start.wait()
+        for _ in range(10):
+            if bounds == "error":
+                with pytest.raises(gn.BoundsError):
+                    gn.gather(DATA, INDICES)
+            else:
+                assert gn.gather(DATA, INDICES, bounds=bounds).tobytes() == wanted(bounds).tobytes()
+        return bounds
+
+    with ThreadPoolExecutor(count) as pool:
+        assert list(pool.map(work, range(count))) == [modes[number % 4] for number in range(count)]
+
+
+def test_python_threads_that_need_the_same_new_kernel_get_one(forget, cache_dir):
+    start = threading.Barrier(4)
+
+    def work(_: int) -> bytes:
+        start.wait()
+        return gn.gather(DATA, INDICES, bounds="clip").tobytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(work, range(4))) == {wanted("clip").tobytes()}
+    assert len(list(cache_dir.glob("*/*/kernel.json"))) == 1
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_any_number_of_threads_gives_the_same_bytes(num_threads):
+    with gn.knobs.scope(num_threads=num_threads):
+        assert gn.gather(DATA, INDICES, bounds="zero").tobytes() == wanted("zero").tobytes()
+
+
+SETUP = """
+    import os, sys, threading, numpy as np, gathernest as gn
+    data = np.arange(40000 * 8.0).reshape(40000, 8)
+    indices = np.arange(40000)[::-1].copy()
+    wanted = data[::-1].tobytes()
+    def right():
+        return gn.gather(data, indices).tobytes() == wanted
+"""
+LAYERS = pytest.mark.parametrize("layer", ["workqueue", "omp"])
+
+
+def has_layer(python, layer: str) -> bool:
+    """Return whether Numba can start that threading layer on this machine."""
+    code = """
+        import numba, numpy as np
+        @numba.njit(parallel=True)
+        def total(array):
+            result = 0.0
+            for i in numba.prange(len(array)):
+                result += array[i]
+            return result
+        try:
+            total(np.ones(10))
+        except ValueError:
+            print("missing")
+    """
+    return layer == "workqueue" or "missing" not in python(code, NUMBA_THREADING_LAYER=layer)
+
+
+@LAYERS
+def test_two_threads_that_launch_at_once_do_not_end_the_process(python, layer):
+    if not has_layer(python, layer):
+        pytest.skip(f"Numba's threading layer {layer} is not on this machine")
+    code = """
+    results = []
+    workers = [threading.Thread(target=lambda: results.extend(right() for _ in range(40))) for _ in range(3)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    print(len(results), all(results))
+    """
+    assert python(SETUP + code, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2").strip() == "120 True"
+
+
+@LAYERS
+def test_a_fork_after_a_parallel_call_gathers_in_the_child(python, layer):
+    if not has_layer(python, layer):
+        pytest.skip(f"Numba's threading layer {layer} is not on this machine")
+    code = """
+    from gathernest.kernels import threads
+    assert right() and not threads._threads_lost
+    child = os.fork()
+    if child == 0:
+        new = gn.gather(data.astype("f4"), indices, bounds="clip").tobytes() == data[::-1].astype("f4").tobytes()
+        grandchild = os.fork()
+        if grandchild == 0:
+            os._exit(0 if right() else 1)
+        status = os.waitpid(grandchild, 0)[1]
+        os._exit(0 if right() and new and status == 0 and threads.available_threads() == 1 else 2)
+    print(os.waitpid(child, 0)[1], right())
+    """
+    assert python(SETUP + code, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2").strip() == "0 True"
+
+
+def test_a_fork_before_any_parallel_call_keeps_its_threads(python):
+    code = """
+    from gathernest.kernels import threads
+    import numba
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if right() and not threads._threads_lost else 1)
+    print(os.waitpid(child, 0)[1], right())
+    """
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "0 True"
+
+
+def test_a_pool_of_forked_processes_gathers(python):
+    code = """
+    import multiprocessing
+    assert right()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.starmap(right, [()] * 6))
+    """
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == str([True] * 6)
+
+
+def test_a_fork_while_threads_gather_gathers_in_the_child(python):
+    code = """
+    stop = threading.Event()
+    def work():
+        while not stop.is_set():
+            assert right()
+    assert right()
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    [worker.start() for worker in workers]
+    statuses = []
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if right() else 1)
+        statuses.append(os.waitpid(child, 0)[1])
+    stop.set()
+    [worker.join() for worker in workers]
+    print(statuses)
+    """
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "[0, 0, 0, 0, 0]"
+
+
+def test_a_fork_while_a_thread_compiles_compiles_in_the_child(python):
+    code = """
+    import signal
+    gn.knobs.always_compile = True
+    assert right()
+    started = threading.Event()
+    def work():
+        started.set()
+        for bounds in ("zero", "clip", "wrap"):
+            gn.gather(data, indices, bounds=bounds)
+    worker = threading.Thread(target=work)
+    worker.start()
+    started.wait()
+    for bounds in ("zero", "wrap"):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            gn.gather(data, indices, bounds=bounds)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    worker.join()
+    """
+    assert python(SETUP + code).split() == ["0", "0"]
