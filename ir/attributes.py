@@ -8,8 +8,11 @@ from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from .canonical import Groups, Operand
+from .element_types import parse_element_type
+from .errors import InvalidGatherError
 from .semantics import Bounds
 
 I64 = IntegerType(64)
@@ -50,6 +53,10 @@ def parse_bounds_word(parser: AttrParser) -> Bounds:
     return Bounds(word)
 
 
+def _dimension(parser: AttrParser) -> int:
+    return parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+
 @irdl_attr_definition
 class ViewAttr(Data[tuple[tuple[str, tuple[int, ...]], ...]]):
     """`#gather.view<batch[0], outer[], axis[1], inner[2, 3]>`: how a kernel sees an argument.
@@ -79,7 +86,7 @@ class ViewAttr(Data[tuple[tuple[str, tuple[int, ...]], ...]]):
     def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, tuple[int, ...]], ...]:
         def entry() -> tuple[str, tuple[int, ...]]:
             name = parser.parse_identifier("the name of a dimension")
-            group = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            group = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _dimension(parser))
             return name, tuple(group)
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry))
@@ -99,6 +106,17 @@ class BytesType(ParametrizedAttribute, TypeAttribute):
 
     def __init__(self, size_bytes: int, numpy_name: str):
         super().__init__(IntegerAttr(size_bytes, I64), StringAttr(numpy_name))
+
+    def verify(self) -> None:
+        size, name = self.size_bytes.value.data, self.numpy_name.data
+        if name.startswith("void"):
+            return
+        try:
+            known = parse_element_type(name).itemsize
+        except InvalidGatherError as error:
+            raise VerifyException(f"gather.bytes: {error}") from None
+        if known != size:
+            raise VerifyException(f"gather.bytes: expected {known} bytes for {name!r}, got {size}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

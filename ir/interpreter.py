@@ -6,7 +6,8 @@ loops run in a shuffled order, and every load and store is checked against its a
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from . import reference
+from .array_spec import contiguous_strides
 from .attributes import MIN_AXIS_SIZES, VIEW
 from .canonical import view_dims
 from .dialect import AnyShaped, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, ViewAttr, YieldOp
 from .errors import BoundsError, InternalError
-from .types import numpy_dtype
+from .semantics import DYNAMIC
+from .types import numpy_dtype, strides_of
 
 
 def interpret(
@@ -66,17 +69,40 @@ def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -
     """Return the view of `array` that an argument of that type sees.
 
     An erased element type is seen as integers of its width, with one more dimension when an element has several; a
-    `#gather.view` merges dimensions. Never copies.
+    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies.
+
+    Raises:
+        InternalError: the view has not the sizes or the strides that the type says.
     """
     assert isinstance(type_, AnyShaped)
     dtype = numpy_dtype(type_.element_type)
     shape, strides = array.shape, array.strides
-    units = array.dtype.itemsize // dtype.itemsize
+    units = array.dtype.itemsize // dtype.itemsize if dtype.itemsize else 1
     if units > 1:
         shape, strides = (*shape, units), (*strides, dtype.itemsize)
     if isinstance(view, ViewAttr):
         shape, strides = view_dims(view.groups, shape, strides)
+    if isinstance(type_, MemRefType):
+        _check_layout(type_, shape, strides, dtype.itemsize)
+        dtype = dtype if dtype.kind in "iu" or dtype.hasobject else np.dtype(f"V{dtype.itemsize}")
     return _view(array, dtype, shape, strides)
+
+
+def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
+    wanted = type_.get_shape()
+    if len(wanted) != len(shape) or any(
+        size not in (want, DYNAMIC) and want != DYNAMIC for size, want in zip(shape, wanted, strict=True)
+    ):
+        raise InternalError(f"an argument of type {type_} is handed an array of shape {tuple(shape)}")
+    said = strides_of(type_)
+    expected = (
+        contiguous_strides(shape, itemsize)
+        if said is None
+        else [None if step is None else step * itemsize for step in said]
+    )
+    for size, got, want in zip(shape, strides, expected, strict=True):
+        if 0 not in shape and size != 1 and want is not None and got != want:
+            raise InternalError(f"an argument of type {type_} is handed an array of byte strides {tuple(strides)}")
 
 
 def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
@@ -103,7 +129,8 @@ def _find_function(module: ModuleOp) -> func.FuncOp:
 def _check_axis_sizes(function: func.FuncOp, data: np.ndarray, indices: np.ndarray | None) -> None:
     """Refuse what the run time refuses before it calls a kernel: an axis smaller than the code was made for."""
     least = function.attributes.get(MIN_AXIS_SIZES)
-    if not isinstance(least, DenseArrayBase) or (indices is not None and indices.size == 0):
+    has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
+    if not isinstance(least, DenseArrayBase) or not has_views or (indices is not None and indices.size == 0):
         return
     axes = [place for place, dim in enumerate(argument_view(function, 0).dims) if dim.partition("_")[0] == "axis"]
     for place, size in zip(axes, least.get_values(), strict=True):
@@ -120,12 +147,25 @@ def argument_view(function: func.FuncOp, number: int) -> ViewAttr:
     return view
 
 
+class _Writers:
+    """Which iteration of a parallel loop wrote each element."""
+
+    def __init__(self) -> None:
+        self.trip: Any = None
+        self.of: dict[tuple[int, tuple[int, ...]], Any] = {}
+
+    def note(self, memory: np.ndarray, place: tuple[int, ...]) -> None:
+        if self.of.setdefault((id(memory), place), self.trip) != self.trip:
+            raise InternalError(f"two iterations of a parallel loop write the element at {place}")
+
+
 class _Machine:
     """Runs operations; `values` maps SSA values to ints and arrays."""
 
     def __init__(self, module: ModuleOp, rng: random.Random):
         self.module, self.rng = module, rng
         self.values: dict[SSAValue, Any] = {}
+        self.writers: list[_Writers] = []
 
     def run_function(self, function: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
         return self.run_block(function.body.block, arguments)
@@ -142,6 +182,17 @@ class _Machine:
             for result, value in zip(op.results, self.run_op(op, operands), strict=True):
                 self.values[result] = value
         return ()
+
+    @contextmanager
+    def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
+        """Watch a loop's stores: no two iterations of a parallel one may write the same element."""
+        writers = _Writers()
+        if not is_parallel:
+            yield writers
+            return
+        self.writers.append(writers)
+        yield writers
+        self.writers.pop()
 
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
         if (arithmetic := _ARITHMETIC.get(op.name)) is not None:
@@ -169,8 +220,10 @@ class _Machine:
         trips = list(range(lower, upper, step))
         self.rng.shuffle(trips)
         total = 0
-        for trip in trips:
-            total += sum(self.run_block(op.body.block, [trip]))
+        with self.shared(op.parallel is not None) as writers:
+            for trip in trips:
+                writers.trip = trip
+                total += sum(self.run_block(op.body.block, [trip]))
         return (_wrap(total, 64),) if op.total is not None else ()
 
     def run_gather_resolve(self, op: ResolveOp, index: int, size: int) -> tuple[Any, ...]:
@@ -190,6 +243,8 @@ class _Machine:
 
     def run_memref_store(self, op: memref.StoreOp, value: Any, memory: np.ndarray, *subscripts: int) -> tuple[()]:
         place = _place(memory, subscripts)
+        for writers in self.writers:
+            writers.note(memory, place)
         if memory.dtype.kind == "V":
             memory[place] = value if isinstance(value, np.void) else np.zeros((), memory.dtype)[()]
         else:
@@ -223,11 +278,13 @@ class _Machine:
         trips = [[ranges[dim][place] for dim, place in enumerate(point)] for point in np.ndindex(*map(len, ranges))]
         self.rng.shuffle(trips)
         totals = list(operands[3 * rank :])
-        for trip in trips:
-            for number, value in enumerate(self.run_block(op.body.block, trip)):
-                reduce = op.body.block.last_op
-                assert isinstance(reduce, scf.ReduceOp)
-                totals[number] = self.run_reduction(reduce, number, totals[number], value)
+        reduce = op.body.block.last_op
+        assert isinstance(reduce, scf.ReduceOp)
+        with self.shared(True) as writers:
+            for trip in trips:
+                writers.trip = trip
+                for number, value in enumerate(self.run_block(op.body.block, trip)):
+                    totals[number] = self.run_reduction(reduce, number, totals[number], value)
         return tuple(totals)
 
     def run_reduction(self, reduce: scf.ReduceOp, number: int, left: Any, right: Any) -> Any:
@@ -305,7 +362,7 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.minsi": lambda bits, a, b: min(a, b),
     "arith.maxsi": lambda bits, a, b: max(a, b),
     "arith.minui": lambda bits, a, b: min(_unsigned(a, bits), _unsigned(b, bits)),
-    "arith.extsi": lambda bits, a: a,
+    "arith.extsi": lambda bits, a: -(a & 1) if bits == 1 else a,
     "arith.extui": lambda bits, a: _unsigned(a, bits),
     "arith.index_cast": lambda bits, a: a,
 }

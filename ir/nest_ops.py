@@ -3,12 +3,23 @@
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import I1, IndexType, MemRefType, SignlessIntegerConstraint, StringAttr, UnitAttr, i1
+from xdsl.dialects.builtin import (
+    I1,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    SignlessIntegerConstraint,
+    StringAttr,
+    UnitAttr,
+    i1,
+)
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
     irdl_op_definition,
+    lazy_traits_def,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -21,7 +32,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, MemoryReadEffect, Pure, RecursiveMemoryEffect
+from xdsl.traits import HasParent, IsTerminator, MemoryReadEffect, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import I64, BoundsAttr, parse_bounds_word
@@ -34,7 +45,7 @@ class YieldOp(IRDLOperation):
 
     name = "gather.yield"
     value = opt_operand_def(I64)
-    traits = traits_def(IsTerminator())
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(LoopOp)))
     assembly_format = "($value^ `:` type($value))? attr-dict"
 
     def __init__(self, value: SSAValue | None = None):
@@ -106,6 +117,11 @@ class LoopOp(IRDLOperation):
     def verify_(self) -> None:
         if [argument.type for argument in self.body.block.args] != [IndexType()]:
             raise VerifyException(f"gather.loop {self.label}: expected one block argument of type index")
+        if not self.label or "," in self.label:
+            raise VerifyException(f"gather.loop: expected a name without commas, got {self.label!r}")
+        step = getattr(self.step.owner, "value", None)
+        if isinstance(step, IntegerAttr) and step.value.data < 1:
+            raise VerifyException(f"gather.loop {self.label}: expected a step of 1 or more, got {step.value.data}")
         last = self.body.block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException(f"gather.loop {self.label}: expected the body to end with gather.yield")
@@ -153,6 +169,8 @@ class ResolveOp(IRDLOperation):
 
     The position is in [0, size) where `valid` is true, and 0 where it is false. With `error` an index outside raises;
     with `unchecked` it is undefined.
+    Nothing but the position depends on it, so it may run earlier than written or not at all: that an index outside
+    raises is a promise of the nest as a whole, which `fold-bounds` makes explicit.
     """
 
     name = "gather.resolve"
@@ -172,6 +190,10 @@ class ResolveOp(IRDLOperation):
             result_types=[IndexType(), i1],
             properties={"bounds": BoundsAttr(bounds), "unsigned": UnitAttr() if unsigned else None},
         )
+
+    def verify_(self) -> None:
+        if not isinstance(self.index.type, IntegerType) or self.index.type.width.data not in (8, 16, 32, 64):
+            raise VerifyException(f"gather.resolve: expected an index of 8 to 64 bits, got {self.index.type}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -204,7 +226,7 @@ class ResolveOp(IRDLOperation):
 class MaskedLoadOp(IRDLOperation):
     """Load an element, or give zero and touch no memory where the mask is false.
 
-    `%element = gather.masked_load %data[%b, %o, %position, %j], %valid : memref<2x1x5x4xi32>`
+    `%element = gather.masked_load %data[%b, %o, %position, %j], %valid : memref<2x1x5x4xi32> -> i32`
     """
 
     name = "gather.masked_load"

@@ -40,6 +40,8 @@ def print_loop_nest(module: ModuleOp) -> str:
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.body.blocks:
             printer.block(op.body.block)
+    if not any(isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp) for op in module.walk()):
+        return "no loops yet; they come with lower-gather-to-nest\n"
     return "\n".join(printer.lines) + "\n"
 
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import SSAValue
 
 from ..ir.dialect import I64, ResolveOp
+from ..ir.errors import ScheduleError
 from ..ir.semantics import Bounds, reaches_past
 from .nest import static_size
 
@@ -79,7 +80,8 @@ class Emitter:
 
     def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
         """Insert a select between an element and zero."""
-        assert isinstance(value.type, IntegerType)
+        if not isinstance(value.type, IntegerType):
+            raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
         zero = self.builder.insert(arith.ConstantOp.from_int_and_width(0, value.type)).result
         zero.name_hint = "nothing"
         return self.select(condition, value, zero, "element")

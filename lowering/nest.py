@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xdsl.dialects import func, memref
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -80,7 +80,8 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     `outer`; and `outer` must sum what `inner` sums.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
-    if any(op.regions or not is_side_effect_free(op) for op in beside):
+    written = {op.memref for op in outer.walk() if isinstance(op, memref.StoreOp)}
+    if any(op.regions or not _may_repeat(op, written) for op in beside):
         return f"{outer.label} does more than run {inner.label}"
     if outer.terminator.value is not inner.total:
         return f"{outer.label} does not yield what {inner.label} sums"
@@ -91,8 +92,17 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     return None
 
 
+def _may_repeat(op: Operation, written: set[SSAValue]) -> bool:
+    """Return whether an operation may run more often than it is written: it computes, or loads what nobody stores."""
+    if isinstance(op, memref.LoadOp):
+        return op.memref not in written
+    return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)
+
+
 def _is_below(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is a loop's counter or computed in its body."""
+    """Return whether a value is a loop's counter or computed in its body; a constant could stand anywhere."""
+    if isinstance(value.owner, arith.ConstantOp):
+        return False
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     return block is loop.body.block
 

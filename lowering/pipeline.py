@@ -10,7 +10,7 @@ from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import VerifyException
 
 from ..ir.context import make_context, verify_module
-from ..ir.errors import InternalError, ScheduleError, did_you_mean
+from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from .passes import all_passes
 from .schedule import Schedule
 
@@ -72,7 +72,8 @@ def parse_passes(text: str) -> list[ModulePass]:
     except BaseException as error:  # ArgSpecParseError derives from BaseException
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        raise ScheduleError(f"the pipeline does not parse: {error}") from None
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
     passes: list[ModulePass] = []
     for spec in specs:
         if spec.name not in known:
@@ -97,14 +98,23 @@ def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None
     stages = [_record("operator", module, 0.0)]
     for step in parse_passes(pipeline):
         start = time.perf_counter()
-        step.apply(context, module)
+        _apply(step, context, module)
         milliseconds = (time.perf_counter() - start) * 1e3
         try:
             verify_module(module)
         except VerifyException as error:
-            raise InternalError(f"{step.name} left an invalid module: {error}\n{module}") from error
+            raise InternalError(f"{step.name} left an invalid module: {error}\n{module!s}") from error
         stages.append(_record(str(step).replace('"', ""), module, milliseconds))
     return stages
+
+
+def _apply(step: ModulePass, context: Context, module: ModuleOp) -> None:
+    try:
+        step.apply(context, module)
+    except GathernestError:
+        raise
+    except Exception as error:
+        raise InternalError(f"{step.name} failed with {type(error).__name__}: {error}\n{module!s}") from error
 
 
 def _record(name: str, module: ModuleOp, milliseconds: float) -> Stage:

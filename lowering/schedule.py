@@ -49,25 +49,36 @@ class Schedule:
             ScheduleError: the text is not a schedule.
         """
         fields: dict[str, tuple] = {}
-        rest = text.strip()
+        rest, places = text.strip(), list(_OPTIONS)
         while rest:
             match = _PASS.match(rest)
-            if match is None or match["name"] not in _OPTIONS:
-                name = match["name"] if match else rest
+            name = match["name"] if match else rest.partition("{")[0]
+            if match is None or name not in _OPTIONS:
                 raise ScheduleError(
                     f"{name!r} is not a pass of a schedule; use {', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"
                 )
-            options = dict(option.split("=", 1) for option in match["options"].split() if "=" in option)
-            if set(options) != set(_OPTIONS[match["name"]]):
-                wanted = " and ".join(_OPTIONS[match["name"]])
-                raise ScheduleError(f"{match['name']} in a schedule takes {wanted}, got {{{match['options']}}}")
-            fields |= _fields(match["name"], options)
-            rest = rest[match.end() :].lstrip(", ")
+            if name not in places:
+                raise ScheduleError(f"a schedule has each pass once, in the order {', '.join(_OPTIONS)}; got {text!r}")
+            places = places[places.index(name) + 1 :]
+            fields |= _fields(name, _options(name, match["options"]))
+            rest = rest[match.end() :]
         return cls(**fields)
 
 
-_PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^}]*)\}\s*")
+_PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^{}]*)\}\s*(?:,|$)")
 _OPTIONS = {"tile-loops": ("loops", "sizes"), "interchange-loops": ("order",), "parallelize-loops": ("loops",)}
+
+
+def _options(name: str, text: str) -> dict[str, str]:
+    """Read `loops=a,b sizes=1,2`; every option of the pass once, none of it empty."""
+    pairs = [option.partition("=") for option in text.split()]
+    options = {key: value for key, _, value in pairs}
+    wanted = _OPTIONS[name]
+    if sorted(key for key, _, _ in pairs) != sorted(wanted) or any(
+        "" in value.split(",") for value in options.values()
+    ):
+        raise ScheduleError(f"{name} in a schedule takes {' and '.join(wanted)}, got {{{text}}}")
+    return options
 
 
 def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
@@ -77,10 +88,9 @@ def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
     if name == "parallelize-loops":
         return {"parallel": loops}
     sizes = options["sizes"].split(",")
-    if len(sizes) != len(loops) or not all(size.isdigit() for size in sizes):
-        raise ScheduleError(
-            f"tile-loops takes one size for each of its loops, got {{loops={','.join(loops)} sizes={options['sizes']}}}"
-        )
+    if len(sizes) != len(loops) or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        got = f"loops={options['loops']} sizes={options['sizes']}"
+        raise ScheduleError(f"tile-loops takes one size of 1 or more for each of its loops, got {{{got}}}")
     return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
 
 

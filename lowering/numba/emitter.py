@@ -108,6 +108,7 @@ class _Emitter:
 
     def program(self, header: str) -> Program:
         for number, argument in enumerate(self.function.body.block.args):
+            self._reserve_names(argument)
             name = self.name(argument, f"argument{number}")
             self.parameters[name] = Parameter(name, "address", number)
         self.block(self.function.body.block)
@@ -131,6 +132,13 @@ class _Emitter:
         source = "\n".join(text for text, _ in lines) + "\n"
         ops = {number: op for number, (_, op) in enumerate(lines, 1) if op}
         return Program(source, tuple(ordered), ops)
+
+    def _reserve_names(self, argument: SSAValue) -> None:
+        """Keep values from taking the names that an argument's sizes and strides will have."""
+        if isinstance(argument.type, MemRefType):
+            for dim in range(argument.type.get_num_dims()):
+                label = self._dim_name(argument, dim)
+                self.taken |= {f"n_{label}", f"{self.name(argument)}_stride_{label}"}
 
     def _decorator(self, count: int) -> list[tuple[str, str]]:
         arguments = ", ".join(["int64"] * count + ["boolean"])
@@ -162,6 +170,8 @@ class _Emitter:
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return _literal(owner.value.value.data, value.type)
         if isinstance(owner, arith.IndexCastOp):
+            if {owner.input.type, owner.result.type} != {IndexType(), IntegerType(64)}:
+                raise InternalError("the code generator knows arith.index_cast between index and i64 only")
             return self.value(owner.input)
         if isinstance(owner, memref.DimOp):
             return self.size(owner.source, self._static(owner.index))
@@ -283,7 +293,8 @@ class _Emitter:
         self.assign(op, f"{self.value(op.lhs)} if {self.value(op.cond)} else {self.value(op.rhs)}")
 
     def emit_arith_extsi(self, op: arith.ExtSIOp) -> None:
-        self.assign(op, f"int64({self.value(op.input)})")
+        is_flag = op.input.type == IntegerType(1)
+        self.assign(op, f"{'-' if is_flag else ''}int64({self.value(op.input)})")
 
     def emit_arith_extui(self, op: arith.ExtUIOp) -> None:
         self.assign(op, f"{self._intrinsic('zext')}({self.value(op.input)})")
@@ -338,9 +349,9 @@ class _Emitter:
             if not isinstance(op, scf.YieldOp):
                 self.op(op)
                 continue
-            for target, value in zip(targets, map(self.value, op.operands), strict=True):
-                if target != value:
-                    self.current.add(f"{target} = {value}", op.name)
+            values = list(map(self.value, op.operands))
+            if targets != values:
+                self.current.add(f"{', '.join(targets)} = {', '.join(values)}", op.name)
         if len(self.current.lines) == before:
             self.current.add("pass")
         self.current.depth -= 1
@@ -372,7 +383,7 @@ class _Emitter:
     def _trip_count(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return how often one dimension of a parallel loop runs, as an expression with a name where it is long."""
         first, last, stride = self.value(lower), self.value(upper), self.value(step)
-        span = last if first == "0" else f"({last} - {first})"
+        span = last if first == "0" else f"max({last} - {first}, 0)"
         if stride == "1":
             return span
         name = self.main.define(self.fresh("trips"))

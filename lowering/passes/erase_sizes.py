@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func, memref
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -11,17 +11,18 @@ from xdsl.rewriter import Rewriter
 from ...ir.attributes import VIEW
 from ...ir.canonical import erased_size, layout_class
 from ...ir.dialect import ViewAttr
+from ...ir.errors import ScheduleError
 from ...ir.types import memref_type, strides_of
-from ..nest import functions, update_signature
+from ..nest import functions, loops, update_signature
 
 
 @dataclass(frozen=True)
 class EraseSizes(ModulePass):
-    """Make sizes and strides run-time arguments, so that one kernel serves every shape.
+    """Make sizes and strides run-time arguments.
 
-    What stays static is what a kernel is made for: dimensions of size 1 (their loops vanish later), the length of
-    tuples, the contiguous layout, and strides of one element. An axis is always a run-time argument. Facts that
-    `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`.
+    One kernel then serves every shape. What stays static is what a kernel is made for: dimensions of size 1 (their
+    loops vanish later), the length of tuples, the contiguous layout, and strides of one element. An axis is always a
+    run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`.
 
     Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
     hold for one axis only.
@@ -30,6 +31,9 @@ class EraseSizes(ModulePass):
         func.func @gather(%data: memref<1x2x5x12xi32>, %indices: memref<1x42xi64>, %out: memref<1x2x42x12xi32>)
     Output:
         func.func @gather(%data: memref<1x?x?x?xi32>, %indices: memref<1x?xi64>, %out: memref<1x?x?x?xi32>)
+
+    Raises:
+        ScheduleError: a loop relies on the sizes already.
     """
 
     name = "erase-sizes"
@@ -37,7 +41,18 @@ class EraseSizes(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if not any(isinstance(inner, memref.GetGlobalOp) for inner in function.walk()):
+                _check_sizes_unused(function)
                 _erase(function)
+
+
+def _check_sizes_unused(function: func.FuncOp) -> None:
+    """Check that no loop holds for the present sizes only: its end a constant, or a tile that was proved to fit."""
+    for loop in loops(function):
+        ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
+        if not any(isinstance(end.owner, memref.DimOp) for end in ends):
+            raise ScheduleError(
+                f"erase-sizes: the end of {loop.label} relies on the sizes; run erase-sizes before that"
+            )
 
 
 def _erase(function: func.FuncOp) -> None:

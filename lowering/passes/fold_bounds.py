@@ -21,7 +21,7 @@ from ..nest import enclosing_loops, functions, short_name, update_signature
 
 @dataclass(frozen=True)
 class FoldBounds(ModulePass):
-    """Replace `gather.resolve` by the fewest instructions that its facts allow.
+    """Replace `gather.resolve` by the fewest instructions it needs.
 
     * Unsigned indices do not wrap.
     * Signed ones wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s does both bounds.
@@ -64,8 +64,47 @@ class FoldBounds(ModulePass):
                     "fold-bounds: expected one gather.masked_load in a function and one bounds mode, "
                     f"got {len(loads)} loads"
                 )
+            _check_form(function, resolves, loads[0])
             if len(resolves) > 1 or not fold_constant_indices(op, resolves[0]):
                 _Folding(function, resolves, loads[0]).fold()
+
+
+def _check_form(function: func.FuncOp, resolves: list[ResolveOp], load: MaskedLoadOp) -> None:
+    """Check that the resolves are the load's whole mask, and are made of counters and of what is outside the nest."""
+    around = list(enclosing_loops(load))
+    if not around:
+        raise ScheduleError("fold-bounds: expected gather.masked_load in a loop")
+    leaves, pending = set[SSAValue](), [load.mask]
+    while pending:
+        value = pending.pop()
+        pending += value.owner.operands if isinstance(value.owner, arith.AndIOp) else []
+        leaves |= set() if isinstance(value.owner, arith.AndIOp) else {value}
+    if leaves != {resolve.valid for resolve in resolves}:
+        raise ScheduleError("fold-bounds: expected the mask of gather.masked_load to be what every gather.resolve says")
+    if resolves[0].bounds.data is not Bounds.ERROR:
+        return
+    terminator = function.body.block.last_op
+    if terminator is None or terminator.operands:
+        raise ScheduleError("fold-bounds: a function whose indices are checked returns how many are outside, no more")
+    counters = {loop.induction for loop in around}
+    for resolve in resolves:
+        source = resolve.index.owner
+        used = [resolve.size, *(source.indices if isinstance(source, memref.LoadOp) else [])]
+        used += [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
+        if any(value not in counters and _is_inside(value, around) for value in used) or _has_tiles(around):
+            raise ScheduleError(
+                "fold-bounds: expected sizes and bounds from outside the nest; run it before tile-loops"
+            )
+
+
+def _has_tiles(around: list[LoopOp]) -> bool:
+    return any(_is_inside(bound, around) for loop in around for bound in (loop.lower, loop.upper, loop.step))
+
+
+def _is_inside(value: SSAValue, around: list[LoopOp]) -> bool:
+    """Return whether a value is defined in one of the loops."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return any(block is loop.body.block for loop in around)
 
 
 class _Folding:

@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from ...ir.dialect import LoopOp
-from ..nest import functions, loops
-
-_PURE = (arith.ExtSIOp, arith.RemUIOp)
-"""Operations that xDSL 0.74 does not know to be pure; the divisor of `remui` is the size of an axis, never 0."""
+from ...ir.attributes import MIN_AXIS_SIZES
+from ...ir.dialect import LoopOp, MaskedLoadOp
+from ..nest import enclosing_loops, functions, loops, static_size
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,8 @@ class HoistInvariants(ModulePass):
     """Move what a loop's counter does not change out of the loop.
 
     So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the function
-    stores to its memref; it stays inside the loops that its subscripts come from, where they are in range.
+    stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
+    moves when the code holds for axes that are not empty.
 
     before                              after
         for indices in 0..n                 for indices in 0..n
@@ -46,24 +45,62 @@ class HoistInvariants(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            written = {inner.memref for inner in function.walk() if isinstance(inner, memref.StoreOp)}
+            facts = _Facts.of(function)
             for loop in reversed(loops(function)):
-                _hoist(loop, written)
+                _hoist(loop, facts)
 
 
-def _hoist(loop: LoopOp, written: set[SSAValue]) -> None:
+@dataclass(frozen=True)
+class _Facts:
+    """What decides whether an operation may run although its loop does not.
+
+    Attributes:
+        written: the memrefs that are stored to.
+        only_loads_and_stores: whether nothing else touches memory, and no memref has a second name.
+        has_axes: whether every axis is known to have a size, so that dividing by it is defined.
+    """
+
+    written: set[SSAValue]
+    only_loads_and_stores: bool
+    has_axes: bool
+
+    @classmethod
+    def of(cls, function: func.FuncOp) -> "_Facts":
+        plain = (memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp)
+        others = [op for op in function.walk() if not isinstance(op, plain)]
+        return cls(
+            {op.memref for op in function.walk() if isinstance(op, memref.StoreOp)},
+            not any(isinstance(value.type, MemRefType) for op in others for value in [*op.operands, *op.results]),
+            MIN_AXIS_SIZES in function.attributes,
+        )
+
+
+def _hoist(loop: LoopOp, facts: _Facts) -> None:
     for op in list(loop.body.block.ops):
-        if _may_move(op, written) and not any(_is_inside(operand, loop) for operand in op.operands):
+        if _may_move(op, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(loop))
 
 
-def _may_move(op: Operation, written: set[SSAValue]) -> bool:
+def _may_move(op: Operation, facts: _Facts) -> bool:
     if op.regions or op.has_trait(IsTerminator):
         return False
     if isinstance(op, memref.LoadOp):
-        return op.memref not in written and len(op.indices) > 0
-    return is_side_effect_free(op) or isinstance(op, _PURE)
+        return facts.only_loads_and_stores and op.memref not in facts.written and _is_in_range(op)
+    if isinstance(op, arith.RemSIOp | arith.RemUIOp):
+        return facts.has_axes
+    return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)  # xDSL 0.74 does not know that extsi is pure
+
+
+def _is_in_range(load: memref.LoadOp) -> bool:
+    """Return whether a load's subscripts are counters of loops around it, or constants within static sizes."""
+    assert isinstance(load.memref.type, MemRefType)
+    counters = {loop.induction for loop in enclosing_loops(load)}
+    for subscript, size in zip(load.indices, load.memref.type.get_shape(), strict=True):
+        place = static_size(subscript)
+        if subscript not in counters and (place is None or not 0 <= place < size):
+            return False
+    return True
 
 
 def _is_inside(value: SSAValue, loop: LoopOp) -> bool:

@@ -18,7 +18,7 @@ from ..nest import gathers, short_name
 
 @dataclass(frozen=True)
 class LowerGatherToNest(ModulePass):
-    """Turn a gather into a perfect nest of named loops around one load and one store.
+    """Turn a gather into named loops around one load and one store.
 
     The loops are batch, outer, indices and inner, one a dimension of the canonical form, in the order in which out
     lies in memory. The innermost body resolves one index with the gather's bounds mode and copies one element.

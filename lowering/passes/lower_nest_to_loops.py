@@ -113,7 +113,10 @@ def _lower_parallel(root: LoopOp) -> None:
     counted = innermost.terminator.value
     for op in [*between, *core]:
         op.detach()
-        body.add_op(op)
+        if isinstance(op, arith.ConstantOp):
+            Rewriter.insert_op(op, InsertPoint.before(root))
+        else:
+            body.add_op(op)
     initial = [] if counted is None else [_zero(Builder(InsertPoint.before(root)))]
     body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
     lower, upper, step = [loop.lower for loop in nest], [loop.upper for loop in nest], [loop.step for loop in nest]
