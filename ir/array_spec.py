@@ -1,5 +1,6 @@
 """What is known of an array before it is there: shape, dtype and strides."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,10 @@ class ArraySpec:
         if any(size < 0 for size in shape):
             raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
         dtype = np.dtype(dtype)
+        if any(size >= 2**63 for size in shape) or (strides is None and math.prod(shape) * dtype.itemsize >= 2**63):
+            raise InvalidGatherError(
+                f"an array of shape {shape} and {dtype} has no addresses; it is 2**63 bytes or more"
+            )
         chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(int(s) for s in strides)
         if len(chosen) != len(shape):
             raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(chosen)}")

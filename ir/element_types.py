@@ -89,7 +89,7 @@ def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | 
         InvalidGatherError: the text is not of that form.
     """
     match = _SPEC.match(text.strip())
-    if match is None or "?" in match["sizes"]:
+    if match is None or "?" in match["sizes"] or match["element"].isdigit() or "X" in match["element"]:
         raise InvalidGatherError(
             f"{text!r} does not describe an array; write sizes and an element type, as in 2x64x128xf32, "
             "or with strides in elements, as in '4x3xf32 strided<[1, 4]>'"

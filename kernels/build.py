@@ -10,7 +10,7 @@ from ..ir.errors import GathernestError, InternalError
 from ..lowering.numba.emitter import emit
 from ..lowering.numba.program import Program
 from ..lowering.pipeline import Stage, default_pipeline, run_pipeline
-from .knobs import knobs
+from .knobs import KnobError, knobs
 from .plan import Plan
 
 
@@ -62,7 +62,12 @@ def build_program(plan: Plan) -> tuple[Program, str]:
 
 def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> None:
     target = folder / f"{plan.problem.operator.name}-{hashlib.sha256(plan.key.encode()).hexdigest()[:12]}"
-    target.mkdir(parents=True, exist_ok=True)
-    for number, stage in enumerate(stages):
-        (target / f"{number:02}-{stage.pass_name}.mlir").write_text(f"// {stage.name}\n{stage.text}")
-    (target / f"{len(stages):02}-kernel.py").write_text(program.source)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for number, stage in enumerate(stages):
+            (target / f"{number:02}-{stage.pass_name}.mlir").write_text(f"// {stage.name}\n{stage.text}")
+        (target / f"{len(stages):02}-kernel.py").write_text(program.source)
+    except OSError as error:
+        raise KnobError(
+            f"GATHERNEST_DUMP_DIR={folder} cannot be written ({error.strerror}); set it to one that can, or unset it"
+        ) from error

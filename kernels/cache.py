@@ -9,6 +9,7 @@ temporary name and renamed, so two processes may share a folder. An entry whose 
 again. A folder that cannot be written means kernels in memory only, with one warning.
 """
 
+import atexit
 import hashlib
 import json
 import os
@@ -127,11 +128,23 @@ def _read(folder: Path, name: str) -> Loaded | None:
         if not sidecar["files"] or sidecar["files"] != _digests(folder):
             raise ValueError("digests do not hold")
         program = Program.from_json((folder / SOURCE).read_text(), sidecar)
-        entry = load_file(program, folder / SOURCE, name)
+        entry = load_file(program, _writable_copy(folder) / SOURCE, name)
         return Loaded(entry, program, sidecar["pipeline"], from_cache=True)
     except Exception:  # whatever is wrong with an entry, the answer is to make it again
         _remove(folder)
         return None
+
+
+def _writable_copy(folder: Path) -> Path:
+    """Return an entry's folder, or a copy of one that cannot be written: Numba uses no other.
+
+    So a cache that was made ahead of time, for an image or another user, serves from a read-only place.
+    """
+    if os.access(folder / "__pycache__", os.W_OK):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="gathernest-")) / folder.name
+    atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
+    return Path(shutil.copytree(folder, copy))
 
 
 def _digests(folder: Path) -> dict[str, str]:

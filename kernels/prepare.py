@@ -162,14 +162,15 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
         indices: as they were passed; of a gather_nd the last dimension is the component.
     """
     sizes = np.array(problem.axis_sizes, np.int64)
+    sizes = sizes if len(sizes) > 1 else sizes.reshape(())
     below = False if indices.dtype.kind == "u" else indices < -sizes
     outside = below | (indices >= sizes.astype(np.uint64 if indices.dtype == np.uint64 else np.int64))
     places = np.argwhere(outside)
     if not len(places):
         return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
     place = tuple(int(number) for number in places[0])
-    which = place[-1] if len(sizes) > 1 else 0
-    size, axis = int(sizes[which]), problem.axes[which]
+    which = place[-1] if sizes.ndim else 0
+    size, axis = problem.axis_sizes[which], problem.axes[which]
     others = f" ({len(places)} of {indices.size} indices are out of range)" if len(places) > 1 else ""
     least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
     remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"

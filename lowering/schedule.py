@@ -53,6 +53,10 @@ class Schedule:
         while rest:
             match = _PASS.match(rest)
             name = match["name"] if match else rest.partition("{")[0]
+            if match is None and name in _OPTIONS:
+                raise ScheduleError(
+                    f"{name} in a schedule takes {' and '.join(_OPTIONS[name])} in braces, got {rest!r}"
+                )
             if match is None or name not in _OPTIONS:
                 raise ScheduleError(
                     f"{name!r} is not a pass of a schedule; use {', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"

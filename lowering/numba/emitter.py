@@ -33,6 +33,9 @@ from .program import Parameter, Program
 INDENT = "    "
 _RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "parallel", "prange", "njit", "int64", "boolean", "k", "np"}
 
+_VIEWS = re.compile(r" \{gather\.view = [^}]*\}")
+"""The views of one caller's arrays, which the code does not depend on."""
+
 _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
@@ -112,7 +115,8 @@ class _Emitter:
             name = self.name(argument, f"argument{number}")
             self.parameters[name] = Parameter(name, "address", number)
         self.block(self.function.body.block)
-        lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + str(self.module).splitlines())]
+        text = _VIEWS.sub("", str(self.module))
+        lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
         imported = "boolean, int8, int16, int32, int64, njit, prange"
         lines += [("", ""), (f"from numba import {imported}", "")]
         used = ", ".join(sorted(self.intrinsics))
