@@ -7,6 +7,8 @@ import pytest
 
 import gathernest as gn
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 GATHERS = ["openvino.Gather-7", "openvino.Gather-8", "onnx.Gather-1", "onnx.Gather-11", "onnx.Gather-13"]
 OPENVINO, ONNX = GATHERS[:2], GATHERS[2:]
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -1,0 +1,345 @@
+"""The text of every error about arguments: what was got, what is allowed, how to mend it."""
+
+import re
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+pytestmark = pytest.mark.usefixtures("serial")
+
+DATA = np.arange(24.0).reshape(2, 3, 4)
+
+INDEX_ERRORS = [
+    ([0.5], "float64"),
+    (np.array([1.0]), "float64"),
+    ([True, False], "bool"),
+    (np.array([True]), "bool"),
+    ([None], "object"),
+    (np.array([1], object), "object"),
+    (["1"], "<U1"),
+    ([1j], "complex128"),
+    (np.array([1], "M8[s]"), "datetime64[s]"),
+    (np.array([1], "m8[s]"), "timedelta64[s]"),
+    (np.array([], float), "float64"),
+    (np.zeros((0, 2), bool), "bool"),
+    ([2**64], "object"),
+    (np.array([(1,)], [("i", "i8")]), "[('i', '<i8')]"),
+    (None, "object"),
+    (1.0, "float64"),
+]
+
+
+@pytest.mark.parametrize(("indices", "dtype"), INDEX_ERRORS, ids=lambda value: repr(value)[:30])
+def test_indices_that_are_no_integers_are_a_type_error(indices, dtype):
+    with pytest.raises(TypeError) as caught:
+        gn.gather(DATA, indices)
+    assert isinstance(caught.value, gn.IndexTypeError)
+    assert str(caught.value) == (
+        f"indices must be integers, got dtype {dtype}; convert them, for instance with indices.astype('int64')"
+    )
+
+
+ATTRIBUTE_ERRORS = [
+    (DATA, [0], {"axis": 3}, "axis 3 is out of range [-3, 2] for data of rank 3"),
+    (DATA, [0], {"axis": -4}, "axis -4 is out of range [-3, 2] for data of rank 3"),
+    (DATA, [0], {"axis": 2**70}, f"axis {2**70} is out of range [-3, 2] for data of rank 3"),
+    (5.0, [0], {}, "data has rank 0 and no axis to gather from; give data at least one dimension"),
+    (np.array(5), 0, {"axis": -1}, "data has rank 0 and no axis to gather from; give data at least one dimension"),
+    (
+        DATA,
+        [0],
+        {"axis": 2, "batch_dims": 2},
+        "batch_dims 2 is out of range [-1, 1] for data of rank 3 and indices of rank 1",
+    ),
+    (
+        DATA,
+        [0],
+        {"axis": 2, "batch_dims": -2},
+        "batch_dims -2 is out of range [-1, 1] for data of rank 3 and indices of rank 1",
+    ),
+    (
+        np.zeros(2),
+        np.zeros((2, 1, 1), int),
+        {"batch_dims": 2},
+        "batch_dims 2 is out of range [-3, 1] for data of rank 1 and indices of rank 3",
+    ),
+    (
+        DATA,
+        0,
+        {"batch_dims": 1},
+        "batch_dims 1 is out of range [0, 0] for data of rank 3 and indices of rank 0",
+    ),
+    (
+        DATA,
+        np.zeros((2, 3), int),
+        {"axis": 0, "batch_dims": 1},
+        "batch_dims 1 must not be larger than axis 0; lower batch_dims or gather from a later axis",
+    ),
+    (
+        DATA,
+        np.zeros((2, 3, 1), int),
+        {"axis": 1, "batch_dims": -1},
+        "batch_dims -1 (that is 2) must not be larger than axis 1; lower batch_dims or gather from a later axis",
+    ),
+    (
+        DATA,
+        np.zeros((2, 4, 5), int),
+        {"axis": 2, "batch_dims": 2},
+        "the first 2 sizes of data and indices must be equal for batch_dims 2, "
+        "got data (2, 3, 4) and indices (2, 4, 5): they differ in dimension 1",
+    ),
+    (
+        DATA,
+        np.zeros((1, 5), int),
+        {"axis": 1, "batch_dims": 1},
+        "the first 1 sizes of data and indices must be equal for batch_dims 1, "
+        "got data (2, 3, 4) and indices (1, 5): they differ in dimension 0",
+    ),
+    (
+        np.zeros((0, 3)),
+        np.zeros((1, 0), int),
+        {"axis": 1, "batch_dims": 1},
+        "the first 1 sizes of data and indices must be equal for batch_dims 1, "
+        "got data (0, 3) and indices (1, 0): they differ in dimension 0",
+    ),
+    (
+        DATA,
+        [0],
+        {"bounds": "zeros"},
+        "bounds 'zeros' is not a bounds mode; use one of error, zero, clip, wrap, unchecked; did you mean 'zero'?",
+    ),
+    (
+        DATA,
+        [0],
+        {"bounds": "raise"},
+        "bounds 'raise' is not a bounds mode; use one of error, zero, clip, wrap, unchecked",
+    ),
+    (DATA, [0], {"bounds": None}, "bounds None is not a bounds mode; use one of error, zero, clip, wrap, unchecked"),
+    (
+        DATA,
+        [0],
+        {"bounds": ["zero"]},
+        "bounds ['zero'] is not a bounds mode; use one of error, zero, clip, wrap, unchecked; did you mean 'zero'?",
+    ),
+    (DATA, [0], {"axis": None}, "axis must be an int, a 0-D array or an array of one element, got None"),
+    (DATA, [0], {"axis": 1.0}, "axis must be an int, a 0-D array or an array of one element, got 1.0"),
+    (DATA, [0], {"axis": "1"}, "axis must be an int, a 0-D array or an array of one element, got '1'"),
+    (DATA, [0], {"axis": True}, "axis must be an int, a 0-D array or an array of one element, got True"),
+    (DATA, [0], {"axis": [0, 1]}, "axis must be an int, a 0-D array or an array of one element, got [0, 1]"),
+    (DATA, [0], {"axis": [True]}, "axis must be an int, a 0-D array or an array of one element, got [True]"),
+    (
+        DATA,
+        [0],
+        {"axis": np.bool_(True)},
+        "axis must be an int, a 0-D array or an array of one element, got an array of shape () and dtype bool",
+    ),
+    (
+        DATA,
+        [0],
+        {"axis": np.array([0, 1])},
+        "axis must be an int, a 0-D array or an array of one element, got an array of shape (2,) and dtype int64",
+    ),
+    (
+        DATA,
+        [0],
+        {"axis": np.array([[1]])},
+        "axis must be an int, a 0-D array or an array of one element, got an array of shape (1, 1) and dtype int64",
+    ),
+    (
+        DATA,
+        [0],
+        {"axis": np.array(1.0)},
+        "axis must be an int, a 0-D array or an array of one element, got an array of shape () and dtype float64",
+    ),
+    (DATA, [0], {"batch_dims": 0.0}, "batch_dims must be an int, got 0.0"),
+    (DATA, [0], {"batch_dims": False}, "batch_dims must be an int, got False"),
+    (DATA, [0], {"batch_dims": None}, "batch_dims must be an int, got None"),
+    (
+        DATA,
+        [0],
+        {"batch_dims": np.array([0])},
+        "batch_dims must be an int, got an array of shape (1,) and dtype int64",
+    ),
+    (
+        np.zeros((1,) * 64),
+        [[0, 0]],
+        {},
+        "the result of data of rank 64 and indices of rank 2 has rank 65, and NumPy's arrays have at most 64; "
+        "merge dimensions of one of them first",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "indices", "attributes", "message"), ATTRIBUTE_ERRORS)
+def test_attributes_that_do_not_fit_are_refused(data, indices, attributes, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$") as caught:
+        gn.gather(data, indices, **attributes)
+    assert isinstance(caught.value, gn.InvalidGatherError)
+
+
+BOUNDS_ERRORS = [
+    (np.zeros(5), [1, 7, 2], 0, "index 7 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
+    (np.zeros(5), [1, -6], 0, "index -6 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
+    (np.zeros(5), 5, 0, "index 5 at position () of indices is out of range [-5, 4] for axis 0 of size 5"),
+    (
+        DATA,
+        [[0, 1], [2, 9]],
+        -1,
+        "index 9 at position (1, 1) of indices is out of range [-4, 3] for axis 2 of size 4",
+    ),
+    (
+        DATA,
+        [[4, 1], [-5, 9]],
+        2,
+        "index 4 at position (0, 0) of indices is out of range [-4, 3] for axis 2 of size 4 "
+        "(3 of 4 indices are out of range)",
+    ),
+    (
+        np.zeros(5),
+        np.array([0, 2**64 - 1], np.uint64),
+        0,
+        f"index {2**64 - 1} at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5",
+    ),
+    (
+        np.zeros(5),
+        np.uint64(2**63),
+        0,
+        f"index {2**63} at position () of indices is out of range [-5, 4] for axis 0 of size 5",
+    ),
+    (
+        np.zeros(5),
+        [-(2**63)],
+        0,
+        f"index {-(2**63)} at position (0,) of indices is out of range [-5, 4] for axis 0 of size 5",
+    ),
+    (
+        np.zeros(2),
+        [2**32 + 1],
+        0,
+        f"index {2**32 + 1} at position (0,) of indices is out of range [-2, 1] for axis 0 of size 2",
+    ),
+    (
+        np.zeros((4, 0)),
+        [4],
+        0,
+        "index 4 at position (0,) of indices is out of range [-4, 3] for axis 0 of size 4",
+    ),
+]
+REMEDY = "; use bounds='zero', 'clip' or 'wrap' to allow it"
+
+
+@pytest.mark.parametrize(("data", "indices", "axis", "message"), BOUNDS_ERRORS)
+def test_an_index_outside_is_named_with_its_place_and_the_valid_range(data, indices, axis, message):
+    with pytest.raises(IndexError) as caught:
+        gn.gather(data, indices, axis)
+    assert isinstance(caught.value, gn.BoundsError)
+    assert str(caught.value) == message + REMEDY
+
+
+@pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
+def test_an_empty_axis_refuses_every_index(bounds):
+    with pytest.raises(gn.BoundsError) as caught:
+        gn.gather(np.zeros((3, 0, 2)), [[0, 1]], 1, bounds=bounds)
+    assert str(caught.value) == (
+        "axis 1 of data has size 0, so none of the 2 indices is valid "
+        f"with bounds='{bounds}'; pass no indices, or bounds='zero' to get zeros"
+    )
+
+
+def test_an_empty_axis_gives_zeros_with_zero():
+    assert gn.gather(np.zeros((3, 0, 2)), [[0, 1]], 1, bounds="zero").tolist() == np.zeros((3, 1, 2, 2)).tolist()
+
+
+@pytest.mark.parametrize("bounds", ["error", "zero", "clip", "wrap", "unchecked"])
+def test_no_indices_give_an_empty_result_on_an_empty_axis(bounds):
+    assert gn.gather(np.zeros((3, 0, 2)), np.zeros((0, 4), int), 1, bounds=bounds).shape == (3, 0, 4, 2)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4), (2, 0, 4)])
+def test_validation_does_not_depend_on_an_empty_result(shape):
+    data = np.zeros(shape)
+    axis = shape.index(4)
+    assert 0 in gn.gather(data, [3, -4], axis).shape
+    with pytest.raises(gn.BoundsError, match="index 4 at position"):
+        gn.gather(data, [3, 4], axis)
+
+
+def test_validation_does_not_depend_on_an_empty_result_of_references():
+    with pytest.raises(gn.BoundsError, match="index 4 at position"):
+        gn.gather(np.zeros((4, 0), object), [3, 4])
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "batch_dims", "message"),
+    [
+        ((3,), 0, 0, "gather_nd needs data and indices of rank 1 or more, got ranks 1 and 0"),
+        ((), [0], 0, "gather_nd needs data and indices of rank 1 or more, got ranks 0 and 1"),
+        (
+            (3,),
+            np.zeros((2, 0), int),
+            0,
+            "the last size of indices is the length of the tuples and must be in [1, 1] "
+            "for data of rank 1 and batch_dims 0, got 0",
+        ),
+        (
+            (3, 3),
+            [[0, 0, 0]],
+            0,
+            "the last size of indices is the length of the tuples and must be in [1, 2] "
+            "for data of rank 2 and batch_dims 0, got 3",
+        ),
+        (
+            (3, 3),
+            [[0]] * 3,
+            2,
+            "batch_dims 2 is out of range [0, 1] for gather_nd with data of rank 2 and indices of rank 2",
+        ),
+        (
+            (3, 3),
+            [[0]] * 3,
+            -1,
+            "batch_dims -1 is out of range [0, 1] for gather_nd with data of rank 2 and indices of rank 2",
+        ),
+    ],
+)
+def test_gather_nd_refuses_what_does_not_fit(shape, indices, batch_dims, message):
+    with pytest.raises(gn.InvalidGatherError, match=f"^{re.escape(message)}$"):
+        gn.gather_nd(np.zeros(shape), indices, batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis", "message"),
+    [
+        ((3, 3), [0], 0, "gather_elements needs data and indices of one rank, got 2 and 1"),
+        (
+            (3, 3),
+            np.zeros((2, 4), int),
+            0,
+            "indices must not be larger than data off axis 0, got data (3, 3) and indices (2, 4): dimension 1 is",
+        ),
+        ((3, 3), np.zeros((2, 2), int), 2, "axis 2 is out of range [-2, 1] for data of rank 2"),
+    ],
+)
+def test_gather_elements_refuses_what_does_not_fit(shape, indices, axis, message):
+    with pytest.raises(gn.InvalidGatherError, match=f"^{re.escape(message)}$"):
+        gn.gather_elements(np.zeros(shape), indices, axis)
+
+
+def test_gather_nd_names_the_component_and_its_axis():
+    with pytest.raises(
+        gn.BoundsError,
+        match=r"index 5 at position \(1, 1\) of indices is out of range \[-4, 3\] "
+        "for axis 1 of size 4",
+    ):
+        gn.gather_nd(np.zeros((3, 4)), [[0, 0], [1, 5]])
+
+
+def test_gather_elements_names_the_place():
+    with pytest.raises(
+        gn.BoundsError,
+        match=r"index 4 at position \(1, 0\) of indices is out of range \[-4, 3\] "
+        "for axis 1 of size 4",
+    ):
+        gn.gather_elements(np.zeros((3, 4)), [[0, 0], [4, 0]], 1)

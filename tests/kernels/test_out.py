@@ -1,0 +1,203 @@
+"""The argument `out`: what it may be, what it may overlap, and that an error leaves it untouched."""
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+pytestmark = pytest.mark.usefixtures("serial")
+
+DATA = np.arange(40 * 3, dtype=np.float64).reshape(40, 3)
+INDICES = np.array([3, 39, 0, -1, 7])
+WANTED = DATA[INDICES]
+
+
+def test_out_is_returned_and_filled():
+    out = np.zeros((5, 3))
+    assert gn.gather(DATA, INDICES, out=out) is out
+    assert out.tobytes() == WANTED.tobytes()
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        pytest.param(np.zeros((10, 6))[::2, ::2], id="stepped"),
+        pytest.param(np.zeros((5, 3))[::-1, ::-1], id="reversed"),
+        pytest.param(np.zeros((3, 5)).T, id="transposed"),
+        pytest.param(np.zeros((5, 3), [("tag", "i1"), ("value", "f8")])["value"], id="field of a record"),
+        pytest.param(np.zeros((5, 3)).view(type("Sub", (np.ndarray,), {})), id="subclass"),
+        pytest.param(np.zeros(16)[1:].reshape(5, 3), id="at an offset"),
+        pytest.param(np.frombuffer(bytearray(121), np.uint8)[1:].view("f8").reshape(5, 3), id="unaligned"),
+    ],
+)
+def test_out_of_any_layout_is_filled_in_place(out):
+    assert gn.gather(DATA, INDICES, out=out) is out
+    assert (np.asarray(out) == WANTED).all()
+
+
+def test_out_writes_nothing_beside_itself():
+    base = np.full((12, 9), -1.0)
+    gn.gather(DATA, INDICES, out=base[1:11:2, 1:7:2])
+    assert (base[1:11:2, 1:7:2] == WANTED).all()
+    base[1:11:2, 1:7:2] = -1
+    assert (base == -1).all()
+
+
+def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
+    path = tmp_path / "out.bin"
+    out = np.memmap(path, np.float64, "w+", shape=(5, 3))
+    gn.gather(DATA, INDICES, out=out)
+    out.flush()
+    assert path.read_bytes() == WANTED.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros((5, 4)), "out must have shape (5, 3), got (5, 4)"),
+        (np.zeros(15), "out must have shape (5, 3), got (15,)"),
+        (np.zeros((5, 3, 1)), "out must have shape (5, 3), got (5, 3, 1)"),
+        (np.zeros((5, 3), np.float32), "out must have dtype float64 as data has, got float32"),
+        (np.zeros((5, 3), ">f8"), "out must have dtype float64 as data has, got >f8"),
+        (np.zeros((5, 3), np.int64), "out must have dtype float64 as data has, got int64"),
+        ([[0.0] * 3] * 5, "out must be an ndarray, got list"),
+        (np.float64(1), "out must be an ndarray, got float64"),
+        (
+            np.broadcast_to(np.zeros(3), (5, 3)),
+            "out must be writeable, got a read-only array; pass a copy",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(3), (5, 3), (0, 8)),
+            "out must have a place for every element, got a broadcast array; pass a copy",
+        ),
+    ],
+)
+def test_out_that_cannot_take_the_result_is_refused(out, message):
+    before = np.array(out).tobytes()
+    with pytest.raises(gn.InvalidGatherError) as caught:
+        gn.gather(DATA, INDICES, out=out)
+    assert str(caught.value) == message
+    assert np.array(out).tobytes() == before
+
+
+def test_out_that_is_read_only_is_refused_and_untouched():
+    out = np.full((5, 3), 7.0)
+    out.flags.writeable = False
+    with pytest.raises(gn.InvalidGatherError, match="out must be writeable, got a read-only array; pass a copy"):
+        gn.gather(DATA, INDICES, out=out)
+    assert (out == 7).all()
+
+
+def test_out_is_checked_before_indices_are_looked_at():
+    with pytest.raises(gn.InvalidGatherError, match="out must have shape"):
+        gn.gather(DATA, [10**6], out=np.zeros(3))
+
+
+def test_out_that_is_data_gives_the_right_answer():
+    data = DATA.copy()
+    turned = np.arange(40)[::-1]
+    assert gn.gather(data, turned, out=data) is data
+    assert (data == DATA[::-1]).all()
+
+
+@pytest.mark.parametrize("shift", [1, 3, 7])
+def test_out_that_overlaps_data_gives_the_right_answer(shift):
+    base = np.arange(60.0)
+    wanted = base[:50][::-1].copy()
+    gn.gather(base[:50], np.arange(50)[::-1], out=base[shift : shift + 50])
+    assert (base[shift : shift + 50] == wanted).all()
+
+
+def test_out_that_is_indices_gives_the_right_answer():
+    data, indices = np.arange(40)[::-1].copy(), np.arange(40)
+    assert gn.gather(data, indices, out=indices) is indices
+    assert (indices == data).all()
+
+
+def test_out_that_overlaps_indices_in_bytes_of_another_dtype_gives_the_right_answer():
+    base = np.zeros(80, np.int32)
+    indices = base[:40].view(np.int64)
+    indices[:] = np.arange(20)[::-1]
+    data = np.arange(20, dtype=np.int32)
+    out = base[10:30]
+    gn.gather(data, indices, out=out)
+    assert (out == data[::-1]).all()
+
+
+def test_out_between_the_elements_of_data_gives_the_right_answer():
+    base = np.arange(80.0)
+    data, out = base[::2], base[1::2]
+    wanted = data[::-1].copy()
+    gn.gather(data, np.arange(40)[::-1], out=out)
+    assert (out == wanted).all()
+
+
+def test_out_that_overlaps_and_an_error_leave_it_untouched():
+    data = np.arange(40.0)
+    with pytest.raises(gn.BoundsError):
+        gn.gather(data, np.r_[np.arange(39), 40], out=data)
+    assert (data == np.arange(40.0)).all()
+
+
+SHAPES = {
+    "small": ((40, 3), 5, 0),
+    "rows in parallel": ((4000, 64), 9000, 0),
+    "columns in parallel": ((3000, 40), 64, 1),
+    "elements in parallel": ((5000,), 70000, 0),
+}
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("name", SHAPES)
+def test_an_index_outside_leaves_out_untouched(name, place):
+    shape, count, axis = SHAPES[name]
+    data = np.zeros(shape)
+    indices = np.zeros(count, np.int64)
+    indices[place] = shape[axis]
+    out_shape = (*shape[:axis], count, *shape[axis + 1 :])
+    out = np.full(out_shape, 7.0)
+    with gn.knobs.scope(schedule=None), pytest.raises(gn.BoundsError):
+        gn.gather(data, indices, axis, out=out)
+    assert (out == 7).all()
+
+
+def test_an_empty_axis_leaves_out_untouched():
+    out = np.full((2, 3), 7.0)
+    with pytest.raises(gn.BoundsError, match="axis 0 of data has size 0"):
+        gn.gather(np.zeros((0, 3)), [0, 0], out=out)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i1", "c16", "S5", [("a", "i4"), ("b", "f8")], "M8[s]"])
+def test_an_empty_axis_with_zero_writes_zero_bytes_into_strided_out(dtype):
+    base = np.frombuffer(b"\xa5" * (8 * np.dtype(dtype).itemsize), dtype).copy()
+    out = base[::2]
+    gn.gather(np.zeros(0, dtype), [0, 1, -1, 5], bounds="zero", out=out)
+    assert not any(out.tobytes())
+    assert base[1::2].tobytes() == b"\xa5" * (4 * np.dtype(dtype).itemsize)
+
+
+def test_an_empty_out_is_fine():
+    out = np.zeros((0, 3))
+    assert gn.gather(DATA, np.zeros(0, int), out=out) is out
+
+
+@pytest.mark.parametrize("dtype", [object, np.dtypes.StringDType()])
+def test_out_of_references_is_filled(dtype):
+    data = np.array(["a", "b", "c"], dtype)
+    out = np.array(["x"] * 4, dtype)[::2]
+    assert gn.gather(data, [2, 0], out=out) is out
+    assert out.tolist() == ["c", "a"]
+
+
+def test_out_of_objects_that_is_data_gives_the_right_answer():
+    data = np.array(["a", "b", "c"], object)
+    gn.gather(data, [2, 1, 0], out=data)
+    assert data.tolist() == ["c", "b", "a"]
+
+
+def test_out_of_objects_is_untouched_after_an_error():
+    data, out = np.array(["a", "b", "c"], object), np.array(["x", "y"], object)
+    with pytest.raises(gn.BoundsError, match=r"index 3 at position \(1,\) of indices is out of range \[-3, 2\]"):
+        gn.gather(data, [0, 3], out=out)
+    assert out.tolist() == ["x", "y"]
