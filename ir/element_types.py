@@ -63,6 +63,8 @@ def element_type_name(dtype: np.dtype) -> str:
     """Return the IR's name of `dtype`, or NumPy's own where the IR has no type for it (`int4`, `|S5`, `>f4`)."""
     if not dtype.isnative:
         return dtype.str
+    if dtype.kind == "V" and dtype.type in (np.void, np.record):
+        return f"void{8 * dtype.itemsize}"
     return _IR_NAMES.get(dtype.name, dtype.str if dtype.kind in "SUmM" else dtype.name)
 
 

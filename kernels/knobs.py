@@ -19,6 +19,10 @@ class KnobError(GathernestError, ValueError):
     """A setting has a value that it cannot have."""
 
 
+class UnknownKnobError(KnobError, AttributeError):
+    """There is no setting of that name; an AttributeError too, so that `hasattr` answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Knob:
     """One setting.
@@ -153,7 +157,9 @@ class Knobs:
 
 def _find(name: str) -> Knob:
     if name not in KNOBS:
-        raise KnobError(f"there is no knob {name!r}; the knobs are {', '.join(KNOBS)}{did_you_mean(name, KNOBS)}")
+        raise UnknownKnobError(
+            f"there is no knob {name!r}; the knobs are {', '.join(KNOBS)}{did_you_mean(name, KNOBS)}"
+        )
     return KNOBS[name]
 
 

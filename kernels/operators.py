@@ -151,6 +151,12 @@ def _gather_elements(name: str, *, default_axis: int | None = 0) -> Operator:
     )
 
 
+class UnknownOperatorError(InvalidGatherError, KeyError):
+    """There is no operator of that name; a KeyError too, so that `ops.get` answers."""
+
+    __str__ = Exception.__str__
+
+
 class Operators(Mapping[str, Operator]):
     """The operator versions by name; a name that is close to one is suggested."""
 
@@ -160,7 +166,7 @@ class Operators(Mapping[str, Operator]):
     def __getitem__(self, name: str) -> Operator:
         if name not in self._table:
             there = ", ".join(self._table)
-            raise InvalidGatherError(
+            raise UnknownOperatorError(
                 f"there is no operator {name!r}; there are {there}{did_you_mean(str(name), self._table)}"
             )
         return self._table[name]

@@ -1,6 +1,7 @@
 """Load generated source: execute it as a module, which makes Numba compile it or take it from its cache."""
 
 import linecache
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.errors import NumbaError
 
 from ...ir.errors import CompileError
 from .program import Program
@@ -63,16 +63,26 @@ def _execute(program: Program, source: str, file: str, name: str) -> Any:
 
 
 def _compile_error(program: Program, error: Exception, file: str) -> CompileError:
-    location = getattr(error, "loc", None)
-    line = getattr(location, "line", None) if isinstance(error, NumbaError) else getattr(error, "lineno", None)
+    line = _line_of(error, file)
     op = program.line_ops.get(line) if line is not None else None
     text = program.source.splitlines()[line - 1].strip() if line is not None else ""
-    where = f"{file}:{line}" if line is not None else file
+    where = f"{file}:{line}: {text!r}" if line is not None else file
     came = f", printed from {op}" if op else ""
-    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
+    reason = reasons[0] if reasons else type(error).__name__
     return CompileError(
-        f"the backend refused generated code at {where}: {text!r}{came}: {message}; please report it with that file",
+        f"the backend refused generated code at {where}{came}: {reason}; please report it with that file",
         file=file,
         line=line,
         op=op,
     )
+
+
+def _line_of(error: Exception, file: str) -> int | None:
+    """Return the line of the source that an error of Numba, or of Python's own compiler, is about."""
+    location = getattr(error, "loc", None)
+    line = getattr(location, "line", None) or getattr(error, "lineno", None)
+    if line is not None:
+        return line
+    named = re.search(re.escape(file) + r'(?: \(|", line )(\d+)', str(error))
+    return int(named[1]) if named else None

@@ -1,0 +1,102 @@
+// RUN: gathernest-opt %s --verify-diagnostics --split-input-file
+
+func.func @f(%data: tensor<5xf32>, %indices: tensor<3xf32>) -> tensor<3xf32> {
+  // expected-error@+1 {{expected indices of an integer type of 8 to 64 bits, got f32}}
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xf32> -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<5xf32>, %indices: tensor<3xi64>) -> tensor<4xf32> {
+  // expected-error@+1 {{expected a result of shape (3,), got (4,)}}
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xi64> -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<5xf32>, %indices: tensor<3xi64>) -> tensor<3xf64> {
+  // expected-error@+1 {{expected element type f32 as data has, got f64}}
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xi64> -> tensor<3xf64>
+  func.return %r : tensor<3xf64>
+}
+
+// -----
+
+func.func @f(%data: memref<5xf32>, %indices: memref<3xi64>) {
+  // expected-error@+1 {{expected a result and no `into` on tensors, `into` and no result on memrefs}}
+  gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : memref<5xf32>, memref<3xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%data: tensor<5xf32>, %indices: tensor<3xui8>) -> tensor<3xf32> {
+  // expected-error@+1 {{`unsigned` is for erased index types; ui8 says it by itself}}
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero unsigned : tensor<5xf32>, tensor<3xui8> -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<5x4xf32>, %indices: tensor<3x3xi64>) -> tensor<3xf32> {
+  // expected-error@+1 {{the last size of indices is the length of the tuples and must be in [1, 2]}}
+  %r = gather.gather_nd %data, %indices batch_dims 0 bounds zero : tensor<5x4xf32>, tensor<3x3xi64> -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<5x4xf32>, %indices: tensor<6x3xi64>) -> tensor<6x3xf32> {
+  // expected-error@+1 {{indices must not be larger than data off axis 1}}
+  %r = gather.gather_elements %data, %indices axis 1 bounds zero : tensor<5x4xf32>, tensor<6x3xi64> -> tensor<6x3xf32>
+  func.return %r : tensor<6x3xf32>
+}
+
+// -----
+
+func.func @f(%n: index, %x: i64) {
+  // expected-error@+1 {{gather.loop a: expected gather.yield with no value, got one}}
+  gather.loop a(%i) = %n to %n step %n {
+    gather.yield %x : i64
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  %zero = arith.constant 0 : index
+  // expected-error@+1 {{gather.loop a: expected a step of 1 or more, got 0}}
+  gather.loop a(%i) = %n to %n step %zero {
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index, %x: i16) {
+  // expected-error@+1 {{expected a bounds mode (error, zero, clip, wrap, unchecked), got 'zeros'}}
+  %p, %v = gather.resolve %x within %n bounds zeros : i16
+  func.return
+}
+
+// -----
+
+func.func @f(%data: memref<5x4xi32>, %n: index, %m: i1) {
+  // expected-error@+1 {{gather.masked_load: expected 2 subscripts, got 1}}
+  %x = gather.masked_load %data[%n], %m : memref<5x4xi32> -> i32
+  func.return
+}
+
+// -----
+
+func.func @f(%n: index) {
+  // expected-error@+1 {{expected operand #0 (%j) to be defined before its use}}
+  %k = arith.addi %j, %n : index
+  gather.loop a(%i) = %n to %n step %n {
+    %j = arith.addi %i, %n : index
+  }
+  func.return
+}

@@ -1,0 +1,47 @@
+// RUN: gathernest-opt %s
+
+// CHECK: gather.gather %data, %indices axis -1 batch_dims -1 bounds unchecked unsigned version "onnx.Gather-13" : tensor<2x5xf32>, tensor<2x3xi8> -> tensor<2x3xf32>
+func.func @gather(%data: tensor<2x5xf32>, %indices: tensor<2x3xi8>) -> tensor<2x3xf32> {
+  %r = gather.gather %data, %indices axis -1 batch_dims -1 bounds unchecked unsigned version "onnx.Gather-13" : tensor<2x5xf32>, tensor<2x3xi8> -> tensor<2x3xf32>
+  func.return %r : tensor<2x3xf32>
+}
+
+// CHECK: gather.gather_nd %data, %indices into %out batch_dims 0 bounds wrap {note = 1 : i64} : memref<2x5xf32>, memref<3x2xi64>, memref<3xf32>
+func.func @nd(%data: memref<2x5xf32>, %indices: memref<3x2xi64>, %out: memref<3xf32>) {
+  gather.gather_nd %data, %indices into %out batch_dims 0 bounds wrap {note = 1 : i64} : memref<2x5xf32>, memref<3x2xi64>, memref<3xf32>
+  func.return
+}
+
+// CHECK: gather.gather_elements %data, %indices axis 0 bounds clip : tensor<?x5xf32>, tensor<3x5xui64> -> tensor<3x5xf32>
+func.func @elements(%data: tensor<?x5xf32>, %indices: tensor<3x5xui64>) -> tensor<3x5xf32> {
+  %r = gather.gather_elements %data, %indices axis 0 bounds clip : tensor<?x5xf32>, tensor<3x5xui64> -> tensor<3x5xf32>
+  func.return %r : tensor<3x5xf32>
+}
+
+// CHECK: gather.loop parallel "my loop"(%i) = %n to %n step %n {
+// CHECK: %[[SUM:.*]] = gather.loop inner(%j) = %n to %n step %n sum {
+// CHECK: gather.resolve %x within %n bounds zero unsigned : i64
+// CHECK: gather.masked_load %data[%i, %j], %valid : memref<2x5xi32> -> i32
+// CHECK: gather.yield %x : i64
+func.func @nest(%data: memref<2x5xi32>, %n: index, %x: i64) {
+  gather.loop parallel "my loop"(%i) = %n to %n step %n {
+    %sum = gather.loop inner(%j) = %n to %n step %n sum {
+      %position, %valid = gather.resolve %x within %n bounds zero unsigned : i64
+      %element = gather.masked_load %data[%i, %j], %valid : memref<2x5xi32> -> i32
+      gather.yield %x : i64
+    }
+  }
+  func.return
+}
+
+// CHECK: scf.parallel (%i, %j) = (%n, %n) to (%n, %n) step (%n, %n) init (%x) -> i64 {
+func.func @upstream(%n: index, %x: i64) -> i64 {
+  %r = scf.parallel (%i, %j) = (%n, %n) to (%n, %n) step (%n, %n) init (%x) -> i64 {
+    scf.reduce(%x : i64) {
+    ^bb0(%a: i64, %b: i64):
+      %c = arith.addi %a, %b : i64
+      scf.reduce.return %c : i64
+    }
+  }
+  func.return %r : i64
+}

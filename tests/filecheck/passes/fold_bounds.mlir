@@ -1,0 +1,86 @@
+// RUN: gathernest-opt %s -p nest --split-input-file
+
+// One unsigned comparison does both bounds after the wrap, and a nest of its own asks it before anything is written.
+// CHECK: %n_outside = gather.loop check_batch
+// CHECK: arith.shrsi
+// CHECK: arith.cmpi uge, %wrapped, %size : i64
+// CHECK: arith.cmpi eq, %n_outside
+// CHECK: scf.if %all_inside
+// CHECK-NOT: arith.cmpi
+// CHECK: func.return %n_outside : i64
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xi64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// Unsigned indices do not wrap; zeros are selected without a branch.
+// CHECK-NOT: arith.shrsi
+// CHECK: arith.cmpi ult, %wide, %size : i64
+// CHECK: %clamped = arith.select
+// CHECK: %element = arith.select
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xui32>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5x4xf32>, tensor<3xui32> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// Every int8 is valid on an axis of 128: no check is left, and the function says what it holds for.
+// CHECK: attributes {gather.min_axis_sizes = array<i64: 128>}
+// CHECK-NOT: check_
+// CHECK: func.return
+func.func @gather(%data: tensor<128x4xf32>, %indices: tensor<3xi8>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<128x4xf32>, tensor<3xi8> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// One less, and the check is there.
+// CHECK: check_batch
+func.func @gather(%data: tensor<127x4xf32>, %indices: tensor<3xi8>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<127x4xf32>, tensor<3xi8> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// CHECK: arith.minsi
+// CHECK: arith.maxsi
+// CHECK-NOT: arith.cmpi
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xi64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds clip : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// CHECK: arith.remsi
+// CHECK-NOT: arith.cmpi
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xi64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds wrap : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// CHECK: %position = arith.index_cast %index : i64 to index
+// CHECK-NOT: arith.cmpi
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xi64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds unchecked : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// Constant indices inside the axis are positions, and nothing else is left.
+// CHECK: dense<{{.*}}1, 4{{.*}}>
+// CHECK-NOT: arith.shrsi
+// CHECK-NOT: arith.cmpi
+func.func @gather(%data: tensor<5xi32>) -> tensor<2xi32> {
+  %indices = arith.constant dense<[1, -1]> : tensor<2xi64>
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<5xi32>, tensor<2xi64> -> tensor<2xi32>
+  func.return %r : tensor<2xi32>
+}

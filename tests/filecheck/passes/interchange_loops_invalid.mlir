@@ -1,0 +1,7 @@
+// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=4},interchange-loops{order=indices_i,indices_o,outer,inner}" --verify-diagnostics
+
+// expected-error@unknown {{the bounds of indices_i come from indices_o, which must stand around it}}
+func.func @gather(%data: tensor<2x5x4xf32>, %indices: tensor<6xi64>) -> tensor<2x6x4xf32> {
+  %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds clip : tensor<2x5x4xf32>, tensor<6xi64> -> tensor<2x6x4xf32>
+  func.return %r : tensor<2x6x4xf32>
+}

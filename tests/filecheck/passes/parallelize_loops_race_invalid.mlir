@@ -1,0 +1,42 @@
+// RUN: gathernest-opt %s -p "parallelize-loops{loops=a}" --verify-diagnostics --split-input-file
+
+// expected-error@unknown {{iterations of a would write the same element}}
+func.func @gather(%out: memref<6x4xi32>, %x: i32, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    memref.store %x, %out[%i, %c0] : memref<6x4xi32>
+    memref.store %x, %out[%c0, %i] : memref<6x4xi32>
+  }
+  func.return
+}
+
+// -----
+
+// Tiles that end at n overlap.
+// expected-error@unknown {{iterations of a would write the same element}}
+func.func @gather(%out: memref<6xi32>, %x: i32, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  gather.loop a(%t) = %c0 to %n step %c2 {
+    gather.loop b(%i) = %t to %n step %c1 {
+      memref.store %x, %out[%i] : memref<6xi32>
+    }
+  }
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{memref.load in a uses what other iterations may write}}
+func.func @gather(%out: memref<6xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c1 to %n step %c1 {
+    %p = arith.subi %i, %c1 : index
+    %x = memref.load %out[%p] : memref<6xi32>
+    memref.store %x, %out[%i] : memref<6xi32>
+  }
+  func.return
+}

@@ -1,0 +1,125 @@
+"""The interpreter refuses what no correct module does, and gives every operation its meaning."""
+
+import numpy as np
+import pytest
+
+from gathernest.ir.context import parse_module
+from gathernest.ir.errors import BoundsError, InternalError
+from gathernest.ir.interpreter import interpret
+
+DATA = np.arange(20, dtype=np.int32).reshape(5, 4)
+INDICES = np.array([3, 0, 4], np.int64)
+
+
+def run(body: str, *, data: str = "memref<5x4xi32>", out: str = "memref<3xi32>", seed: int = 0) -> np.ndarray:
+    text = f"""func.func @gather(%data: {data}, %indices: memref<3xi64>, %out: {out}) {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c3 = arith.constant 3 : index
+      {body}
+      func.return
+    }}"""
+    result = np.full(3, -1, np.int32)
+    interpret(parse_module(text), DATA, INDICES, result, seed=seed)
+    return result
+
+
+@pytest.mark.parametrize("place", ["%c3, %c0", "%c0, %c3"])
+def test_load_outside_its_array_is_an_internal_error(place):
+    subscripts = place.replace("%c3", "%six")
+    body = f"%six = arith.addi %c3, %c3 : index\n%x = memref.load %data[{subscripts}] : memref<5x4xi32>"
+    with pytest.raises(InternalError, match="is outside an array of shape"):
+        run(body)
+
+
+def test_store_outside_its_array_is_an_internal_error():
+    with pytest.raises(InternalError, match=r"access at \(3,\) is outside an array of shape \(3,\)"):
+        run("%x = arith.constant 7 : i32\nmemref.store %x, %out[%c3] : memref<3xi32>")
+
+
+@pytest.mark.parametrize("type_", ["memref<3x4xi32>", "memref<20xi32>"])
+def test_array_of_another_shape_is_an_internal_error(type_):
+    with pytest.raises(InternalError, match=r"is handed an array of shape \(5, 4\)"):
+        run("", data=type_)
+
+
+def test_array_of_other_strides_is_an_internal_error():
+    with pytest.raises(InternalError, match="is handed an array of byte strides"):
+        run("", data="memref<5x4xi32, strided<[77, 1]>>")
+
+
+RACE = """{loop} {{
+        %x = arith.constant 7 : i32
+        memref.store %x, %out[%c1] : memref<3xi32>
+      }}"""
+
+
+@pytest.mark.parametrize(
+    "loop", ["gather.loop parallel a(%i) = %c0 to %c3 step %c1", "scf.parallel (%i) = (%c0) to (%c3) step (%c1)"]
+)
+def test_race_of_parallel_iterations_is_an_internal_error(loop):
+    with pytest.raises(InternalError, match="two iterations of a parallel loop write the element at"):
+        run(RACE.format(loop=loop))
+
+
+def test_sequential_iterations_may_write_one_element():
+    assert run(RACE.format(loop="gather.loop a(%i) = %c0 to %c3 step %c1")).tolist() == [-1, 7, -1]
+
+
+def test_order_of_iterations_is_shuffled():
+    body = """gather.loop a(%i) = %c0 to %c3 step %c1 {
+        %wide = arith.index_cast %i : index to i64
+        %x = memref.load %data[%i, %c0] : memref<5x4xi32>
+        memref.store %x, %out[%c0] : memref<3xi32>
+      }"""
+    assert len({run(body, seed=seed)[0] for seed in range(12)}) > 1
+
+
+def test_masked_load_touches_nothing_where_its_mask_is_false():
+    body = """%five = arith.addi %c3, %c3 : index
+      %no = arith.constant false
+      %x = gather.masked_load %data[%five, %five], %no : memref<5x4xi32> -> i32
+      memref.store %x, %out[%c0] : memref<3xi32>"""
+    assert run(body)[0] == 0
+
+
+def test_resolve_with_error_raises():
+    body = """%i = arith.constant 5 : i64
+      %n = memref.dim %data, %c0 : memref<5x4xi32>
+      %p, %v = gather.resolve %i within %n bounds error : i64"""
+    with pytest.raises(BoundsError, match=r"index 5 is out of range \[-5, 4\]"):
+        run(body)
+
+
+def test_summing_loop_wraps_at_64_bits():
+    body = """%big = arith.constant 9223372036854775807 : i64
+      %sum = gather.loop a(%i) = %c0 to %c3 step %c1 sum {
+        gather.yield %big : i64
+      }
+      %want = arith.constant 9223372036854775805 : i64
+      %same = arith.cmpi eq, %sum, %want : i64
+      %x = arith.extui %same : i1 to i32
+      memref.store %x, %out[%c0] : memref<3xi32>"""
+    assert run(body)[0] == 1
+
+
+def test_unknown_operation_is_an_internal_error():
+    with pytest.raises(InternalError, match=r"the interpreter does not know arith\.divsi"):
+        run("%x = arith.divsi %c3, %c1 : index")
+
+
+def test_module_without_gather_is_an_internal_error():
+    with pytest.raises(InternalError, match="the module has no function @gather"):
+        interpret(parse_module("func.func @other() {\n  func.return\n}"), DATA, INDICES, DATA)
+
+
+def test_elements_that_are_no_integers_move_as_bytes():
+    text = """func.func @gather(%data: memref<2xf32>, %indices: memref<1xi64>, %out: memref<2xf32>) {
+      %c0 = arith.constant 0 : index
+      %x = memref.load %data[%c0] : memref<2xf32>
+      memref.store %x, %out[%c0] : memref<2xf32>
+      func.return
+    }"""
+    out = np.zeros(2, np.float32)
+    interpret(parse_module(text), np.array([0.5, 1], np.float32), np.array([0]), out)
+    assert out.tolist() == [0.5, 0]
