@@ -1,0 +1,342 @@
+"""`gathernest.compile` and the kernels it gives: what they serve, what they refuse, and what can be read of them."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import gathernest as gn
+from gathernest.ir.context import parse_module
+from gathernest.ir.errors import CompileError
+from gathernest.kernels import build, prepare
+from gathernest.lowering.numba.compiler import load_text
+from gathernest.lowering.numba.program import Program
+from gathernest.lowering.pipeline import PIPELINES
+
+DATA = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
+INDICES = np.array([[4, -1, 0], [1, 1, 2]])
+WANTED = np.stack([DATA[0, [4, 4, 0]], DATA[1, [1, 1, 2]]])
+TILED = "tile-loops{loops=indices sizes=2},parallelize-loops{loops=batch,indices_o}"
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
+
+
+def test_a_kernel_gathers(kernel):
+    assert kernel(DATA, INDICES).tobytes() == WANTED.tobytes()
+
+
+def test_a_kernel_writes_into_out(kernel):
+    out = np.zeros((2, 3, 3), np.float32)
+    assert kernel(DATA, INDICES, out) is out
+    assert kernel(DATA, INDICES, out=out) is out
+    assert out.tobytes() == WANTED.tobytes()
+
+
+def test_a_kernel_refuses_a_bad_index_and_leaves_out_untouched(kernel):
+    out = np.full((2, 3, 3), 7, np.float32)
+    with pytest.raises(gn.BoundsError, match=r"index 5 at position \(1, 0\)"):
+        kernel(DATA, [[0, 0, 0], [5, 0, 0]], out)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("data", "indices"),
+    [
+        (DATA, INDICES),
+        (gn.ArraySpec((2, 5, 3), "float32"), gn.ArraySpec((2, 3), "int64")),
+        ("2x5x3xf32", "2x3xi64"),
+        (DATA.tolist(), INDICES.tolist()),
+    ],
+    ids=["arrays", "specs", "texts", "lists"],
+)
+def test_compile_takes_arrays_specs_texts_and_lists(data, indices):
+    kernel = gn.compile("gather", data, indices, axis=1, batch_dims=1, schedule=gn.Schedule())
+    data = DATA if kernel.problem.data.dtype == np.float32 else DATA.astype(float)
+    assert (kernel(data, INDICES) == WANTED).all()
+
+
+SIZES = [(batch, picks) for batch in (1, 2, 7) for picks in (1, 3, 40)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "batch", "picks"),
+    [
+        *((None, *sizes) for sizes in SIZES),
+        *((gn.Schedule(), *sizes) for sizes in SIZES),
+        *((TILED, *sizes) for sizes in SIZES if 1 not in sizes),
+    ],
+)
+def test_a_kernel_serves_other_sizes(schedule, batch, picks):
+    kernel = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, bounds="clip", schedule=schedule)
+    data = np.arange(batch * 9 * 4, dtype=np.float32).reshape(batch, 9, 4)
+    indices = np.random.default_rng(0).integers(-3, 12, (batch, picks))
+    wanted = np.stack([data[b].take(indices[b], axis=0, mode="clip") for b in range(batch)])
+    assert kernel(data, indices).tobytes() == wanted.tobytes()
+
+
+def test_a_kernel_whose_schedule_was_given_refuses_sizes_without_its_loops():
+    kernel = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, bounds="clip", schedule=TILED)
+    with pytest.raises(gn.ScheduleError, match="the nest has no loop 'batch'; its loops are indices"):
+        kernel(DATA[:1], INDICES[:1])
+
+
+@pytest.mark.parametrize("schedule", [None, gn.Schedule(), TILED], ids=["chosen", "empty", "given"])
+def test_a_kernel_serves_other_layouts(schedule):
+    kernel = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=schedule)
+    base = np.zeros((4, 5, 6), np.float32)
+    base[::2, :, ::2] = DATA
+    out = np.zeros((2, 3, 3), np.float32)[:, ::-1]
+    assert kernel(base[::2, :, ::2], INDICES[::-1][::-1], out).tobytes() == WANTED.tobytes()
+
+
+def test_a_kernel_serves_empty_sizes(kernel):
+    assert kernel(np.zeros((0, 5, 3), np.float32), np.zeros((0, 3), int)).shape == (0, 3, 3)
+    assert kernel(DATA, np.zeros((2, 0), int)).shape == (2, 0, 3)
+    with pytest.raises(gn.BoundsError, match="axis 1 of data has size 0"):
+        kernel(np.zeros((2, 0, 3), np.float32), INDICES)
+
+
+def test_a_kernel_compiled_for_an_empty_size_serves_others():
+    kernel = gn.compile("gather", "2x5x3xf32", "2x0xi64", axis=1, batch_dims=1)
+    assert kernel(DATA, INDICES).tobytes() == WANTED.tobytes()
+    assert "def gather(" in kernel.source
+
+
+def test_a_kernel_compiled_for_foreign_byte_order_serves_it():
+    indices = INDICES.astype(">i8")
+    kernel = gn.compile("gather", DATA.astype(">f4"), indices, axis=1, batch_dims=1, schedule=gn.Schedule())
+    assert kernel(DATA.astype(">f4"), indices).tobytes() == WANTED.astype(">f4").tobytes()
+
+
+@pytest.mark.parametrize("indices", [[], np.zeros(0, np.int64), ()])
+def test_a_kernel_compiled_for_no_indices_serves_some(indices):
+    kernel = gn.compile("gather", np.arange(4.0), indices)
+    assert kernel(np.arange(4.0), [3]).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "message"),
+    [
+        (
+            DATA.astype(np.float64),
+            INDICES,
+            "this kernel was compiled for data 2x5x3xf32, got 2x5x3xf64; compile one for that dtype and rank, "
+            "or call gathernest.gather",
+        ),
+        (
+            DATA.view(np.int32),
+            INDICES,
+            "this kernel was compiled for data 2x5x3xf32, got 2x5x3xi32; compile one for that dtype and rank, "
+            "or call gathernest.gather",
+        ),
+        (
+            DATA[0],
+            INDICES,
+            "this kernel was compiled for data 2x5x3xf32, got 5x3xf32; compile one for that dtype and rank, "
+            "or call gathernest.gather",
+        ),
+        (
+            DATA,
+            INDICES.astype(np.int32),
+            "this kernel was compiled for indices 2x3xi64, got 2x3xi32; compile one for that dtype and rank, "
+            "or call gathernest.gather",
+        ),
+        (
+            DATA,
+            INDICES[0],
+            "this kernel was compiled for indices 2x3xi64, got 3xi64; compile one for that dtype and rank, "
+            "or call gathernest.gather",
+        ),
+    ],
+)
+def test_a_kernel_refuses_other_dtypes_and_ranks(kernel, data, indices, message):
+    with pytest.raises(gn.InvalidGatherError) as caught:
+        kernel(data, indices)
+    assert str(caught.value) == message
+
+
+def test_a_kernel_refuses_batch_sizes_that_differ(kernel):
+    with pytest.raises(gn.InvalidGatherError, match="the first 1 sizes of data and indices must be equal"):
+        kernel(DATA, np.zeros((3, 3), int))
+
+
+def test_a_kernel_refuses_indices_that_are_no_integers(kernel):
+    with pytest.raises(gn.IndexTypeError):
+        kernel(DATA, INDICES.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "attributes", "error", "message"),
+    [
+        (("gathr", "4xf32", "2xi64"), {}, gn.InvalidGatherError, "there is no operator 'gathr' to compile; .*'gather'"),
+        (("gather", "4xf33", "2xi64"), {}, gn.InvalidGatherError, "'f33' is not an element type; .*did you mean 'f32'"),
+        (("gather", "4,xf32", "2xi64"), {}, gn.InvalidGatherError, "is not an element type|does not describe an array"),
+        (("gather", "4xf32", "2xf32"), {}, gn.IndexTypeError, "indices must be integers, got dtype float32"),
+        (("gather", "4xf32", "2xi64"), {"axis": 1}, gn.InvalidGatherError, "axis 1 is out of range"),
+        (("gather", "4xf32", "2xi64"), {"bounds": "no"}, gn.InvalidGatherError, "bounds 'no' is not a bounds mode"),
+        (("gather", np.array(["a"], object), [0]), {}, gn.InvalidGatherError, "elements of dtype object are not bytes"),
+        (("gather", np.zeros(3, "V0"), [0]), {}, gn.InvalidGatherError, "elements of dtype |V0 are not bytes"),
+        (
+            ("gather", "4xf32", "2xi64"),
+            {"schedule": "tile-loops{loops=outer sizes=2}"},
+            gn.ScheduleError,
+            "the nest has no loop 'outer'; its loops are ",
+        ),
+        (
+            ("gather", "4xf32", "2xi64"),
+            {"schedule": "unroll{loops=outer}"},
+            gn.ScheduleError,
+            "'unroll' is not a pass of a schedule",
+        ),
+        (
+            ("gather", "4xf32", "2xi64"),
+            {"schedule": "tile-loops{loops=indices sizes=0}"},
+            gn.ScheduleError,
+            "tile-loops takes one size of 1 or more for each of its loops, got",
+        ),
+        (("gather_nd", "4x4xf32", "2x2xi64"), {"axis": 1}, gn.InvalidGatherError, "gather_nd has no axis, got 1"),
+        (
+            ("gather_elements", "4x4xf32", "2x2xi64"),
+            {"batch_dims": 1},
+            gn.InvalidGatherError,
+            "gather_elements has no batch_dims, got 1",
+        ),
+    ],
+)
+def test_compile_refuses_what_it_cannot_compile(arguments, attributes, error, message):
+    with pytest.raises(error, match=message):
+        gn.compile(*arguments, **attributes)
+
+
+def test_a_kernel_says_what_it_is(kernel):
+    assert repr(kernel) == ("<gathernest kernel: gather 2x5x3xf32 by 2x3xi64, axis 1, batch_dims 1, bounds error>")
+    assert isinstance(kernel, gn.Kernel)
+
+
+def test_the_stages_go_from_the_operator_to_loops(kernel):
+    stages = kernel.stages
+    names = list(stages)
+    assert names[0] == "operator"
+    assert names[1:] == [name.partition("{")[0] for name in kernel.pipeline.split(",")]
+    assert "gather.gather" in stages["operator"]
+    assert "tensor<2x5x3xf32>" in stages["operator"]
+    assert "memref<2x5x3xi32>" in stages["bufferize-gather"]
+    assert "gather.resolve" in stages["lower-gather-to-nest"]
+    assert "gather.loop indices" in stages["lower-gather-to-nest"]
+    assert "gather.resolve" not in stages["fold-bounds"]
+    assert "scf.for" in stages["lower-nest-to-loops"]
+    assert "gather.loop " not in stages["lower-nest-to-loops"]
+
+
+def test_every_stage_parses(kernel):
+    for text in kernel.stages.values():
+        assert isinstance(parse_module(text), ModuleOp)
+
+
+def test_the_pipeline_is_the_default_one_with_its_schedule(kernel):
+    assert kernel.pipeline == PIPELINES["default"]
+    given = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED)
+    assert str(given.schedule) == TILED
+    assert f",{TILED}," in given.pipeline
+
+
+def test_the_source_is_a_python_module_with_its_ir_and_schedule_above(kernel):
+    source = kernel.source
+    functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    assert functions == ["gather"]
+    assert f"# Kernel:   {kernel.key}" in source
+    assert f"# Pipeline: {kernel.pipeline}" in source
+    assert "#   func.func @gather(" in source
+    assert "load_i32(data, " in source
+    assert "store_i32(out, " in source
+
+
+def test_the_source_of_a_parallel_kernel_has_both_paths():
+    source = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED).source
+    assert "in prange(" in source
+    assert "    if parallel:" in source
+    assert "parallel=True, nogil=True" in source
+
+
+def test_the_llvm_ir_and_the_assembly_are_those_of_the_kernel(kernel):
+    llvm, assembly = kernel.llvm_ir(), kernel.asm()
+    assert "load i32, ptr" in llvm or "x i32>, ptr" in llvm
+    assert "store i32" in llvm or "store <" in llvm
+    for text in (llvm, assembly):
+        assert "gathernest_kernel" in text
+        assert "6gather" in text
+
+
+def test_a_kernel_from_disk_has_the_same_source(forget, cache_dir):
+    first = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
+    forget()
+    second = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=gn.Schedule())
+    assert second.source == first.source
+    assert second(DATA, INDICES).tobytes() == WANTED.tobytes()
+
+
+BROKEN = """from numba import njit, int64, boolean
+
+
+@njit(int64(int64, int64, int64, boolean))
+def gather(data, indices, out, parallel):
+    index = load_i64(indices, 0)
+    return 0
+"""
+
+
+@pytest.fixture
+def broken_backend(monkeypatch, forget):
+    """A code generator whose program Numba refuses."""
+    parameters = gn.compile("gather", np.arange(4.0), [0], schedule=gn.Schedule())._prepared.loaded.program.parameters
+    program = Program(BROKEN, parameters, {6: "memref.load", 7: "func.return"})
+    monkeypatch.setattr(build, "build_program", lambda plan: (program, "broken"))
+    forget()
+
+
+@pytest.mark.parametrize("always_compile", [False, True])
+def test_a_program_that_the_backend_refuses_is_a_compile_error(broken_backend, cache_dir, always_compile):
+    out = np.full(2, 7.0)
+    with gn.knobs.scope(always_compile=always_compile), pytest.raises(gn.CompileError) as caught:
+        gn.gather(np.arange(4.0), [0, 1], out=out)
+    error = caught.value
+    assert (error.line, error.op) == (6, "memref.load")
+    assert f"{error.file}:6" in str(error)
+    assert "'index = load_i64(indices, 0)', printed from memref.load" in str(error)
+    assert "please report it" in str(error)
+    assert (out == 7).all()
+
+
+def test_a_program_that_the_backend_refuses_leaves_nothing_in_the_cache(broken_backend, cache_dir):
+    with pytest.raises(gn.CompileError):
+        gn.gather(np.arange(4.0), [0, 1])
+    assert [path for path in cache_dir.rglob("*") if path.is_file()] == []
+
+
+def test_a_program_that_python_refuses_is_a_compile_error_with_its_line():
+    with pytest.raises(CompileError) as caught:
+        load_text(Program("import numba\ndef gather(:\n", (), {2: "func.func"}), "bad")
+    assert (caught.value.file, caught.value.line, caught.value.op) == (
+        "<gathernest kernel bad>",
+        2,
+        "func.func",
+    )
+
+
+def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(monkeypatch, forget, cache_dir):
+    def fails(module, pipeline):
+        raise KeyError("by design")
+
+    monkeypatch.setattr(build, "run_pipeline", fails)
+    with pytest.raises(
+        gn.InternalError, match="compiling failed with KeyError: 'by design'; please report it"
+    ) as caught:
+        gn.gather(np.arange(4.0), [0, 1])
+    saved = next(word for word in str(caught.value).split() if word.endswith(".mlir"))
+    assert "gather.gather" in Path(saved).read_text()
+    assert prepare._loaded == {}
