@@ -15,7 +15,7 @@ DTYPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", map(np.dtype, DTYPES), ids=str)
+@pytest.mark.parametrize("dtype", [np.dtype(dtype) for dtype in DTYPES], ids=str)
 def test_element_type_has_a_name_and_a_type_that_lead_back(dtype):
     assert parse_element_type(element_type_name(dtype)) == dtype
     assert numpy_dtype(ir_element_type(dtype)) == dtype
