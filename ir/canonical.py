@@ -244,7 +244,8 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
     if 0 in array.shape:
         return True
     if array.strides is None:
-        return array.shape[inner] == trips
+        # The dimensions between are of size 1 in the loop; in data they may be larger, and then lie in the way.
+        return math.prod(array.shape[outer + 1 : inner + 1]) == trips
     outer_stride, inner_stride = array.strides[outer], array.strides[inner]
     if outer_stride is None or inner_stride is None or trips == DYNAMIC:
         return False

@@ -1,5 +1,6 @@
 """The errors a user of gathernest can meet. Each message says what was got, what is allowed and how to mend it."""
 
+import functools
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -36,6 +37,9 @@ class CompileError(GathernestError, RuntimeError):
     def __init__(self, message: str, *, file: str, line: int | None = None, op: str | None = None):
         super().__init__(message)
         self.file, self.line, self.op = file, line, op
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return functools.partial(type(self), file=self.file, line=self.line, op=self.op), self.args
 
 
 class DependencyError(GathernestError, ImportError):

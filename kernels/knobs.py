@@ -62,6 +62,10 @@ def _flag(text: str) -> bool:
         raise ValueError from None
 
 
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -72,7 +76,7 @@ def _positive(text: str) -> int:
 KNOBS: dict[str, Knob] = {
     "cache_dir": Knob(
         "GATHERNEST_CACHE_DIR",
-        Path,
+        _path,
         "a path",
         None,
         "Folder of the compiled kernels; the user's cache folder if unset.",
@@ -81,7 +85,7 @@ KNOBS: dict[str, Knob] = {
         "GATHERNEST_NUM_THREADS", _positive, "a whole number from 1", None, "Threads a large gather uses; all if unset."
     ),
     "dump_dir": Knob(
-        "GATHERNEST_DUMP_DIR", Path, "a path", None, "Folder that gets every stage of every gather that is compiled."
+        "GATHERNEST_DUMP_DIR", _path, "a path", None, "Folder that gets every stage of every gather that is compiled."
     ),
     "interpret": Knob(
         "GATHERNEST_INTERPRET", _flag, "0 or 1", False, "Run the reference interpreter instead of compiled code. Slow."

@@ -30,9 +30,10 @@ def gather_opaque(
     positions = run_operator(operator, numbers, indices, bounds, None)
     result = np.empty(shape, data.dtype)
     if data.size:
-        result[...] = data.reshape(-1)[np.maximum(positions - 1, 0)]
+        # In one dimension throughout: an element that is an array itself would be spread over a 0-D result.
+        result.reshape(-1)[...] = data.reshape(-1)[np.maximum(positions.reshape(-1) - 1, 0)]
     result[positions == 0] = zero_of(data.dtype)
     if out is None:
         return result
-    out[...] = result
+    np.copyto(out, result)
     return out

@@ -30,6 +30,11 @@ class Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tiles", tuple((name, size) for name, size in self.tiles))
+        object.__setattr__(self, "order", tuple(self.order))
+        object.__setattr__(self, "parallel", tuple(self.parallel))
+
     def __str__(self) -> str:
         passes: list[str] = []
         if self.tiles:

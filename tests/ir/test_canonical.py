@@ -55,6 +55,11 @@ def test_strided_dimensions_that_follow_each_other_merge():
     assert (got.data.shape, got.data.strides) == ((1, 1, 5, 12), (1, 1, 12, -2))
 
 
+def test_dimensions_that_run_against_each_other_do_not_merge():
+    got = plain(Strided((5, 3, 4), (12, -4, 1)), contiguous(6), contiguous(6, 3, 4))
+    assert got.data.dims[-2:] == ("inner_0", "inner_1")
+
+
 def test_dimension_of_size_1_keeps_no_others_apart():
     got = plain(Strided((5, 3, 1, 4), (12, 4, 999, 1)), contiguous(6), contiguous(6, 3, 1, 4))
     assert got.data.groups[-1] == (1, 3)
@@ -87,6 +92,12 @@ def test_elements_of_larger_data_do_not_merge_off_the_axis():
     assert got.out.dims == ("outer_0", "outer_1", "indices", "inner")
     same = canonical_gather(contiguous(4, 5, 9), contiguous(4, 5, 7), contiguous(4, 5, 7), roles)
     assert same.data.shape == (20, 9, 1)
+
+
+def test_dimensions_apart_in_larger_data_do_not_merge():
+    roles = gather_elements_roles(4, 4, 3)
+    got = canonical_gather(contiguous(2, 2, 2, 1), contiguous(2, 1, 2, 3), contiguous(2, 1, 2, 3), roles)
+    assert (got.data.groups, got.data.strides) == (((0,), (2,), (3,), ()), (4, 1, 1, 1))
 
 
 def test_prefix_of_larger_data_has_its_own_strides():

@@ -61,6 +61,8 @@ def make_samples() -> dict[str, Sample]:
     samples["gather-string"] = Sample(Gather(), np.array(["ab", "cdefg", ""]), np.array(1), error)
     samples["gather-nd"] = Sample(GatherNd(1), data, _draw((2, 6, 2), 3, zero), zero)
     samples["gather-elements"] = Sample(GatherElements(1), data, _draw((2, 6, 2, 5), 3, error), error)
+    small = np.arange(2 * 2 * 3 * 4).reshape(2, 2, 3, 4)
+    samples["gather-elements-apart"] = Sample(GatherElements(3), small, _draw((2, 1, 3, 5), 4, error), error)
     return samples
 
 

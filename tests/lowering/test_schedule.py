@@ -1,10 +1,15 @@
 """Schedules as values and as text, and how one is chosen."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import ScheduleError
+from gathernest.ir.operator_spec import Gather
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.build import build_program
+from gathernest.kernels.plan import Problem, make_plan
 from gathernest.lowering.schedule import NestShape, Schedule, choose_schedule
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
@@ -96,3 +101,17 @@ def nest(batch=1, outer=1, indices=1, inner=1, *, width=4, checked=False):
 )
 def test_chosen_schedule_cuts_tiles_of_64_kib(shape, expected):
     assert str(choose_schedule(shape)) == expected
+
+
+SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
+
+
+@settings(max_examples=30, deadline=None)
+@given(SIZES, SIZES, SIZES, SIZES, st.sampled_from([Bounds.ERROR, Bounds.ZERO]), st.booleans())
+def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, strided):
+    strides = (-1, 0, 1, 5, 1, 0) if strided else None
+    data = ArraySpec((batch, outer, 1, 9, inner, 1), "f4", strides and [4 * stride for stride in strides])
+    problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), "i8"), bounds)
+    plan = make_plan(problem)
+    assert make_plan(problem) == plan
+    assert ("in prange(" in build_program(plan)[0].source) == bool(plan.schedule.parallel)

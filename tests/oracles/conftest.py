@@ -6,13 +6,15 @@ Written apart from `gathernest.ir.reference`: positions by NumPy's integer arith
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+
+from gathernest.kernels.arguments import index_array
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
@@ -315,6 +317,12 @@ class Oracle:
     same_bytes = staticmethod(same_bytes)
     lay_out = staticmethod(lay_out)
     fill = staticmethod(fill)
+
+    @staticmethod
+    def staged_case(draw: Callable, **options: Any) -> Case:
+        """Draw a case with the indices that the run time hands to a kernel, which reads them in place."""
+        case = draw_case(draw, **options)
+        return replace(case, indices=index_array(case.indices))
 
     def expected(self, case: Case) -> np.ndarray | None:
         """Return the result, or None where the reference refuses an index."""
