@@ -38,7 +38,9 @@ def test_an_object_of_any_kind_goes_into_out_as_itself(item):
     assert out.item() is item
 
 
-@pytest.mark.parametrize("data", [{1: 2}, "text", None, 3, np.float32(3), object()], ids=lambda data: type(data).__name__)
+@pytest.mark.parametrize(
+    "data", [{1: 2}, "text", None, 3, np.float32(3), object()], ids=lambda data: type(data).__name__
+)
 def test_data_that_numpy_sees_as_a_scalar_is_refused(data):
     with pytest.raises(gn.InvalidGatherError, match="data has rank 0 and no axis to gather from"):
         gn.gather(data, [0])
