@@ -1,6 +1,7 @@
 """What is known of an array before it is there: shape, dtype and strides."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,15 +37,15 @@ class ArraySpec:
     strides: tuple[int, ...]
 
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None):
-        shape = tuple(int(size) for size in shape)
+        shape, strides = _integers(shape, "sizes"), None if strides is None else _integers(strides, "strides")
         if any(size < 0 for size in shape):
             raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
-        dtype = np.dtype(dtype)
+        dtype = _dtype(dtype)
         if any(size >= 2**63 for size in shape) or (strides is None and math.prod(shape) * dtype.itemsize >= 2**63):
             raise InvalidGatherError(
                 f"an array of shape {shape} and {dtype} has no addresses; it is 2**63 bytes or more"
             )
-        chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(int(s) for s in strides)
+        chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
         if len(chosen) != len(shape):
             raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(chosen)}")
         object.__setattr__(self, "shape", shape)
@@ -103,3 +104,20 @@ class ArraySpec:
         if all(stride % self.dtype.itemsize == 0 for stride in self.strides):
             return f"{text} strided<[{', '.join(str(s // self.dtype.itemsize) for s in self.strides)}]>"
         return f"{text} byte-strided<[{', '.join(map(str, self.strides))}]>"
+
+
+def _integers(values: Any, what: str) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise InvalidGatherError(f"{what} of an array must be a sequence of integers, got {values!r}") from None
+
+
+def _dtype(dtype: Any) -> np.dtype:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise InvalidGatherError(
+            f"{dtype!r} is not a dtype; give one that NumPy knows, such as 'float32', or an array type as text, "
+            "such as ArraySpec.parse('2x3xbf16')"
+        ) from None

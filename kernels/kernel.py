@@ -146,7 +146,7 @@ def compile(
             f"call gathernest.{operator}, which gathers their positions"
         )
     problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), version=version)
-    return Kernel(problem, Schedule.parse(schedule) if isinstance(schedule, str) else schedule)
+    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
 
 
 def _index_spec(indices: Any) -> ArraySpec:

@@ -58,11 +58,17 @@ class Problem:
             InvalidGatherError: the operator's attributes do not fit the shapes.
         """
         operator = operator.normalized(data.shape, indices.shape)
-        rank = len(operator.result_shape(data.shape, indices.shape))
+        shape = operator.result_shape(data.shape, indices.shape)
+        rank = len(shape)
         if rank > MOST_DIMENSIONS:
             raise InvalidGatherError(
                 f"the result of data of rank {data.rank} and indices of rank {indices.rank} has rank {rank}, and "
                 f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
+            )
+        if data.dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
+            raise InvalidGatherError(
+                f"a result of shape {shape} and {data.dtype} has no addresses; its sizes, but for those of 0, "
+                "make 2**63 bytes or more"
             )
         return cls(operator, data, indices, bounds, out, version)
 

@@ -1,5 +1,6 @@
 """Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
 
+import dataclasses
 import time
 from dataclasses import dataclass
 
@@ -78,12 +79,21 @@ def parse_passes(text: str) -> list[ModulePass]:
     for spec in specs:
         if spec.name not in known:
             raise ScheduleError(f"there is no pass {spec.name!r}{did_you_mean(spec.name, [*known, *PIPELINES])}")
+        kind = known[spec.name]()
+        options = [field.name for field in dataclasses.fields(kind) if field.name != "name"]
+        for given in spec.parameters:
+            if given.replace("-", "_") not in options:
+                raise ScheduleError(
+                    f"pass {spec.name} has no option {given!r}; it takes {', '.join(options) or 'none'}"
+                    f"{did_you_mean(given, options)}"
+                )
         try:
-            passes.append(known[spec.name]().from_spec(spec))
+            passes.append(kind.from_spec(spec))
         except ScheduleError:
             raise
         except Exception as error:
-            raise ScheduleError(f"pass {spec.name}: {error}") from None
+            reason = str(error).removeprefix(f"{spec.name} ")
+            raise ScheduleError(f"pass {spec.name}: {reason}") from None
     return passes
 
 

@@ -53,6 +53,8 @@ class Schedule:
         Raises:
             ScheduleError: the text is not a schedule.
         """
+        if not isinstance(text, str):
+            raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
         fields: dict[str, tuple] = {}
         rest, places = text.strip(), list(_OPTIONS)
         while rest:

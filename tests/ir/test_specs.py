@@ -75,6 +75,9 @@ def test_wrong_spec_says_what_is_wrong(text, message):
         ((-1,), "f4", None, "shape (-1,) has a negative size; sizes are 0 or more"),
         ((2, 3), "f4", (4,), "shape (2, 3) needs 2 strides, got 1"),
         ((2**62, 4), "f4", None, "has no addresses; it is 2**63 bytes or more"),
+        ((2,), "f33", None, "'f33' is not a dtype; give one that NumPy knows"),
+        ((1.5, 2), "f4", None, "sizes of an array must be a sequence of integers, got (1.5, 2)"),
+        ((1, 2), "f4", "ab", "strides of an array must be a sequence of integers, got 'ab'"),
     ],
 )
 def test_impossible_spec_is_refused(shape, dtype, strides, message):

@@ -340,3 +340,8 @@ def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(mo
     saved = next(word for word in str(caught.value).split() if word.endswith(".mlir"))
     assert "gather.gather" in Path(saved).read_text()
     assert prepare._loaded == {}
+
+
+def test_a_schedule_that_is_no_schedule_is_refused():
+    with pytest.raises(gn.ScheduleError, match="a schedule must be a Schedule or its text, got 5"):
+        gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=5)  # type: ignore[arg-type]

@@ -36,7 +36,12 @@ def test_pass_prints_as_it_is_written():
         ("tile-loop{loops=a sizes=1}", "there is no pass 'tile-loop'; did you mean 'tile-loops'?"),
         ("defualt", "there is no pass 'defualt'; did you mean 'default'?"),
         ("tile-loops{", "the pipeline does not parse: Expected argument name here in 'tile-loops{'"),
-        ("tile-loops{loops=a}", 'pass tile-loops: tile-loops requires argument "sizes"'),
+        ("tile-loops{loops=a}", 'pass tile-loops: requires argument "sizes"'),
+        (
+            "tile-loops{loop=a}",
+            "pass tile-loops has no option 'loop'; it takes loops, sizes, tail; did you mean 'loops'?",
+        ),
+        ("cse{a=1}", "pass cse has no option 'a'; it takes none"),
     ],
 )
 def test_wrong_pipeline_says_what_is_wrong(text, message):
