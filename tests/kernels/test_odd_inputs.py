@@ -70,7 +70,7 @@ def test_int4_of_ml_dtypes_is_no_index_dtype():
 
 @pytest.mark.parametrize("shape", [(2, 2**40), (2, 2**40, 0)])
 def test_a_result_that_no_memory_could_hold_is_refused_before_anything_is_compiled(shape):
-    with pytest.raises(gn.InvalidGatherError, match="has no addresses; its sizes.* make 2\\*\\*63 bytes or more"):
+    with pytest.raises(gn.InvalidGatherError, match=r"has no addresses; its sizes.* make 2\*\*63 bytes or more"):
         gn.gather(np.broadcast_to(np.int8(0), shape), np.broadcast_to(np.int8(0), (2**40,)))
 
 
