@@ -23,6 +23,8 @@ BYTE_STRIDES = "gather.byte_strides"
 """On a tensor argument or result: the strides of an array that is not contiguous."""
 MIN_AXIS_SIZES = "gather.min_axis_sizes"
 """On a function: the least size of each indexed axis that its code holds for."""
+SCALE = "gather.scale"
+"""On a number that a function takes: what it is to be called with, the scale of a gradient."""
 LOOP_NAMES = "gather.loops"
 """On an upstream loop: the names of the loops that it was, separated by commas."""
 

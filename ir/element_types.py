@@ -104,3 +104,13 @@ def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | 
     if len(strides) != len(sizes):
         raise InvalidGatherError(f"{text!r} has {len(sizes)} sizes and {len(strides)} strides; give one stride a size")
     return sizes, dtype, strides
+
+
+def number_width(dtype: np.dtype) -> int:
+    """Return the bytes of the number that elements are added as: the element, or one part of a complex."""
+    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+
+
+def number_name(dtype: np.dtype) -> str:
+    """Return the IR's name of the number that elements are added as, `f32` or `i16`; signs do not matter to a sum."""
+    return f"{'i' if dtype.kind in 'iu' else 'f'}{8 * number_width(dtype)}"

@@ -3,6 +3,7 @@
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +38,15 @@ class Prepared:
     Attributes:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
-        numbers: what the kernel takes after the three addresses.
+        numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
     """
 
     plan: Plan
     loaded: Loaded | None
-    numbers: tuple[int, ...]
+    numbers: tuple[float, ...]
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """Gather into `out`, which overlaps neither input.
+        """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
 
         Raises:
             BoundsError: an index is not valid; `out` is untouched.
@@ -93,24 +94,32 @@ def prepare(
         ScheduleError: the schedule is not legal for this nest.
         CompileError: the backend refuses the kernel.
     """
-    forced = knobs.schedule
     out_strides = None if out is None else out.strides
     signature = (
         *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(operator, bounds, version, schedule, forced, knobs.interpret, knobs.always_compile),
+        *(operator, bounds, version),
     )
+
+    def problem() -> Problem:
+        return Problem.checked(
+            operator,
+            ArraySpec(data.shape, data.dtype, data.strides),
+            ArraySpec(indices.shape, indices.dtype, indices.strides),
+            bounds,
+            None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
+            version,
+        )
+
+    return remembered(signature, problem, schedule)
+
+
+def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
+    """Return what runs a problem, made when no earlier call had the same signature."""
+    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile)
     found = _prepared.get(signature)
     if found is not None:
         return found
-    problem = Problem.checked(
-        operator,
-        ArraySpec(data.shape, data.dtype, data.strides),
-        ArraySpec(indices.shape, indices.dtype, indices.strides),
-        bounds,
-        None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
-        version,
-    )
-    prepared = prepare_problem(problem, schedule)
+    prepared = prepare_problem(problem(), schedule)
     if len(_prepared) >= _MOST_REMEMBERED:
         _prepared.clear()
     _prepared[signature] = prepared
@@ -128,8 +137,8 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     return Prepared(plan, loaded, kernel_numbers(plan, loaded))
 
 
-def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[int, ...]:
-    """Return the sizes and strides that a kernel takes after the three addresses."""
+def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
+    """Return the sizes, the strides and the scale that a kernel takes after the three addresses."""
     parameters = loaded.program.parameters
     if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
         raise InternalError("a kernel takes the addresses of data, indices and out first")

@@ -6,6 +6,7 @@ A schedule prints as the passes that carry it out: a schedule, a piece of a pipe
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir.errors import ScheduleError, did_you_mean
 
@@ -24,19 +25,25 @@ class Schedule:
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: loops that threads share, outermost first.
+        owners: (axis, count): how many owners share the positions of the axis that a gradient adds to.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
+    owners: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tiles", tuple((name, size) for name, size in self.tiles))
         object.__setattr__(self, "order", tuple(self.order))
         object.__setattr__(self, "parallel", tuple(self.parallel))
+        object.__setattr__(self, "owners", None if self.owners is None else tuple(self.owners))
 
     def __str__(self) -> str:
         passes: list[str] = []
+        if self.owners is not None:
+            axis, count = self.owners
+            passes.append(f"own-positions{{owners={count} axis={axis}}}")
         if self.tiles:
             names, sizes = zip(*self.tiles, strict=True)
             passes.append(f"tile-loops{{loops={','.join(names)} sizes={','.join(map(str, sizes))}}}")
@@ -55,7 +62,7 @@ class Schedule:
         """
         if not isinstance(text, str):
             raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
-        fields: dict[str, tuple] = {}
+        fields: dict[str, Any] = {}
         rest, places = text.strip(), list(_OPTIONS)
         while rest:
             match = _PASS.match(rest)
@@ -77,7 +84,12 @@ class Schedule:
 
 
 _PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^{}]*)\}\s*(?:,|$)")
-_OPTIONS = {"tile-loops": ("loops", "sizes"), "interchange-loops": ("order",), "parallelize-loops": ("loops",)}
+_OPTIONS = {
+    "own-positions": ("owners", "axis"),
+    "tile-loops": ("loops", "sizes"),
+    "interchange-loops": ("order",),
+    "parallelize-loops": ("loops",),
+}
 
 
 def _options(name: str, text: str) -> dict[str, str]:
@@ -92,7 +104,11 @@ def _options(name: str, text: str) -> dict[str, str]:
     return options
 
 
-def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
+def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
+    if name == "own-positions":
+        if not options["owners"].isdecimal() or int(options["owners"]) < 1:
+            raise ScheduleError(f"own-positions takes a number of owners of 1 or more, got {options['owners']}")
+        return {"owners": (options["axis"], int(options["owners"]))}
     if name == "interchange-loops":
         return {"order": tuple(options["order"].split(","))}
     loops = tuple(options["loops"].split(","))
@@ -116,11 +132,13 @@ class NestShape:
         copied: (name, iterations) of the loops that copy, outermost first.
         checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
+        table: (name, size) of the dimensions of data.
     """
 
     copied: tuple[tuple[str, int], ...]
     checked: tuple[tuple[str, int], ...]
     width_bytes: int
+    table: tuple[tuple[str, int], ...] = ()
 
 
 def choose_schedule(nest: NestShape) -> Schedule:
@@ -138,6 +156,11 @@ def choose_schedule(nest: NestShape) -> Schedule:
     checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
     check_tiles, check_parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
     return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
+
+
+def choose_gradient_schedule(nest: NestShape) -> Schedule:
+    """Pick which loops of a gradient threads share."""
+    return Schedule()
 
 
 Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]
