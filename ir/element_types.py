@@ -114,3 +114,11 @@ def number_width(dtype: np.dtype) -> int:
 def number_name(dtype: np.dtype) -> str:
     """Return the IR's name of the number that elements are added as, `f32` or `i16`; signs do not matter to a sum."""
     return f"{'i' if dtype.kind in 'iu' else 'f'}{8 * number_width(dtype)}"
+
+
+def number_scale(scale: float, dtype: np.dtype) -> float:
+    """Return a scale as the number that sums are multiplied by: of integers modulo their width, as signed ones."""
+    if dtype.kind not in "iu":
+        return scale
+    bits = 8 * dtype.itemsize
+    return (int(scale) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))

@@ -5,6 +5,7 @@ it, in the order of the indices, onto zeros; the sums are multiplied by `scale`.
 `bounds zero` adds nothing. Elements have a sum: floats of 32 or 64 bits, integers (modulo their width), and complex.
 """
 
+import math
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ComplexType, Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, f64
@@ -50,6 +51,8 @@ class GradientOp(OperatorOp):
                 f"{self.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
                 f"{element}; narrower floats are summed in f32"
             )
+        if not math.isfinite(self.factor):
+            raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
         number = element.element_type if isinstance(element, ComplexType) else element
         if isinstance(number, IntegerType) and not self.factor.is_integer():
             raise VerifyException(f"{self.name}: expected a whole number as the scale of integers, got {self.factor}")

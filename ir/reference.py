@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .element_types import number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from .semantics import Bounds, Shape
@@ -172,5 +173,6 @@ def gradient(
     read = run(operator, places, indices, bounds).reshape(-1)
     sums = np.zeros(math.prod(data_shape), grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
-    scaled = sums * np.array(scale, grad.dtype) if scale != 1 else sums
+    factor = np.array(number_scale(scale, grad.dtype)).astype(grad.dtype)
+    scaled = sums * factor if scale != 1 else sums
     return scaled.astype(grad.dtype).reshape(data_shape)

@@ -1,5 +1,6 @@
 """The gradients of the gathers: `gather_grad`, `gather_nd_grad` and `gather_elements_grad`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -210,6 +211,8 @@ def _checked_scale(scale: Any, dtype: np.dtype) -> float:
         value = float(scale)
     except (TypeError, ValueError):
         raise InvalidGatherError(f"scale must be a real number, got {scale!r}") from None
+    if not math.isfinite(value):
+        raise InvalidGatherError(f"scale must be a finite number, got {scale!r}")
     if (dtype.kind in "iu" or dtype in _NARROW_INTEGERS) and not value.is_integer():
         raise InvalidGatherError(
             f"scale must be a whole number for a gradient of {dtype}, got {scale!r}; convert grad to a float dtype"

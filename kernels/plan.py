@@ -12,13 +12,16 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
-from ..ir.element_types import machine_width, number_name, number_width
+from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gradient, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_gradient_schedule, choose_schedule
+from .knobs import knobs
+from .machine import usable_cores
 
 MOST_DIMENSIONS = 64
+MOST_OWNERS = 16
 NO_NEGATIVE_INDICES = {"openvino.Gather-7"}
 """Versions whose documents allow no negative index."""
 
@@ -133,8 +136,7 @@ class Plan:
         """Return the size, the stride in elements, or the scale that a kernel asks for."""
         if kind == "scale":
             assert self.problem.gradient is not None
-            scale = self.problem.gradient.scale
-            return int(scale) if self.problem.data.dtype.kind in "iu" else scale
+            return number_scale(self.problem.gradient.scale, self.problem.data.dtype)
         operand = self.operand(argument)
         if kind == "size":
             return operand.shape[dim]
@@ -154,13 +156,16 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     else:
         width = number_width(data.dtype)
     strided = _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width)
-    canonical = canonical_gather(*strided, problem.operator.roles(len(strided[0].shape), indices.shape))
+    roles = problem.operator.roles(len(strided[0].shape), indices.shape)
+    canonical = canonical_gather(*strided, roles, covers_data=problem.gradient is not None)
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
     if schedule is None:
-        nest = _nest_shape(canonical, width, has_check=has_check)
-        schedule = choose_schedule(nest) if problem.gradient is None else choose_gradient_schedule(nest)
+        scales = problem.gradient is not None and problem.gradient.scale != 1
+        nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
+        is_gradient = problem.gradient is not None
+        schedule = choose_gradient_schedule(nest, _sharing_threads()) if is_gradient else choose_schedule(nest)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
@@ -211,11 +216,17 @@ def _erased(operand: Operand) -> str:
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
 
 
-def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
+def _sharing_threads() -> int:
+    """Return how many threads a gradient is cut up for: any number gives the same bytes."""
+    wanted = knobs.num_threads
+    return min(MOST_OWNERS, usable_cores() if wanted is None else min(wanted, usable_cores()))
+
+
+def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool, scales: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
     checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
     table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(tuple(loops), checked, width, tuple(table))
+    return NestShape(tuple(loops), checked, width, tuple(table), scales)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:

@@ -15,6 +15,11 @@ TILE_BYTES = 64 * 1024
 MIN_SLICE_BYTES = 16 * 1024
 CHECK_TILE = 4096
 CHECK_PREFIX = "check_"
+MIN_GRADIENT_BYTES = 64 * 1024
+MIN_OWNED_ROW_BYTES = 32
+MOST_CACHED_BYTES = 1024 * 1024
+MIN_PIECE_BYTES = 64
+PIECES = (4096, 1024, 256, 64, 16, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +138,14 @@ class NestShape:
         checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
         table: (name, size) of the dimensions of data.
+        scales: whether it is a gradient whose sums are scaled.
     """
 
     copied: tuple[tuple[str, int], ...]
     checked: tuple[tuple[str, int], ...]
     width_bytes: int
     table: tuple[tuple[str, int], ...] = ()
+    scales: bool = False
 
 
 def choose_schedule(nest: NestShape) -> Schedule:
@@ -158,9 +165,51 @@ def choose_schedule(nest: NestShape) -> Schedule:
     return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
 
 
-def choose_gradient_schedule(nest: NestShape) -> Schedule:
-    """Pick which loops of a gradient threads share."""
-    return Schedule()
+def choose_gradient_schedule(nest: NestShape, threads: int) -> Schedule:
+    """Pick what threads share of a gradient, so that none of them adds to what another adds to.
+
+    That is, in this order: batches and outer slices, when there are enough of them; the positions of the longest axis,
+    when rows are worth the look at every index and the table is larger than a cache; pieces of 64 bytes or more of the
+    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are.
+
+    Args:
+        nest: its sizes; the loops that copy are those that add.
+        threads: how many threads there are to share the work.
+    """
+    adding = [loop for loop in nest.copied if loop[1] != 1]
+    if threads == 1 or nest.width_bytes * _product(adding) < MIN_GRADIENT_BYTES:
+        return Schedule()
+    beside = _share_beside(nest)
+    free = [loop for loop in adding if _role(loop) in ("batch", "outer")]
+    if _product(free) >= threads:
+        return Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
+    inner = [loop for loop in adding if _role(loop) in ("inner", "unit")]
+    row_bytes, table_bytes = (nest.width_bytes * _product(group) for group in (inner, nest.table))
+    has_own_index = any(name.startswith("data_") for name, _ in nest.table)
+    if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
+        axis = max((loop for loop in nest.table if _role(loop) == "axis"), key=lambda loop: loop[1])[0]
+        return Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
+    size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
+    if size * nest.width_bytes < MIN_PIECE_BYTES:
+        return Schedule(beside.tiles, (), beside.parallel)
+    name = inner[0][0]
+    others = [label for label, _ in adding if label != name]
+    order = (f"{name}_o", *others, f"{name}_i")
+    return Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
+
+
+def _share_beside(nest: NestShape) -> Schedule:
+    """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
+    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
+    tiles, parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
+    rows = 1 + max(place for place, loop in enumerate(nest.table) if _role(loop) == "axis")
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
+    unit = nest.width_bytes * _product(nest.table[rows:])
+    for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
+        loops = [(prefix + name, size) for name, size in outside]
+        more_tiles, more_parallel = _cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
+        tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
+    return Schedule(tiles, parallel=parallel)
 
 
 Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]

@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 
 from ...ir.attributes import VIEW
 from ...ir.canonical import Operand, Strided, canonical_gather
-from ...ir.dialect import I64, OperatorOp, ViewAttr
+from ...ir.dialect import I64, GradientOp, OperatorOp, ViewAttr
 from ...ir.errors import ScheduleError
 from ...ir.types import memref_type, strides_of
 from ..constant_indices import find_global
@@ -64,7 +64,8 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> No
     if len(set(arrays)) != 3:
         raise ScheduleError("collapse-dims: data, indices and out must be three different memrefs")
     table, indices, slices = map(_strided, arrays)
-    canonical = canonical_gather(table, indices, slices, gather.roles())
+    is_gradient = isinstance(gather, GradientOp)
+    canonical = canonical_gather(table, indices, slices, gather.roles(), covers_data=is_gradient)
     views: dict[int, ViewAttr] = {}
     for value, operand in zip(arrays, (canonical.data, canonical.indices, canonical.out), strict=True):
         assert isinstance(value.type, MemRefType)

@@ -75,19 +75,29 @@ def _check_writes(loop: LoopOp) -> None:
             "run the loops around it in parallel, or own-positions first"
         )
     written = {op.memref for op in writes(loop)}
-    accesses: dict[SSAValue, list[set[int]]] = {memory: [] for memory in written}
+    own: dict[SSAValue, set[int]] = {}
+    read: list[memref.LoadOp] = []
     for op in loop.walk():
         if isinstance(op, memref.DimOp) or written.isdisjoint(op.operands):
             continue
-        if isinstance(op, AccumulateOp) and _is_owned(op, loop):
-            continue
-        if not isinstance(op, memref.LoadOp | memref.StoreOp | AccumulateOp):
+        if isinstance(op, memref.LoadOp):
+            read.append(op)
+        elif isinstance(op, memref.StoreOp | AccumulateOp):
+            if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
+                own[op.memref] = _own_dims(op, loop) & own.get(op.memref, _own_dims(op, loop))
+        else:
             raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
-        subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
-        accesses[op.memref].append({dim for dim, place in enumerate(subscripts) if _is_counter(place, loop)})
-    for dims in accesses.values():
-        if dims and not set.intersection(*dims):
-            raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    if any(not dims for dims in own.values()):
+        raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    for op in read:
+        if not own.get(op.memref, set()) & _own_dims(op, loop):
+            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+
+
+def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
+    """Return the dimensions in which an access is where no other iteration of the loop comes."""
+    subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
+    return {dim for dim, place in enumerate(subscripts) if _is_counter(place, loop)}
 
 
 def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:

@@ -71,7 +71,7 @@ def test_wrong_text_says_what_is_wrong(text, message):
 )
 def test_pass_out_of_order_is_refused(text):
     with pytest.raises(
-        ScheduleError, match="a schedule has each pass once, in the order tile-loops, interchange-loops"
+        ScheduleError, match="a schedule has each pass once, in the order own-positions, tile-loops, interchange-loops"
     ):
         Schedule.parse(text)
 

@@ -16,8 +16,8 @@ func.func @strides(%data: tensor<5xi32> {gather.byte_strides = array<i64: 7>}, %
 
 // -----
 
-// expected-error@unknown {{elements of a strided array are f32; run erase-element-type first}}
-func.func @float(%data: tensor<5xf32> {gather.byte_strides = array<i64: 8>}, %indices: tensor<3xi64>) -> tensor<3xf32> {
-  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xi64> -> tensor<3xf32>
-  func.return %r : tensor<3xf32>
+// expected-error@unknown {{elements of a strided array are f16; run erase-element-type first}}
+func.func @float(%data: tensor<5xf16> {gather.byte_strides = array<i64: 8>}, %indices: tensor<3xi64>) -> tensor<3xf16> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf16>, tensor<3xi64> -> tensor<3xf16>
+  func.return %r : tensor<3xf16>
 }
