@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerType,
     ModuleOp,
+    StringAttr,
     TensorType,
     f64,
     i64,
@@ -21,7 +22,7 @@ from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint
 
 from .array_spec import ArraySpec
-from .attributes import BYTE_STRIDES
+from .attributes import BYTE_STRIDES, NODE, OUTPUTS
 from .dialect import (
     GatherElementsGradOp,
     GatherElementsOp,
@@ -31,7 +32,7 @@ from .dialect import (
     GatherOp,
     OperatorOp,
 )
-from .operator_spec import Gather, Gradient, OperatorSpec
+from .operator_spec import Gather, Gradient, Node, OperatorSpec
 from .semantics import Bounds
 from .types import ir_element_type
 
@@ -51,6 +52,7 @@ def operator_module(
     out: ArraySpec | None = None,
     constant_indices: np.ndarray | None = None,
     gradient: Gradient | None = None,
+    node: Node | None = None,
 ) -> ModuleOp:
     """Return a module with one function, `@gather`, that gathers on tensors, or carries out the gradient of that.
 
@@ -61,6 +63,7 @@ def operator_module(
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
         constant_indices: when given, the indices are this constant and not an argument.
+        node: the node of a graph that it came from.
         gradient: when given, `out` is read, the gradient of what the gather gave, and `data` is written.
 
     Raises:
@@ -96,6 +99,7 @@ def operator_module(
         result_type=result_type,
         integers=operator.attributes(),
     )
+    op.attributes |= {} if node is None else _node_attributes(node)
     if gradient is not None and gradient.scale != 1:
         op.properties["scale"] = FloatAttr(gradient.scale, f64)
     result = builder.insert(op).result
@@ -108,6 +112,14 @@ def operator_module(
 def gather_module(data: ArraySpec, indices: ArraySpec, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
     """Return the module of a plain gather; see `operator_module`."""
     return operator_module(Gather(axis, batch_dims), data, indices, **rest)
+
+
+def _node_attributes(node: Node) -> dict[str, Attribute]:
+    """Return the names that are there, as attributes of an operator."""
+    attributes: dict[str, Attribute] = {NODE: StringAttr(node.name)} if node.name else {}
+    if node.outputs:
+        attributes[OUTPUTS] = ArrayAttr([StringAttr(name) for name in node.outputs])
+    return attributes
 
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:

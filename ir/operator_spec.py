@@ -120,3 +120,16 @@ class Gradient:
     """
 
     scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a graph calls an operator; for the reader, and for the messages of errors.
+
+    Attributes:
+        name: the node's name; empty when it has none.
+        outputs: the names of what it gives.
+    """
+
+    name: str = ""
+    outputs: tuple[str, ...] = ()

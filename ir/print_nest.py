@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from .attributes import LOOP_NAMES
-from .dialect import LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from .dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
 
 INDENT = "  "
@@ -15,6 +15,9 @@ _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
     "arith.muli": "*",
+    "arith.divui": "//",
+    "arith.addf": "+",
+    "arith.mulf": "*",
     "arith.andi": "&",
     "arith.ori": "|",
     "arith.shrsi": ">>",
@@ -91,6 +94,9 @@ class _Printer:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
             self.add(f"{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+        elif isinstance(op, AccumulateOp):
+            where = "" if op.mask is None else f" where {self.bare(op.mask)}"
+            self.add(f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
         elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
             word = "return" if isinstance(op, func.ReturnOp) else "yield"
             self.add(f"{word} {', '.join(map(self.bare, op.operands))}")
@@ -118,7 +124,9 @@ class _Printer:
             for name, counter, trip in zip(names, counters, ranges, strict=False)
         ]
         is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
-        return f"{total}{'parallel ' if is_parallel else ''}for {', '.join(trips)}"
+        is_ordered = isinstance(op, LoopOp) and op.ordered is not None
+        kind = "parallel " if is_parallel else "ordered " if is_ordered else ""
+        return f"{total}{kind}for {', '.join(trips)}"
 
     def trips(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         text = f"{self.bare(lower)}..{self.bare(upper)}"
@@ -141,8 +149,8 @@ class _Printer:
 
     def written_out(self, op: Operation) -> str:
         """Return the right-hand side that an operation is."""
-        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-            return str(op.value.value.data)
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr | FloatAttr):
+            return f"{op.value.value.data:g}" if isinstance(op.value, FloatAttr) else str(op.value.value.data)
         if op.name in _INFIX:
             return f" {_INFIX[op.name]} ".join(map(self.expression, op.operands))
         if isinstance(op, arith.CmpiOp):
@@ -173,7 +181,7 @@ def _has_line(value: SSAValue) -> bool:
     """Return whether a value stands on a line of its own: loads, and arithmetic that is used more than once."""
     op = value.owner
     if isinstance(op, memref.LoadOp | MaskedLoadOp):
-        return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp) for use in value.uses)
+        return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp | AccumulateOp) for use in value.uses)
     if isinstance(op, (Block, arith.ConstantOp, *_CASTS)):
         return False
     return op.name.startswith("arith.") and len(set(value.uses)) > 1

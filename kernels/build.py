@@ -30,6 +30,7 @@ def run_stages(plan: Plan) -> list[Stage]:
         version=problem.version,
         out=problem.out,
         gradient=problem.gradient,
+        node=problem.node,
     )
     text = str(module)
     try:

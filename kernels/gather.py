@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.element_types import is_movable
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, index_array
@@ -128,20 +128,21 @@ def run_operator(
     out: np.ndarray | None,
     *,
     version: str | None = None,
+    node: Node | None = None,
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already; see the functions above."""
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
         return gather_opaque(operator, data, indices, bounds, out, run_operator)
     if out is None:
-        prepared = prepare(data, indices, None, operator, bounds, version=version, schedule=schedule)
+        prepared = prepare(data, indices, None, operator, bounds, version=version, node=node, schedule=schedule)
         result = np.empty(prepared.plan.problem.out_shape, data.dtype)
         prepared.run(data, indices, result)
         return result
     normal = operator.normalized(data.shape, indices.shape)
     check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
     if np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        out[...] = run_operator(operator, data, indices, bounds, None, version=version, schedule=schedule)
+        out[...] = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
         return out
-    prepare(data, indices, out, operator, bounds, version=version, schedule=schedule).run(data, indices, out)
+    prepare(data, indices, out, operator, bounds, version=version, node=node, schedule=schedule).run(data, indices, out)
     return out

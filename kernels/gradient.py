@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import number_width
 from ..ir.errors import InvalidGatherError
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, index_array
@@ -143,6 +143,7 @@ def run_gradient(
     out: np.ndarray | None = None,
     *,
     version: str | None = None,
+    node: Node | None = None,
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
@@ -150,28 +151,30 @@ def run_gradient(
     shape = ArraySpec(data_shape, grad.dtype).shape
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
-    gradient = Gradient(_checked_scale(scale, grad.dtype))
+    gradient = Gradient(checked_scale(scale))
+    check_whole(gradient.scale, grad.dtype)
     if out is not None:
         check_out(out, shape, grad.dtype)
     if (summed := summation_dtype(grad.dtype)) is None:
         sums = _sum_positions(normal, grad, indices, shape, bounds, gradient.scale)
         return _delivered(sums, grad.dtype, out)
+    rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
     if summed != grad.dtype or not _is_even(grad):
         grad, wanted = np.ascontiguousarray(grad.astype(summed)), grad.dtype
-        sums = run_gradient(normal, grad, indices, shape, bounds, scale, version=version, schedule=schedule)
+        sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, wanted, out)
     if out is not None and (not _is_even(out) or np.may_share_memory(out, grad) or np.may_share_memory(out, indices)):
-        sums = run_gradient(normal, grad, indices, shape, bounds, scale, version=version, schedule=schedule)
+        sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, grad.dtype, out)
     result = np.empty(shape, grad.dtype) if out is None else out
     signature = (
         *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
-        *(result.shape, result.strides, normal, bounds, version, gradient),
+        *(result.shape, result.strides, normal, bounds, version, node, gradient),
     )
 
     def problem() -> Problem:
         specs = ArraySpec.of(result), ArraySpec.of(indices)
-        return Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient)
+        return Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient, node)
 
     remembered(signature, problem, schedule).run(grad, indices, result)
     return result
@@ -205,19 +208,27 @@ def _check_grad(grad: np.ndarray, wanted: tuple[int, ...], data_shape: tuple[int
         )
 
 
-def _checked_scale(scale: Any, dtype: np.dtype) -> float:
-    """Return the scale as a float; raises InvalidGatherError where it is none, or not whole for integers."""
+def checked_scale(scale: Any, name: str = "scale") -> float:
+    """Return a scale as a float.
+
+    Raises:
+        InvalidGatherError: it is not a finite real number.
+    """
     try:
         value = float(scale)
     except (TypeError, ValueError):
-        raise InvalidGatherError(f"scale must be a real number, got {scale!r}") from None
+        raise InvalidGatherError(f"{name} must be a real number, got {scale!r}") from None
     if not math.isfinite(value):
-        raise InvalidGatherError(f"scale must be a finite number, got {scale!r}")
-    if (dtype.kind in "iu" or dtype in _NARROW_INTEGERS) and not value.is_integer():
+        raise InvalidGatherError(f"{name} must be a finite number, got {scale!r}")
+    return value
+
+
+def check_whole(scale: float, dtype: np.dtype) -> None:
+    """Check that a scale of integers is whole; raises InvalidGatherError."""
+    if (dtype.kind in "iu" or dtype in _NARROW_INTEGERS) and not scale.is_integer():
         raise InvalidGatherError(
             f"scale must be a whole number for a gradient of {dtype}, got {scale!r}; convert grad to a float dtype"
         )
-    return value
 
 
 def _is_even(array: np.ndarray) -> bool:

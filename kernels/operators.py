@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.semantics import Bounds, integer_argument
+from . import labview
 from .arguments import index_array
 from .gather import run_operator
 
-Operator = Callable[..., np.ndarray]
+Operator = Callable[..., Any]
+"""Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it."""
 
 _ARGUMENTS = """
 
@@ -204,5 +206,6 @@ ops = Operators(
         _gather_elements("onnx.GatherElements-11"),
         _gather_elements("onnx.GatherElements-13"),
         _gather_elements("openvino.GatherElements-6", default_axis=None),
+        labview.gather_nd,
     ]
 )

@@ -14,7 +14,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError
-from ..ir.operator_spec import Gradient, OperatorSpec
+from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_gradient_schedule, choose_schedule
 from .knobs import knobs
@@ -36,6 +36,7 @@ class Problem:
         bounds: what an index outside means.
         out: the layout of the output when it is not contiguous.
         version: the operator version it came from, for the reader only.
+        node: the node of a graph that it came from, for the reader only.
         gradient: when given, the same arrays are used the other way round: what has the shape of `out`, grad, is read,
             and what has the shape of `data` is written.
     """
@@ -47,6 +48,7 @@ class Problem:
     out: ArraySpec | None = None
     version: str | None = None
     gradient: Gradient | None = None
+    node: Node | None = None
 
     @classmethod
     def checked(
@@ -58,6 +60,7 @@ class Problem:
         out: ArraySpec | None = None,
         version: str | None = None,
         gradient: Gradient | None = None,
+        node: Node | None = None,
     ) -> "Problem":
         """Return the problem with the operator normalised.
 
@@ -77,7 +80,7 @@ class Problem:
                 f"a result of shape {shape} and {data.dtype} has no addresses; its sizes, but for those of 0, "
                 "make 2**63 bytes or more"
             )
-        return cls(operator, data, indices, bounds, out, version, gradient)
+        return cls(operator, data, indices, bounds, out, version, gradient, node)
 
     @property
     def out_shape(self) -> tuple[int, ...]:

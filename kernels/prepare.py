@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError
-from ..ir.operator_spec import OperatorSpec
+from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import Bounds
 from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
@@ -85,6 +85,7 @@ def prepare(
     bounds: Bounds,
     *,
     version: str | None = None,
+    node: Node | None = None,
     schedule: Schedule | None = None,
 ) -> Prepared:
     """Return what runs this gather, compiling its kernel when no earlier call has.
@@ -97,7 +98,7 @@ def prepare(
     out_strides = None if out is None else out.strides
     signature = (
         *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(operator, bounds, version),
+        *(operator, bounds, version, node),
     )
 
     def problem() -> Problem:
@@ -108,6 +109,7 @@ def prepare(
             bounds,
             None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
             version,
+            node=node,
         )
 
     return remembered(signature, problem, schedule)
