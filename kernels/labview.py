@@ -100,6 +100,16 @@ def gather_nd(
         BoundsError: an index is outside [-size, size-1].
         InvalidGatherError: the attributes do not fit the shapes.
 
+    Types: the document's are all tensor types, with indices of int64; here any dtype and any integer dtype. Its
+    backward pass is for floats, complex numbers and integers.
+
+    Differs: from onnx.GatherND-13 in what it returns: its backward pass beside the output; and in its names.
+
+    Example:
+        >>> output, backward = gn.ops["labview.GatherND"]([[0.0, 1.0], [2.0, 3.0]], [[0, 0], [1, 1]], lda_coeff=0.5)
+        >>> output.tolist(), backward([1.0, 1.0]).tolist()
+        ([0.0, 3.0], [[0.5, 0.0], [0.0, 0.5]])
+
     Spec: GatherND of the LabVIEW deep-learning toolkit. Its rank of the output, `q + r - k - 1`, leaves out `- b`.
     """
     node = Node(_text(name, "name"), _names(specified_outputs_name))
