@@ -14,7 +14,7 @@ from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import check_out, index_array
+from .arguments import check_out, data_array, index_array, may_overlap_itself
 from .gather import run_operator
 from .plan import Problem
 from .prepare import remembered
@@ -147,7 +147,7 @@ def run_gradient(
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
-    grad, indices = np.asarray(grad), index_array(indices)
+    grad, indices = data_array(grad, "grad"), index_array(indices)
     shape = ArraySpec(data_shape, grad.dtype).shape
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
@@ -163,7 +163,8 @@ def run_gradient(
         grad, wanted = np.ascontiguousarray(grad.astype(summed)), grad.dtype
         sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, wanted, out)
-    if out is not None and (not _is_even(out) or np.may_share_memory(out, grad) or np.may_share_memory(out, indices)):
+    shared = (np.may_share_memory(out, array) for array in (grad, indices)) if out is not None else ()
+    if out is not None and (not _is_even(out) or may_overlap_itself(out) or any(shared)):
         sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, grad.dtype, out)
     result = np.empty(shape, grad.dtype) if out is None else out

@@ -11,7 +11,7 @@ from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import index_array
+from .arguments import data_array, index_array
 from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
@@ -39,18 +39,15 @@ class Kernel:
         Raises:
             InvalidGatherError: the arrays are not of the dtypes and ranks that it was compiled for.
         """
-        arrays = np.asarray(data), index_array(indices)
+        arrays = data_array(data), index_array(indices)
         self._check_served(*arrays)
         problem = self._problem
         if problem.gradient is not None:
             return run_gradient(
                 *(problem.operator, *arrays, problem.data.shape, problem.bounds, problem.gradient.scale, out),
-                version=problem.version,
                 schedule=self._given,
             )
-        return run_operator(
-            problem.operator, *arrays, problem.bounds, out, version=problem.version, schedule=self._given
-        )
+        return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self._given)
 
     def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
         wanted = self._problem
@@ -131,7 +128,6 @@ def compile(
     bounds: str = "error",
     scale: float = 1.0,
     schedule: Schedule | str | None = None,
-    version: str | None = None,
 ) -> Kernel:
     """Compile a gather or a gradient ahead of its calls.
 
@@ -141,7 +137,6 @@ def compile(
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
-        version: the operator version it stands for, for the reader.
 
     Returns:
         The kernel.
@@ -158,7 +153,7 @@ def compile(
             f"call gathernest.{operator}, which gathers their positions"
         )
     gradient = _gradient(operator, scale, data_spec)
-    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), version=version, gradient=gradient)
+    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
     return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
 
 
@@ -194,9 +189,9 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     Raises:
         InvalidGatherError: there is no such operator, or it does not have an attribute that was given.
     """
-    if name not in OPERATORS:
+    if not isinstance(name, str) or name not in OPERATORS:
         raise InvalidGatherError(
-            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(name, OPERATORS)}"
+            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(str(name), OPERATORS)}"
         )
     axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
     name = name.removesuffix("_grad")

@@ -1,5 +1,7 @@
 """Operators by the name of their version, with their documents' rules: `gathernest.ops["openvino.Gather-8"]`."""
 
+import functools
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +15,7 @@ from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.semantics import Bounds, integer_argument
 from . import labview
-from .arguments import index_array
+from .arguments import data_array, index_array
 from .gather import run_operator
 
 Operator = Callable[..., Any]
@@ -77,11 +79,12 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text:
     def operator(
         data: ArrayLike, indices: ArrayLike, axis: Any, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
-        array = index_array(indices)
-        if bounds is Bounds.ERROR:
-            refuse_negative(array, name)
+        array, index_values = data_array(data), index_array(indices)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-        return run_operator(spec, np.asarray(data), array, bounds, out, version=name)
+        spec = spec.normalized(array.shape, index_values.shape)
+        if bounds is Bounds.ERROR:
+            refuse_negative(index_values, name)
+        return run_operator(spec, array, index_values, bounds, out, version=name)
 
     return _document(
         operator,
@@ -115,7 +118,7 @@ def refuse_negative(indices: np.ndarray, version: str) -> None:
 def _onnx_gather(name: str, text: _Text) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
+        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
 
     return _document(
         operator,
@@ -134,7 +137,7 @@ def _gather_nd(name: str, text: _Text, *, has_batch_dims: bool = True, flattens:
         data: ArrayLike, indices: ArrayLike, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         spec = GatherNd(integer_argument(batch_dims, "batch_dims"))
-        arrays = np.asarray(data), index_array(indices)
+        arrays = data_array(data), index_array(indices)
         if not flattens or spec.batch_dims < 2:
             return run_operator(spec, *arrays, Bounds.ERROR, out, version=name)
         if out is not None:
@@ -164,7 +167,7 @@ def _gather_elements(name: str, text: _Text, *, default_axis: int | None = 0) ->
         data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         spec = GatherElements(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
+        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
 
     def without(data: ArrayLike, indices: ArrayLike, axis: int, *, out: np.ndarray | None = None) -> np.ndarray:
         return with_default(data, indices, axis, out=out)
@@ -187,14 +190,37 @@ class UnknownOperatorError(InvalidGatherError, KeyError):
     __str__ = Exception.__str__
 
 
-class Operators(Mapping[str, Operator]):
+class OperatorVersion:
+    """One operator version, called like a function; it pickles as its name."""
+
+    __name__: str
+
+    def __init__(self, function: Operator):
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._function(*arguments, **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _find_operator, (self.__name__,)
+
+    def __repr__(self) -> str:
+        return f"<gathernest operator {self.__name__}{inspect.signature(self._function)}>"
+
+
+def _find_operator(name: str) -> OperatorVersion:
+    return ops[name]
+
+
+class Operators(Mapping[str, OperatorVersion]):
     """The operator versions by name; a name that is close to one is suggested."""
 
     def __init__(self, operators: list[Operator]):
-        self._table = {operator.__name__: operator for operator in operators}
+        self._table = {operator.__name__: OperatorVersion(operator) for operator in operators}
 
-    def __getitem__(self, name: str) -> Operator:
-        if name not in self._table:
+    def __getitem__(self, name: str) -> OperatorVersion:
+        if not isinstance(name, str) or name not in self._table:
             there = ", ".join(self._table)
             raise UnknownOperatorError(
                 f"there is no operator {name!r}; there are {there}{did_you_mean(str(name), self._table)}"
@@ -202,7 +228,13 @@ class Operators(Mapping[str, Operator]):
         return self._table[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._table
+        return isinstance(name, str) and name in self._table
+
+    def __reduce__(self) -> str:
+        return "ops"
+
+    def __repr__(self) -> str:
+        return f"<gathernest operators: {', '.join(self._table)}>"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)

@@ -193,8 +193,6 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
 
 def _empty_axis_message(problem: Problem) -> str:
     count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
+    said = "" if problem.version else f" with bounds='{problem.bounds}'"
     remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
-    return (
-        f"axis {axis} of data has size 0, so none of the {count} indices is valid "
-        f"with bounds='{problem.bounds}'; {remedy}"
-    )
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"

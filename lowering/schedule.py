@@ -3,8 +3,9 @@
 A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
 """
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +40,11 @@ class Schedule:
     owners: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tiles", tuple((name, size) for name, size in self.tiles))
-        object.__setattr__(self, "order", tuple(self.order))
-        object.__setattr__(self, "parallel", tuple(self.parallel))
-        object.__setattr__(self, "owners", None if self.owners is None else tuple(self.owners))
+        object.__setattr__(self, "tiles", _pairs(self.tiles, "tiles"))
+        object.__setattr__(self, "order", _names(self.order, "order"))
+        object.__setattr__(self, "parallel", _names(self.parallel, "parallel"))
+        if self.owners is not None:
+            object.__setattr__(self, "owners", _pairs([self.owners], "owners")[0])
 
     def __str__(self) -> str:
         passes: list[str] = []
@@ -86,6 +88,30 @@ class Schedule:
             fields |= _fields(name, _options(name, match["options"]))
             rest = rest[match.end() :]
         return cls(**fields)
+
+
+def _names(values: Any, what: str) -> tuple[str, ...]:
+    """Return names of loops as a tuple; raises ScheduleError where they are none, or one comes twice."""
+    names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    if names is None or not all(isinstance(name, str) and name for name in names):
+        raise ScheduleError(f"{what} of a schedule must be a sequence of names of loops, got {values!r}")
+    if len(set(names)) != len(names):
+        raise ScheduleError(f"{what} of a schedule names a loop twice: {', '.join(names)}")
+    return names
+
+
+def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
+    """Return pairs of a name and a number from 1 as a tuple; raises ScheduleError where they are none."""
+    values = values.items() if isinstance(values, Mapping) else values
+    try:
+        given = [(name, count) for name, count in values]
+        pairs = tuple((name, operator.index(count)) for name, count in given if not isinstance(count, bool))
+    except (TypeError, ValueError):
+        given, pairs = [None], ()
+    if len(pairs) != len(given) or any(not isinstance(name, str) or count < 1 for name, count in pairs):
+        raise ScheduleError(f"{what} of a schedule must be pairs of a name and a whole number from 1, got {values!r}")
+    _names([name for name, _ in pairs], what)
+    return pairs
 
 
 _PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^{}]*)\}\s*(?:,|$)")

@@ -28,6 +28,9 @@ from .program import Parameter, Program
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 """The views of one caller's arrays and the scale of one gradient, which the code does not depend on."""
 
+NUMBA_NAMES = ("boolean", "float32", "float64", "int8", "int16", "int32", "int64", "njit", "prange")
+NUMBA_IMPORT = "from numba import ..."
+
 _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
@@ -88,9 +91,7 @@ class _Emitter(Naming):
         self.block(self.function.body.block)
         text = _CALLERS_OWN.sub("", str(self.module))
         lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
-        floats = "float32, float64, " if self.adds else ""
-        imported = f"boolean, {floats}int8, int16, int32, int64, njit, prange"
-        lines += [("", ""), (f"from numba import {imported}", "")]
+        lines += [("", ""), (NUMBA_IMPORT, "")]
         used = ", ".join(sorted(self.intrinsics))
         lines += [("", ""), (f"from gathernest.lowering.numba.intrinsics import {used}", "")] if used else []
         lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
@@ -104,6 +105,10 @@ class _Emitter(Naming):
         lines += [(f"def gather({', '.join([*names, 'parallel'])}):", "func.func")]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
+        place = next(number for number, (text, _) in enumerate(lines) if text == NUMBA_IMPORT)
+        code = "\n".join(text for text, _ in lines if not text.startswith("#"))
+        used_names = [name for name in NUMBA_NAMES if re.search(rf"\b{name}\b", code)]
+        lines[place] = (f"from numba import {', '.join(used_names)}", "")
         source = "\n".join(text for text, _ in lines) + "\n"
         ops = {number: op for number, (_, op) in enumerate(lines, 1) if op}
         return Program(source, tuple(ordered), ops)

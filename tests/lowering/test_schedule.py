@@ -16,9 +16,9 @@ NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "i
 
 
 @given(
-    st.lists(st.tuples(NAMES, st.integers(1, 2**20)), max_size=3),
-    st.lists(NAMES, max_size=4),
-    st.lists(NAMES, max_size=3),
+    st.lists(st.tuples(NAMES, st.integers(1, 2**20)), max_size=3, unique_by=lambda tile: tile[0]),
+    st.lists(NAMES, max_size=4, unique=True),
+    st.lists(NAMES, max_size=3, unique=True),
 )
 def test_schedule_reads_back_from_its_text(tiles, order, parallel):
     schedule = Schedule(tuple(tiles), tuple(order), tuple(parallel))
