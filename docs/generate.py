@@ -64,7 +64,7 @@ def knobs_page() -> str:
     for name, knob in KNOBS.items():
         default = "unset" if knob.default is None else knob.default
         lines.append(f"| `{knob.variable}` | `{name}` | {knob.allowed} | {default} | {knob.doc} |")
-    lines += ["", "A setting that changes generated code is part of the key of the compiled kernel by its value."]
+    lines += ["", "The key of a compiled kernel holds its schedule, so a forced one makes kernels of its own."]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from .attributes import LOOP_NAMES
 from .dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
@@ -178,13 +178,23 @@ def _loop_names(op: Operation, count: int) -> list[str]:
 
 
 def _has_line(value: SSAValue) -> bool:
-    """Return whether a value stands on a line of its own: loads, and arithmetic that is used more than once."""
+    """Return whether a value has a line of its own: loads, and arithmetic that is used twice, or in a loop inside."""
     op = value.owner
     if isinstance(op, memref.LoadOp | MaskedLoadOp):
         return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp | AccumulateOp) for use in value.uses)
-    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)):
+    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)) or not op.name.startswith("arith."):
         return False
-    return op.name.startswith("arith.") and len(set(value.uses)) > 1
+    uses = [use for use in _uses_behind_casts(value) if not isinstance(use.operation, LoopOp | scf.ForOp)]
+    return len(set(value.uses)) > 1 or any(use.operation.parent is not op.parent for use in uses)
+
+
+def _uses_behind_casts(value: SSAValue) -> list[Use]:
+    """Return where a value is used, or where what it is cast to is used."""
+    found: list[Use] = []
+    for use in value.uses:
+        is_cast = isinstance(use.operation, _CASTS)
+        found += _uses_behind_casts(use.operation.results[0]) if is_cast else [use]
+    return found
 
 
 def _is_written_out(value: SSAValue) -> bool:

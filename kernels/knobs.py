@@ -33,7 +33,6 @@ class Knob:
         allowed: what the message says is allowed.
         default: the value without a setting.
         doc: one line for the table in the docs.
-        changes_code: whether it is part of the key of a compiled kernel.
     """
 
     variable: str
@@ -41,7 +40,6 @@ class Knob:
     allowed: str
     default: Any
     doc: str
-    changes_code: bool = False
 
 
 def _flag(text: str) -> bool:
@@ -105,7 +103,6 @@ KNOBS: dict[str, Knob] = {
         "a schedule",
         None,
         "Use this schedule for every gather; one whose nest lacks its loops is refused.",
-        changes_code=True,
     ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }

@@ -17,7 +17,7 @@ from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import NO_NEGATIVE_INDICES, Plan, Problem, make_plan
-from .requirements import require
+from .requirements import require, require_compiler
 from .threads import launch
 
 _MOST_REMEMBERED = 4096
@@ -148,10 +148,12 @@ def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
 
 
 def _load(plan: Plan) -> Loaded:
-    require("numba", "llvmlite")
+    require_compiler()
     with _building:
         if plan.key not in _loaded or knobs.always_compile:
-            _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            loaded = _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            if loaded.from_cache and knobs.dump_dir is not None:
+                _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
         return _loaded[plan.key]
 
 

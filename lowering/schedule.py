@@ -3,6 +3,7 @@
 A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
 """
 
+import math
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -182,7 +183,7 @@ def choose_schedule(nest: NestShape) -> Schedule:
     """
     row = {"inner", "unit"}
     outside = [loop for loop in nest.copied if loop[1] != 1 and _role(loop) not in row]
-    unit_bytes = nest.width_bytes * _product([loop for loop in nest.copied if _role(loop) in row])
+    unit_bytes = nest.width_bytes * _trips([loop for loop in nest.copied if _role(loop) in row])
     tiles, parallel = _cut_innermost(outside, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
     if not parallel:
         return Schedule()
@@ -203,14 +204,14 @@ def choose_gradient_schedule(nest: NestShape, threads: int) -> Schedule:
         threads: how many threads there are to share the work.
     """
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if threads == 1 or nest.width_bytes * _product(adding) < MIN_GRADIENT_BYTES:
+    if threads == 1 or nest.width_bytes * _trips(adding) < MIN_GRADIENT_BYTES:
         return Schedule()
     beside = _share_beside(nest)
     free = [loop for loop in adding if _role(loop) in ("batch", "outer")]
-    if _product(free) >= threads:
+    if _trips(free) >= threads:
         return Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
     inner = [loop for loop in adding if _role(loop) in ("inner", "unit")]
-    row_bytes, table_bytes = (nest.width_bytes * _product(group) for group in (inner, nest.table))
+    row_bytes, table_bytes = (nest.width_bytes * _trips(group) for group in (inner, nest.table))
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
         axis = max((loop for loop in nest.table if _role(loop) == "axis"), key=lambda loop: loop[1])[0]
@@ -230,7 +231,7 @@ def _share_beside(nest: NestShape) -> Schedule:
     tiles, parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
     rows = 1 + max(place for place, loop in enumerate(nest.table) if _role(loop) == "axis")
     outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
-    unit = nest.width_bytes * _product(nest.table[rows:])
+    unit = nest.width_bytes * _trips(nest.table[rows:])
     for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
         loops = [(prefix + name, size) for name, size in outside]
         more_tiles, more_parallel = _cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
@@ -267,8 +268,5 @@ def _role(loop: tuple[str, int]) -> str:
     return loop[0].partition("_")[0]
 
 
-def _product(group: Loops) -> int:
-    product = 1
-    for _, size in group:
-        product *= size
-    return product
+def _trips(loops: Loops) -> int:
+    return math.prod(size for _, size in loops)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     IntegerType,
     MemRefType,
@@ -19,7 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.attributes import LOOP_NAMES
-from ...ir.errors import InternalError
+from ...ir.errors import InternalError, ScheduleError
 from ..constant_indices import find_global
 from ..nest import PREFIXES, functions
 from .naming import INDENT, Function, Naming, numba_type
@@ -61,6 +62,7 @@ def emit(module: ModuleOp, header: str = "") -> Program:
 
     Raises:
         InternalError: an operation has no printed form.
+        ScheduleError: the function is not lowered to memrefs yet.
     """
     found = functions(module)
     if len(found) != 1:
@@ -85,7 +87,12 @@ class _Emitter(Naming):
         for number, argument in enumerate(self.function.body.block.args):
             self.reserve(argument)
             name = self.name(argument, f"argument{number}")
-            is_number = not isinstance(argument.type, MemRefType)
+            is_number = isinstance(argument.type, AnyFloat | IntegerType)
+            if not is_number and not isinstance(argument.type, MemRefType):
+                raise ScheduleError(
+                    f"the code generator takes memrefs, and argument #{number} is {argument.type}; lower it first, for "
+                    "instance with the pipeline default"
+                )
             self.parameters[name] = Parameter(name, "scale" if is_number else "address", number)
             numbers |= {name: numba_type(argument.type)} if is_number else {}
         self.block(self.function.body.block)
@@ -169,9 +176,6 @@ class _Emitter(Naming):
     def emit_memref_store(self, op: memref.StoreOp) -> None:
         store = self.intrinsic(f"store_{op.value.type}")
         self.current.add(f"{store}({self.address(op.memref, op.indices)}, {self.value(op.value)})", op.name)
-
-    def emit_memref_global(self, op: memref.GlobalOp) -> None:
-        raise InternalError("a global is printed where it is used")
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:
         holder = find_global(self.module, op)

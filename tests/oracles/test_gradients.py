@@ -1,5 +1,6 @@
 """Gradients against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
 
+import os
 from dataclasses import replace
 
 import ml_dtypes
@@ -19,8 +20,11 @@ from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.plan import Problem, make_plan
 from gathernest.lowering.schedule import Schedule
 
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
+
 NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=True, database=None, phases=NO_SHRINKING)
+EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 FUNCTIONS = {
@@ -102,7 +106,7 @@ def check_compiled(oracle, case, dtype: np.dtype, scale: float, **options) -> No
     assert agree(out, wanted)
 
 
-@settings(EXACT, max_examples=12)
+@settings(EXACT, max_examples=12 * MORE)
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_gives_the_sums(oracle, operator, data):
@@ -126,7 +130,7 @@ def test_every_stage_gives_the_sums(oracle, operator, data):
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-@settings(EXACT, max_examples=4)
+@settings(EXACT, max_examples=4 * MORE)
 @given(data=st.data())
 @OPERATORS
 def test_compiled_gradient_gives_the_sums(oracle, operator, bounds, data):
@@ -135,7 +139,7 @@ def test_compiled_gradient_gives_the_sums(oracle, operator, bounds, data):
 
 
 @pytest.mark.parametrize("dtype", [*ADDED, *WIDENED, *NARROW, *BY_NUMPY, *FOREIGN], ids=str)
-@settings(EXACT, max_examples=3)
+@settings(EXACT, max_examples=3 * MORE)
 @given(data=st.data())
 def test_every_dtype_is_added_in_the_order_of_the_indices(oracle, dtype, data):
     roles = ("batch", "indices", "inner")
@@ -199,7 +203,7 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 
 @OPERATORS
-@settings(EXACT, max_examples=5)
+@settings(EXACT, max_examples=5 * MORE)
 @given(data=st.data())
 def test_gradient_is_the_adjoint_of_the_gather(oracle, operator, data):
     case = oracle.case(data.draw, operator=operator, bounds="zero", dtype=np.dtype("i8"), layouts=("contiguous",))
