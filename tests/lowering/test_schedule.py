@@ -1,7 +1,7 @@
 """Schedules as values and as text, and how one is chosen."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
@@ -106,9 +106,10 @@ def test_chosen_schedule_cuts_tiles_of_64_kib(shape, expected):
 SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(SIZES, SIZES, SIZES, SIZES, st.sampled_from([Bounds.ERROR, Bounds.ZERO]), st.booleans())
 def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, strided):
+    assume(4 * batch * outer * indices * inner < 2**63)  # a result of more bytes is refused
     strides = (-1, 0, 1, 5, 1, 0) if strided else None
     data = ArraySpec((batch, outer, 1, 9, inner, 1), "f4", strides and [4 * stride for stride in strides])
     problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), "i8"), bounds)
