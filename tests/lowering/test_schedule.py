@@ -96,6 +96,16 @@ def nest(batch=1, outer=1, indices=1, inner=1, *, width=4, checked=False):
             nest(indices=100_000, inner=64, checked=True),
             "tile-loops{loops=indices,check_indices sizes=256,4096},parallelize-loops{loops=indices_o,check_indices_o}",
         ),
+        (
+            nest(outer=64, indices=256, inner=16),
+            "tile-loops{loops=indices sizes=256},parallelize-loops{loops=outer,indices_o}",
+        ),
+        (nest(outer=64, indices=255, inner=16), "parallelize-loops{loops=outer}"),
+        (
+            NestShape((("indices", 100_000), ("unit", 64)), (), 4),
+            "tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o}",
+        ),
+        (NestShape((("indices", 1000), ("unit", 16384)), (), 4), "parallelize-loops{loops=indices}"),
         (nest(inner=64), ""),
     ],
 )
