@@ -23,11 +23,13 @@ if TYPE_CHECKING:
         IndexTypeError,
         InternalError,
         InvalidGatherError,
+        ModelError,
         ScheduleError,
     )
     from .kernels.gather import gather, gather_elements, gather_nd
     from .kernels.kernel import Kernel, compile
     from .kernels.knobs import knobs
+    from .kernels.model import Model, load
     from .kernels.operators import ops
     from .lowering.schedule import Schedule
 
@@ -42,6 +44,7 @@ _HOMES = {
     "IndexTypeError": "ir.errors",
     "InternalError": "ir.errors",
     "InvalidGatherError": "ir.errors",
+    "ModelError": "ir.errors",
     "ScheduleError": "ir.errors",
     "Kernel": "kernels.kernel",
     "compile": "kernels.kernel",
@@ -49,6 +52,8 @@ _HOMES = {
     "gather_elements": "kernels.gather",
     "gather_nd": "kernels.gather",
     "knobs": "kernels.knobs",
+    "Model": "kernels.model",
+    "load": "kernels.model",
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
 }
@@ -63,6 +68,8 @@ __all__ = [
     "InternalError",
     "InvalidGatherError",
     "Kernel",
+    "Model",
+    "ModelError",
     "Schedule",
     "ScheduleError",
     "__version__",
@@ -71,6 +78,7 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "knobs",
+    "load",
     "ops",
 ]
 
