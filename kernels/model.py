@@ -39,6 +39,8 @@ class TensorSpec:
     Attributes:
         shape: sizes; a name or None for one that is known only when the model runs.
         dtype: of the elements; object for strings.
+
+    Prints as `f32[batch, 4]`, with `?` for a size without a name.
     """
 
     shape: tuple[int | str | None, ...]
@@ -57,7 +59,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         sizes = ("?" if size is None else str(size) for size in self.shape)
-        return "x".join([*sizes, element_type_name(self.dtype)])
+        return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
 
 
 @dataclass(frozen=True, slots=True)
