@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..ir.weights import Weights
 
 PIPELINE = "graph"
-EXTRAS = {".onnx": "onnx"}
+EXTRAS = {".onnx": "onnx", ".xml": "defusedxml"}
 """The suffixes of models and the package that reads each."""
 
 
@@ -160,7 +160,8 @@ def load(
     """Read a model of gathers from a file.
 
     Args:
-        path: a `.onnx` file (extra `onnx`).
+        path: a `.onnx` file (extra `onnx`), or the `.xml` of an OpenVINO IR with its `.bin` beside it (extra
+            `openvino`).
         allow_external_data: whether an ONNX model's weights may be read from other files in its own folder.
         max_file_bytes: the most bytes read from a file.
         max_tensor_bytes: the most bytes a tensor may have, as far as its sizes are known before the model runs.
@@ -177,9 +178,13 @@ def load(
     if file.suffix not in EXTRAS:
         raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
     require("xdsl", EXTRAS[file.suffix])
-    from ..ir.importers.onnx import import_onnx
+    if file.suffix == ".onnx":
+        from ..ir.importers.onnx import import_onnx
 
-    return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
+        return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
+    from ..ir.importers.openvino import import_openvino
+
+    return Model(import_openvino(file, limits=limits), file.name)
 
 
 def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:

@@ -180,3 +180,15 @@ def lookup(values: Mapping[str, SSAValue], name: str, what: str) -> SSAValue:
             "or in a cycle"
         )
     return values[name]
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return axes as non-negative numbers in ascending order; raises ModelError where one is out of range."""
+    return tuple(sorted(normal_axis(axis, rank) for axis in axes))
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """Return an axis as a non-negative number; raises ModelError where it is out of range."""
+    if not -rank <= axis < rank:
+        raise ModelError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for rank {rank}")
+    return axis % rank

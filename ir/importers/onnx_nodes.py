@@ -1,6 +1,6 @@
 """Nodes of an ONNX graph as operations of the IR, one function an operator, for every version of ai.onnx."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..graph_ops import (
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..semantics import DYNAMIC, Bounds
 from ..types import numpy_dtype
-from .graph_builder import GraphBuilder
+from .graph_builder import GraphBuilder, normal_axes, normal_axis
 from .onnx_tensors import TensorReader, element_dtype, strings
 
 _Kind = onnx.AttributeProto.AttributeType
@@ -183,25 +183,13 @@ def _axes(node: Node, builder: GraphBuilder) -> list[int] | None:
     return builder.known_integers(value, "axes") if value is not None else node.attributes.get("axes")
 
 
-def _normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    for axis in axes:
-        _normal_axis(axis, rank)
-    return tuple(sorted(axis % rank for axis in axes))
-
-
-def _normal_axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise ModelError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for rank {rank}")
-    return axis % rank
-
-
 def _squeeze(node: Node, builder: GraphBuilder) -> SSAValue:
     shape, axes = shape_of_value(node.input(0)), _axes(node, builder)
     if axes is None:
         if DYNAMIC in shape:
             raise ModelError(f"without axes, the sizes must be known to see which are 1, got {node.input(0).type}")
         axes = [axis for axis, size in enumerate(shape) if size == 1]
-    return builder.glue(SqueezeOp, [node.input(0)], node.output, axes=_normal_axes(axes, len(shape)))
+    return builder.glue(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
 
 
 def _unsqueeze(node: Node, builder: GraphBuilder) -> SSAValue:
@@ -209,7 +197,7 @@ def _unsqueeze(node: Node, builder: GraphBuilder) -> SSAValue:
     if axes is None:
         raise ModelError("axes are missing")
     rank = len(shape_of_value(node.input(0))) + len(axes)
-    return builder.glue(UnsqueezeOp, [node.input(0)], node.output, axes=_normal_axes(axes, rank))
+    return builder.glue(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
 
 
 def _reshape(node: Node, builder: GraphBuilder) -> SSAValue:
@@ -225,7 +213,7 @@ def _concat(node: Node, builder: GraphBuilder) -> SSAValue:
     inputs = [node.input(place) for place in range(len(node.inputs))]
     if not inputs:
         raise ModelError("inputs are missing")
-    return builder.glue(ConcatOp, inputs, node.output, axis=_normal_axis(axis, len(shape_of_value(inputs[0]))))
+    return builder.glue(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
 
 
 _CONVERTERS: dict[str, Callable[[Node, GraphBuilder], SSAValue]] = {

@@ -111,3 +111,8 @@ def load(tmp_path: Path) -> Loader:
 @pytest.fixture
 def make() -> Callable[..., onnx.ModelProto]:
     return make_model
+
+
+@pytest.fixture(name="check_stages")
+def fixture_check_stages() -> Callable[[Model, dict[str, np.ndarray]], None]:
+    return check_stages
