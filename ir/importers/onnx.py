@@ -5,7 +5,7 @@
 model's own, unless external data is allowed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,29 @@ def import_onnx_model(model: onnx.ModelProto, reader: TensorReader, name: str = 
     """
     if not model.HasField("graph"):
         raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
+    if any(not isinstance(text, str) for text in _texts(model)):
+        raise ModelError(f"{name} is damaged: a name in it is not UTF-8")
     try:
         return _import_graph(model, GraphBuilder(reader.limits), reader)
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: a string in it is not UTF-8 ({error.reason})") from None
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[Any]:
+    """Yield every string of a model that is read; protobuf gives bytes where one is not UTF-8."""
+    graph = model.graph
+    yield from (entry.domain for entry in model.opset_import)
+    tensors = [*graph.initializer]
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        tensors += [attribute.t for attribute in node.attribute]
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in tensors:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorReader) -> ImportedModel:
