@@ -128,7 +128,10 @@ class GraphOp(IRDLOperation, ABC):
             printer.print_string(" ")
             printer.print_list(self.inputs, printer.print_ssa_value)
         for name, value in self.fields().items():
-            if value is not False:
+            if isinstance(value, str):
+                printer.print_string(f" {name} ")
+                printer.print_string_literal(value)
+            elif value is not False:
                 printer.print_string(f" {name}{'' if value is True else f' {_text(value)}'}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
@@ -190,9 +193,7 @@ def _value(attribute: Attribute | None) -> Any:
     return attribute.data if isinstance(attribute, StringAttr) else attribute is not None
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+def _text(value: int | tuple[int, ...]) -> str:
     return str(value) if isinstance(value, int) else f"[{', '.join(map(str, value))}]"
 
 

@@ -127,6 +127,7 @@ class Model:
         values: list[np.ndarray | None] = list(self._values)
         for place, array in enumerate(_checked_inputs(self.inputs, inputs)):
             values[place] = array
+        held = [array for array in values if array is not None]
         for step in self._steps:
             try:
                 values[step.result] = step.call(*[values[place] for place in step.operands])
@@ -138,7 +139,7 @@ class Model:
         for name, place in zip(self.outputs, self._results, strict=True):
             array = values[place]
             assert array is not None
-            results[name] = _owned(array, results)
+            results[name] = _owned(array, [*held, *results.values()])
         return results
 
     def __str__(self) -> str:
@@ -213,10 +214,10 @@ def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -
     return arrays
 
 
-def _owned(array: np.ndarray, results: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return an array that nobody else holds: a copy of a view, of an input and of a constant."""
-    is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata and array.flags.writeable
-    return array.copy() if not is_ours or any(array is other for other in results.values()) else array
+def _owned(array: np.ndarray, held: Sequence[np.ndarray]) -> np.ndarray:
+    """Return an array that nobody else holds: a copy of a view, and of what `held` has."""
+    is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
+    return array.copy() if not is_ours or any(array is other for other in held) else array
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
