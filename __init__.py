@@ -23,12 +23,14 @@ if TYPE_CHECKING:
         IndexTypeError,
         InternalError,
         InvalidGatherError,
+        ModelError,
         ScheduleError,
     )
     from .kernels.gather import gather, gather_elements, gather_nd
     from .kernels.gradient import gather_elements_grad, gather_grad, gather_nd_grad
     from .kernels.kernel import Kernel, compile
     from .kernels.knobs import knobs
+    from .kernels.model import Model, load
     from .kernels.operators import ops
     from .lowering.schedule import Schedule
 
@@ -43,6 +45,7 @@ _HOMES = {
     "IndexTypeError": "ir.errors",
     "InternalError": "ir.errors",
     "InvalidGatherError": "ir.errors",
+    "ModelError": "ir.errors",
     "ScheduleError": "ir.errors",
     "Kernel": "kernels.kernel",
     "compile": "kernels.kernel",
@@ -53,6 +56,8 @@ _HOMES = {
     "gather_nd": "kernels.gather",
     "gather_nd_grad": "kernels.gradient",
     "knobs": "kernels.knobs",
+    "Model": "kernels.model",
+    "load": "kernels.model",
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
 }
@@ -67,6 +72,8 @@ __all__ = [
     "InternalError",
     "InvalidGatherError",
     "Kernel",
+    "Model",
+    "ModelError",
     "Schedule",
     "ScheduleError",
     "__version__",
@@ -78,6 +85,7 @@ __all__ = [
     "gather_nd",
     "gather_nd_grad",
     "knobs",
+    "load",
     "ops",
 ]
 

@@ -12,15 +12,21 @@ from xdsl.printer import Printer
 
 from .dialect import Gather
 from .dominance import check_dominance
+from .graph_ops import Graph
 from .upstream import Scf
 
 
 def make_context() -> Context:
     """Return a context with the dialects of every level."""
     context = Context()
-    for dialect in (Builtin, Func, Arith, Scf, MemRef, Gather):
-        context.load_dialect(dialect)
+    load_dialects(context)
     return context
+
+
+def load_dialects(context: Context) -> None:
+    """Load the dialects of every level into a context."""
+    for dialect in (Builtin, Func, Arith, Scf, MemRef, Gather, Graph):
+        context.load_dialect(dialect)
 
 
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:

@@ -42,6 +42,10 @@ class CompileError(GathernestError, RuntimeError):
         return functools.partial(type(self), file=self.file, line=self.line, op=self.op), self.args
 
 
+class ModelError(GathernestError, ValueError):
+    """A model file cannot be read or holds what is not supported, or what a model is run on does not fit it."""
+
+
 class DependencyError(GathernestError, ImportError):
     """A package that gathernest needs is missing or too old."""
 

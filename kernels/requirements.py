@@ -7,19 +7,25 @@ from importlib.metadata import PackageNotFoundError, version
 from ..ir.errors import DependencyError
 
 LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
+READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
+"""What the importers of models need, which the extras `onnx` and `openvino` install."""
 
 
 def problem_with(package: str) -> str | None:
     """Return what is wrong with the installed version of a package, or None."""
-    wanted = ".".join(map(str, LEAST_VERSIONS[package]))
+    wanted = ".".join(map(str, _least(package)))
     try:
         found = version(package)
     except PackageNotFoundError:
         return f"{package} is not installed; gathernest needs {package} {wanted}: pip install '{package}>={wanted}'"
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
-    if numbers < LEAST_VERSIONS[package]:
+    if numbers < _least(package):
         return f"{package} {found} is too old; gathernest needs {wanted} or newer: pip install '{package}>={wanted}'"
     return None
+
+
+def _least(package: str) -> tuple[int, int]:
+    return (LEAST_VERSIONS | READERS)[package]
 
 
 @functools.cache

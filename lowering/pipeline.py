@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..ir.context import make_context, verify_module
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
-from .passes import all_passes
+from .passes import GRAPH_NAMES, all_passes
 from .schedule import Schedule
 
 CANONICAL = ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims")
@@ -34,8 +34,11 @@ PIPELINES = {
     "default": default_pipeline(Schedule()),
     "gradient": default_pipeline(Schedule(), gradient=True),
     "static": default_pipeline(Schedule(), erase_sizes=False),
+    "graph": ",".join([*GRAPH_NAMES, "dce"]),
 }
-"""Named pipelines. `default`, `gradient` and `static` stand here without a schedule; `default_pipeline` puts one in."""
+"""Named pipelines. `default`, `gradient` and `static` stand here without a schedule; `default_pipeline` puts one in.
+`graph` is for models.
+"""
 
 
 @dataclass(frozen=True, slots=True)

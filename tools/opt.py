@@ -159,17 +159,17 @@ def _print_times(result: "Transformed") -> None:
 
 def print_passes() -> None:
     """Print our passes with what they do, the named pipelines, and the names of xDSL's passes."""
-    from ..lowering.passes import NAMES, all_passes, load_pass
+    from ..lowering.passes import GRAPH_NAMES, NAMES, all_passes, load_pass
     from ..lowering.pipeline import PIPELINES
 
     print("Passes of gathernest (docs/passes.md has their options):")
-    for name in NAMES:
+    for name in (*NAMES, *GRAPH_NAMES):
         print(f"  {name:<22} {(load_pass(name).__doc__ or '').partition(chr(10))[0]}")
     print("\nPipelines, which -p takes as passes:")
     for name, text in PIPELINES.items():
         print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
     print("\nPasses of xDSL:")
-    others = [name for name in all_passes() if name not in NAMES]
+    others = [name for name in all_passes() if name not in (*NAMES, *GRAPH_NAMES)]
     print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 

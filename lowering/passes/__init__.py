@@ -23,6 +23,13 @@ NAMES = (
     "lower-nest-to-loops",
     "fold-constants",
 )
+GRAPH_NAMES = (
+    "fold-graph-constants",
+    "check-constant-indices",
+    "compose-gathers",
+    "gather-to-slice",
+)
+"""The passes over the graph of a model, before its gathers are lowered one by one."""
 
 
 def load_pass(name: str) -> type[ModulePass]:
@@ -32,8 +39,9 @@ def load_pass(name: str) -> type[ModulePass]:
 
 
 def all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """Return every pass a pipeline may name: ours, in the order of the default pipeline, then xDSL's."""
+    """Return every pass a pipeline may name: ours, in the order of the pipelines `default` and `graph`, then xDSL's."""
     from xdsl.transforms import get_all_passes
 
-    ours: dict[str, Callable[[], type[ModulePass]]] = {name: lambda name=name: load_pass(name) for name in NAMES}
+    names = (*NAMES, *GRAPH_NAMES)
+    ours: dict[str, Callable[[], type[ModulePass]]] = {name: lambda name=name: load_pass(name) for name in names}
     return ours | {name: factory for name, factory in get_all_passes().items() if name not in ours}

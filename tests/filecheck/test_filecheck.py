@@ -13,7 +13,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser
 
-from gathernest.lowering.passes import NAMES
+from gathernest.lowering.passes import GRAPH_NAMES, NAMES
 from gathernest.tools.opt import main
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def test_output_is_what_the_file_says(path: Path, capsys: pytest.CaptureFixture[
     assert matched == 0, f"{capsys.readouterr().err}\n{output.out}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *GRAPH_NAMES])
 def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
     stem = name.replace("-", "_")
     assert (HERE / "passes" / f"{stem}.mlir").exists()
@@ -49,5 +49,5 @@ def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
         assert "expected-error" in (HERE / "passes" / f"{stem}_invalid.mlir").read_text()
 
 
-TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants"}
+TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "compose-gathers", "gather-to-slice"}
 """Passes that refuse nothing."""

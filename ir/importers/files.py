@@ -1,0 +1,82 @@
+"""Files of models, read with a limit on what they may ask for. Plain Python."""
+
+import math
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import ModelError
+from ..semantics import DYNAMIC
+
+DEFAULT_MAX_BYTES = 2**31
+MOST_DIMENSIONS = 64
+"""NumPy's arrays have no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a model may ask for.
+
+    Attributes:
+        max_file_bytes: size of each file that is read.
+        max_tensor_bytes: size of each tensor, as far as its sizes are known before the model runs.
+    """
+
+    max_file_bytes: int = DEFAULT_MAX_BYTES
+    max_tensor_bytes: int = DEFAULT_MAX_BYTES
+
+    def check_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
+        """Check the sizes of a tensor, `DYNAMIC` where they are not known, before anything is allocated.
+
+        Raises:
+            ModelError: a size is negative, there are too many, or their product is over the limit.
+        """
+        sizes = [size for size in shape if size != DYNAMIC]
+        if any(size < 0 for size in sizes):
+            raise ModelError(f"{what} has shape {list(sizes)}, and sizes are 0 or more")
+        if len(shape) > MOST_DIMENSIONS:
+            raise ModelError(f"{what} has rank {len(shape)}, and arrays have at most {MOST_DIMENSIONS} dimensions")
+        if any(size >= 2**63 for size in sizes):
+            raise ModelError(f"{what} has shape {sizes}, and sizes are below 2**63")
+        # Sizes of 0 are left out: the others are sizes of the arrays that it is made from or becomes.
+        total = math.prod(size for size in sizes if size) * max(dtype.itemsize, 1)
+        if total > self.max_tensor_bytes:
+            raise ModelError(
+                f"{what} of shape {tuple(sizes)} and {dtype} has {total} bytes, over the limit max_tensor_bytes="
+                f"{self.max_tensor_bytes}; raise it if the model is to be trusted"
+            )
+
+
+def read_file(path: Path, limits: Limits, *, start: int = 0, length: int | None = None) -> bytes:
+    """Return the bytes of a regular file, or `length` of them from `start` on.
+
+    Raises:
+        ModelError: there is none, it is over the limit, or the range is not within it.
+    """
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelError(f"{path} is not a file")
+            size = status.st_size
+            wanted = size - start if length is None else length
+            if start < 0 or wanted < 0 or start + wanted > size:
+                raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
+            if wanted > limits.max_file_bytes:
+                raise ModelError(
+                    f"{path} has {wanted} bytes to read, over the limit max_file_bytes={limits.max_file_bytes}; "
+                    "raise it if the model is to be trusted"
+                )
+            file.seek(start)
+            return file.read(wanted)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file without waiting for the writer of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,0 +1,194 @@
+"""The module of a model, built node by node: what every importer does the same."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
+
+from ..attributes import DIMS, NAME, NODE
+from ..build import OPERATIONS
+from ..constants import Constants, constant_op
+from ..context import verify_module
+from ..errors import BoundsError, InternalError, InvalidGatherError, ModelError
+from ..graph_ops import GraphOp, shape_of_value, tensor_type
+from ..operator_spec import OperatorSpec
+from ..semantics import Bounds
+from ..types import ir_element_type, numpy_dtype
+from ..weights import Weights
+from .files import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedModel:
+    """A model as a module and the values of its weights."""
+
+    module: ModuleOp
+    weights: Weights
+
+
+class GraphBuilder:
+    """Collects arguments, operations and results of `@main`."""
+
+    def __init__(self, limits: Limits):
+        self.limits = limits
+        self.weights = Weights()
+        self.constants = Constants(self.weights)
+        self._block = Block()
+        self._arguments: list[DictionaryAttr] = []
+        self._results: list[tuple[SSAValue, DictionaryAttr]] = []
+        self._node: str | None = None
+
+    @contextmanager
+    def node(self, name: str, kind: str) -> Iterator[None]:
+        """Name the node in every error of the body, and on every operation that it adds."""
+        self._node = name
+        try:
+            yield
+        except BoundsError as error:
+            raise BoundsError(f"node {name!r} ({kind}): {error}") from None
+        except (ModelError, InvalidGatherError) as error:
+            raise ModelError(f"node {name!r} ({kind}): {error}") from None
+        finally:
+            self._node = None
+
+    def argument(self, name: str, dtype: np.dtype, shape: Sequence[int], dims: Sequence[str] = ()) -> SSAValue:
+        """Add an argument.
+
+        Args:
+            name: its name in the model.
+            dtype: of its elements.
+            shape: sizes, `DYNAMIC` where they are not known.
+            dims: the names of the sizes, empty where they have none.
+        """
+        self.limits.check_shape(f"input {name!r}", shape, dtype)
+        value = self._block.insert_arg(TensorType(ir_element_type(dtype), list(shape)), len(self._block.args))
+        self._hint(value, name)
+        self._arguments.append(_named(name, dims))
+        return value
+
+    def constant(self, name: str, array: np.ndarray) -> SSAValue:
+        """Add a constant: dense where it is a few integers, a weight of that name otherwise."""
+        self.limits.check_shape(f"constant {name!r}", array.shape, array.dtype)
+        return self._insert(constant_op(array, self.weights, name), name)
+
+    def gather(
+        self, operator: OperatorSpec, data: SSAValue, indices: SSAValue, bounds: Bounds, version: str, name: str
+    ) -> SSAValue:
+        """Add a gather with its attributes as the model writes them.
+
+        Raises:
+            InvalidGatherError: they do not fit the shapes.
+        """
+        kind = OPERATIONS[operator.name]
+        data_shape, index_shape = shape_of_value(data), shape_of_value(indices)
+        if numpy_dtype(tensor_type(indices).element_type).kind not in "iu":
+            raise ModelError(f"indices must be integers, got {indices.type}")
+        shape = operator.normalized(data_shape, index_shape).result_shape(data_shape, index_shape)
+        result_type = TensorType(tensor_type(data).element_type, shape)
+        op = kind(
+            data, indices, bounds=bounds, version=version, result_type=result_type, integers=operator.attributes()
+        )
+        return self._insert(op, name)
+
+    def glue(
+        self, kind: type[GraphOp], inputs: Sequence[SSAValue], name: str, dtype: np.dtype | None = None, **fields: Any
+    ) -> SSAValue:
+        """Add an operation of the `graph` dialect; `dtype` is of its result where it is not the first input's.
+
+        Raises:
+            ModelError: the inputs and the fields do not fit.
+        """
+        element = None if dtype is None else ir_element_type(dtype)
+        return self._insert(kind.inferred(inputs, self.constants.known, element, **fields), name)
+
+    def known_integers(self, value: SSAValue, what: str) -> list[int]:
+        """Return the elements of an integer tensor that is known before the model runs.
+
+        Raises:
+            ModelError: it is not.
+        """
+        known = self.constants.known(value)
+        if known is None or any(element is None for element in known.flat):
+            raise ModelError(f"{what} must be known before the model runs: a constant, or computed from constants")
+        return [int(element) for element in known.flat]
+
+    def result(self, name: str, value: SSAValue, dims: Sequence[str] = ()) -> None:
+        """Add a result."""
+        self._results.append((value, _named(name, dims)))
+
+    def finish(self) -> ImportedModel:
+        """Return the module, verified."""
+        values = [value for value, _ in self._results]
+        self._block.add_op(func.ReturnOp(*values))
+        signature = FunctionType.from_lists(self._block.arg_types, [value.type for value in values])
+        function = func.FuncOp(
+            "main",
+            signature,
+            Region(self._block),
+            arg_attrs=ArrayAttr(self._arguments),
+            res_attrs=ArrayAttr([attributes for _, attributes in self._results]),
+        )
+        module = ModuleOp([function])
+        try:
+            verify_module(module)
+        except VerifyException as error:
+            raise InternalError(f"the importer made an invalid module: {error}") from error
+        return ImportedModel(module, self.weights)
+
+    def _insert(self, op: IRDLOperation, name: str) -> SSAValue:
+        (result,) = op.results
+        try:
+            op.verify()
+        except VerifyException as error:
+            raise ModelError(str(error).partition("\n")[0]) from None
+        self.limits.check_shape(
+            f"value {name!r}", shape_of_value(result), numpy_dtype(tensor_type(result).element_type)
+        )
+        if self._node is not None:
+            op.attributes[NODE] = StringAttr(self._node)
+        self._block.add_op(op)
+        self._hint(result, name)
+        return result
+
+    @staticmethod
+    def _hint(value: SSAValue, name: str) -> None:
+        word = re.sub(r"\W", "_", name, flags=re.ASCII)
+        if word.strip("_"):
+            value.name_hint = f"_{word}" if word[0].isdigit() else word
+
+
+def _named(name: str, dims: Sequence[str]) -> DictionaryAttr:
+    entries: dict[str, Attribute] = {NAME: StringAttr(name)}
+    if any(dims):
+        entries[DIMS] = ArrayAttr([StringAttr(dim) for dim in dims])
+    return DictionaryAttr(entries)
+
+
+def lookup(values: Mapping[str, SSAValue], name: str, what: str) -> SSAValue:
+    """Return a value of the model by name; raises ModelError where nothing has defined it yet."""
+    if name not in values:
+        raise ModelError(
+            f"{what} {name!r} is not defined before it is used; the model is damaged, or its nodes are in no order "
+            "or in a cycle"
+        )
+    return values[name]
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return axes as non-negative numbers in ascending order; raises ModelError where one is out of range."""
+    return tuple(sorted(normal_axis(axis, rank) for axis in axes))
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """Return an axis as a non-negative number; raises ModelError where it is out of range."""
+    if not -rank <= axis < rank:
+        raise ModelError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for rank {rank}")
+    return axis % rank

@@ -1,0 +1,183 @@
+"""Read an ONNX model: a graph of gathers and of the glue that exporters put around them.
+
+`import_onnx` takes the model's file, `import_onnx_model` a `ModelProto`; both give one module. Nodes are converted in
+`onnx_nodes`, tensors read in `onnx_tensors`. Only what the model says is read: nothing is run, and no file but the
+model's own, unless external data is allowed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+from xdsl.ir import SSAValue
+
+from ..errors import ModelError
+from ..graph_ops import shape_of_value, tensor_type
+from ..semantics import DYNAMIC, Shape, shapes_agree
+from ..types import numpy_dtype
+from .files import Limits, read_file
+from .graph_builder import GraphBuilder, ImportedModel, lookup
+from .onnx_nodes import SUPPORTED, convert, read_node
+from .onnx_tensors import TensorReader, element_dtype
+
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+def import_onnx(path: Path, *, allow_external_data: bool = False, limits: Limits | None = None) -> ImportedModel:
+    """Read a `.onnx` file.
+
+    Args:
+        path: the file.
+        allow_external_data: whether weights may be read from other files in its folder.
+        limits: what the model may ask for.
+
+    Raises:
+        ModelError: the file is damaged, or the model holds what is not supported; names the node.
+    """
+    limits = limits or Limits()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(read_file(path, limits))
+    except DecodeError as error:
+        raise ModelError(f"{path} is not an ONNX model, or damaged: {error}") from None
+    return import_onnx_model(model, TensorReader(limits, path.parent, allow_external_data), str(path))
+
+
+def import_onnx_model(model: onnx.ModelProto, reader: TensorReader, name: str = "the model") -> ImportedModel:
+    """Read a model that is in memory.
+
+    Args:
+        model: the model.
+        reader: reads its tensors.
+        name: how messages call it.
+
+    Raises:
+        ModelError: the model is damaged, or holds what is not supported; names the node.
+    """
+    if not model.HasField("graph"):
+        raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
+    if any(not isinstance(text, str) for text in _texts(model)):
+        raise ModelError(f"{name} is damaged: a name in it is not UTF-8")
+    try:
+        return _import_graph(model, GraphBuilder(reader.limits), reader)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{name} is damaged: a string in it is not UTF-8 ({error.reason})") from None
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[Any]:
+    """Yield every string of a model that is read; protobuf gives bytes where one is not UTF-8."""
+    graph = model.graph
+    yield from (entry.domain for entry in model.opset_import)
+    tensors = [*graph.initializer]
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        tensors += [attribute.t for attribute in node.attribute]
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in tensors:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+
+
+def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorReader) -> ImportedModel:
+    graph, opset = model.graph, _opset(model)
+    if graph.sparse_initializer:
+        raise ModelError("the model has sparse initializers, which are not supported; store them dense")
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    values: dict[str, SSAValue] = {}
+    for info in graph.input:
+        if info.name not in initializers:
+            _define(values, info.name, builder.argument(info.name, *_type_of(info, "input")), "input")
+    for tensor in graph.initializer:
+        array = reader.array(tensor, f"initializer {tensor.name!r}")
+        _define(values, tensor.name, builder.constant(tensor.name, array), "initializer")
+    for number, proto in enumerate(graph.node):
+        label = proto.name or (proto.output[0] if proto.output else "") or f"#{number}"
+        with builder.node(label, proto.op_type):
+            _check_domain(proto, model)
+            node = read_node(proto, label, opset, lambda name: lookup(values, name, "input"), reader)
+            result = convert(node, builder)
+            _define(values, proto.output[0], result, "output")
+    _add_results(graph, builder, values)
+    return builder.finish()
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Return the version of ai.onnx that a model is written in.
+
+    Raises:
+        ModelError: it names none, or one that the installed onnx does not know.
+    """
+    found = [entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS]
+    if not found and model.ir_version < 3 and not model.opset_import:
+        found = [1]
+    if not found:
+        raise ModelError("the model names no version of the operators of ai.onnx (opset_import); it may be damaged")
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= max(found) <= newest:
+        raise ModelError(
+            f"the model is written in opset {max(found)}, and onnx {onnx.__version__} knows 1 to {newest}; "
+            "a newer onnx may know it: pip install --upgrade onnx"
+        )
+    return max(found)
+
+
+def _check_domain(proto: onnx.NodeProto, model: onnx.ModelProto) -> None:
+    """Check that a node is an operator of ai.onnx that is supported."""
+    if proto.domain not in OWN_DOMAINS:
+        raise ModelError(
+            f"operators of the domain {proto.domain!r} are not supported; of ai.onnx, {', '.join(SUPPORTED)} are"
+        )
+    if proto.op_type not in SUPPORTED:
+        raise ModelError(f"operator {proto.op_type} is not supported; {', '.join(SUPPORTED)} are")
+
+
+def _define(values: dict[str, SSAValue], name: str, value: SSAValue, what: str) -> None:
+    if not name:
+        raise ModelError(f"an {what} of the model has no name; the model may be damaged")
+    if name in values:
+        raise ModelError(f"{what} {name!r} is defined a second time; the model may be damaged")
+    values[name] = value
+
+
+def _type_of(info: onnx.ValueInfoProto, what: str) -> tuple[Any, Shape, Sequence[str]]:
+    """Return dtype, shape and names of sizes of an input or output.
+
+    Raises:
+        ModelError: it is no tensor, or its rank is not known.
+    """
+    if not info.HasField("type") or info.type.WhichOneof("value") != "tensor_type":
+        kind = info.type.WhichOneof("value") or "of no type"
+        raise ModelError(f"{what} {info.name!r} is {kind.replace('_', ' ')}, and only tensors are supported")
+    tensor = info.type.tensor_type
+    dtype = element_dtype(tensor.elem_type, f"{what} {info.name!r}")
+    if not tensor.HasField("shape"):
+        raise ModelError(f"{what} {info.name!r} has no shape, and its rank must be known; export the model with shapes")
+    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else DYNAMIC for dim in tensor.shape.dim)
+    return dtype, sizes, [dim.dim_param if dim.HasField("dim_param") else "" for dim in tensor.shape.dim]
+
+
+def _add_results(graph: onnx.GraphProto, builder: GraphBuilder, values: Mapping[str, SSAValue]) -> None:
+    """Add the outputs, and hold them against what the model declares of them."""
+    names = [info.name for info in graph.output]
+    if not names:
+        raise ModelError("the model has no outputs; it may be damaged")
+    if len(set(names)) != len(names):
+        raise ModelError(f"an output is there twice: {', '.join(names)}")
+    for info in graph.output:
+        value = lookup(values, info.name, "output")
+        dims: Sequence[str] = ()
+        if info.type.WhichOneof("value") == "tensor_type" and info.type.tensor_type.elem_type:
+            tensor = info.type.tensor_type
+            dtype, got = element_dtype(tensor.elem_type, f"output {info.name!r}"), tensor_type(value)
+            if numpy_dtype(got.element_type) != dtype:
+                raise ModelError(f"output {info.name!r} is declared as {dtype}, and the graph gives {got}")
+            if tensor.HasField("shape"):
+                _, shape, dims = _type_of(info, "output")
+                if not shapes_agree(shape, shape_of_value(value)):
+                    raise ModelError(f"output {info.name!r} is declared with shape {shape}, and the graph gives {got}")
+        builder.result(info.name, value, dims)

@@ -1,0 +1,232 @@
+"""Nodes of an ONNX graph as operations of the IR, one function an operator, for every version of ai.onnx."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.defs
+from xdsl.ir import SSAValue
+
+from ..errors import ModelError
+from ..graph_ops import (
+    CastOp,
+    ConcatOp,
+    ReshapeOp,
+    ShapeOfOp,
+    SqueezeOp,
+    UnsqueezeOp,
+    check_castable,
+    shape_of_value,
+    tensor_type,
+)
+from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..semantics import DYNAMIC, Bounds
+from ..types import numpy_dtype
+from .graph_builder import GraphBuilder, normal_axes, normal_axis
+from .onnx_tensors import TensorReader, element_dtype, strings
+
+_Kind = onnx.AttributeProto.AttributeType
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node with its inputs found and its attributes read.
+
+    Attributes:
+        op_type: its operator.
+        version: the version of ai.onnx that its operator came with or was last changed in.
+        output: the name of what it gives.
+        inputs: its inputs, None for one that is left out.
+        attributes: those that it has; tensors as arrays, strings as str.
+    """
+
+    op_type: str
+    version: int
+    output: str
+    inputs: tuple[SSAValue | None, ...]
+    attributes: dict[str, Any]
+
+    def input(self, place: int) -> SSAValue:
+        """Return an input that must be there; raises ModelError."""
+        value = self.optional_input(place)
+        if value is None:
+            raise ModelError(f"input #{place} is missing")
+        return value
+
+    def optional_input(self, place: int) -> SSAValue | None:
+        """Return an input, or None when it is left out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def required(self, name: str) -> Any:
+        """Return an attribute that must be there; raises ModelError."""
+        if name not in self.attributes:
+            raise ModelError(f"attribute {name!r} is missing")
+        return self.attributes[name]
+
+
+def read_node(
+    proto: onnx.NodeProto, label: str, opset: int, find: Callable[[str], SSAValue], reader: TensorReader
+) -> Node:
+    """Return a node, held against what its operator's document allows in an opset.
+
+    Raises:
+        ModelError: the operator is not in the opset, or its inputs, outputs or attributes are not those it has.
+    """
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, opset, "")
+    except onnx.defs.SchemaError:
+        raise ModelError(
+            f"{proto.op_type} is not an operator of opset {opset}, which the model is written in"
+        ) from None
+    least, most = schema.min_input, schema.max_input
+    if not least <= len(proto.input) <= most:
+        raise ModelError(f"{proto.op_type}-{schema.since_version} has {least} to {most} inputs, got {len(proto.input)}")
+    if len(proto.output) != 1:
+        raise ModelError(f"{proto.op_type} gives one output, got {len(proto.output)}")
+    attributes: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        known = schema.attributes.get(attribute.name)
+        if known is None:
+            there = ", ".join(schema.attributes) or "none"
+            raise ModelError(
+                f"{proto.op_type}-{schema.since_version} has no attribute {attribute.name!r}; it has {there}"
+            )
+        wanted: Any = known.type
+        if attribute.ref_attr_name or wanted.value != attribute.type or attribute.name in attributes:
+            kind = _Kind.Name(attribute.type) if attribute.type in _Kind.values() else attribute.type
+            raise ModelError(f"attribute {attribute.name!r} must be one {wanted.name}, got {kind}")
+        attributes[attribute.name] = _attribute(attribute, reader)
+    inputs = tuple(find(name) if name else None for name in proto.input)
+    return Node(proto.op_type, schema.since_version, proto.output[0], inputs, attributes)
+
+
+def _attribute(attribute: onnx.AttributeProto, reader: TensorReader) -> Any:
+    if attribute.type == _Kind.INT:
+        return attribute.i
+    if attribute.type == _Kind.INTS:
+        return list(attribute.ints)
+    if attribute.type == _Kind.FLOAT:
+        return np.array(attribute.f, np.float32)
+    if attribute.type == _Kind.FLOATS:
+        return np.array(attribute.floats, np.float32)
+    if attribute.type == _Kind.STRING:
+        return attribute.s.decode("utf-8")
+    if attribute.type == _Kind.STRINGS:
+        return strings(attribute.strings)
+    if attribute.type == _Kind.TENSOR:
+        return reader.array(attribute.t, f"attribute {attribute.name!r}")
+    raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {_Kind.Name(attribute.type)}")
+
+
+def convert(node: Node, builder: GraphBuilder) -> SSAValue:
+    """Add a node to the module and return its output."""
+    return _CONVERTERS[node.op_type](node, builder)
+
+
+def _gathered(node: Node, builder: GraphBuilder, operator: OperatorSpec) -> SSAValue:
+    version = f"onnx.{node.op_type}-{node.version}"
+    return builder.gather(operator, node.input(0), node.input(1), Bounds.ERROR, version, node.output)
+
+
+def _gather(node: Node, builder: GraphBuilder) -> SSAValue:
+    return _gathered(node, builder, Gather(node.attributes.get("axis", 0)))
+
+
+def _gather_nd(node: Node, builder: GraphBuilder) -> SSAValue:
+    return _gathered(node, builder, GatherNd(node.attributes.get("batch_dims", 0)))
+
+
+def _gather_elements(node: Node, builder: GraphBuilder) -> SSAValue:
+    return _gathered(node, builder, GatherElements(node.attributes.get("axis", 0)))
+
+
+def _constant(node: Node, builder: GraphBuilder) -> SSAValue:
+    if len(node.attributes) != 1:
+        raise ModelError(f"a Constant has one value, got the attributes {', '.join(node.attributes) or 'none'}")
+    ((name, value),) = node.attributes.items()
+    if name == "value_string":
+        value = np.array(value, object)
+    elif name in ("value_int", "value_ints"):
+        value = np.array(value, np.int64)
+    return builder.constant(node.output, value)
+
+
+def _identity(node: Node, builder: GraphBuilder) -> SSAValue:
+    return node.input(0)
+
+
+def _cast(node: Node, builder: GraphBuilder) -> SSAValue:
+    to = node.required("to")
+    if isinstance(to, str):  # version 1 writes the type's name
+        to = onnx.TensorProto.DataType.Value(to) if to in onnx.TensorProto.DataType.keys() else -1  # noqa: SIM118
+    dtype = element_dtype(to, "attribute 'to'")
+    given = numpy_dtype(tensor_type(node.input(0)).element_type)
+    if given == dtype:
+        return node.input(0)
+    check_castable(given)
+    check_castable(dtype)
+    return builder.glue(CastOp, [node.input(0)], node.output, dtype)
+
+
+def _shape(node: Node, builder: GraphBuilder) -> SSAValue:
+    rank = len(shape_of_value(node.input(0)))
+    start, end, _ = slice(node.attributes.get("start", 0), node.attributes.get("end", rank)).indices(rank)
+    end = max(start, end)
+    return builder.glue(ShapeOfOp, [node.input(0)], node.output, np.dtype(np.int64), start=start, end=end)
+
+
+def _axes(node: Node, builder: GraphBuilder) -> list[int] | None:
+    """Return the attribute or, from version 13 on, the input `axes`; None when it is left out."""
+    value = node.optional_input(1)
+    return builder.known_integers(value, "axes") if value is not None else node.attributes.get("axes")
+
+
+def _squeeze(node: Node, builder: GraphBuilder) -> SSAValue:
+    shape, axes = shape_of_value(node.input(0)), _axes(node, builder)
+    if axes is None:
+        if DYNAMIC in shape:
+            raise ModelError(f"without axes, the sizes must be known to see which are 1, got {node.input(0).type}")
+        axes = [axis for axis, size in enumerate(shape) if size == 1]
+    return builder.glue(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
+
+
+def _unsqueeze(node: Node, builder: GraphBuilder) -> SSAValue:
+    axes = _axes(node, builder)
+    if axes is None:
+        raise ModelError("axes are missing")
+    rank = len(shape_of_value(node.input(0))) + len(axes)
+    return builder.glue(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
+
+
+def _reshape(node: Node, builder: GraphBuilder) -> SSAValue:
+    sizes = node.optional_input(1)
+    if sizes is None:
+        sizes = builder.constant(f"{node.output}.shape", np.array(node.required("shape"), np.int64))
+    allow_zero = bool(node.attributes.get("allowzero", 0))
+    return builder.glue(ReshapeOp, [node.input(0), sizes], node.output, allow_zero=allow_zero)
+
+
+def _concat(node: Node, builder: GraphBuilder) -> SSAValue:
+    axis = node.attributes.get("axis", 1) if node.version < 4 else node.required("axis")
+    inputs = [node.input(place) for place in range(len(node.inputs))]
+    if not inputs:
+        raise ModelError("inputs are missing")
+    return builder.glue(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
+
+
+_CONVERTERS: dict[str, Callable[[Node, GraphBuilder], SSAValue]] = {
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "GatherElements": _gather_elements,
+    "Constant": _constant,
+    "Identity": _identity,
+    "Cast": _cast,
+    "Shape": _shape,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Reshape": _reshape,
+    "Concat": _concat,
+}
+SUPPORTED = tuple(_CONVERTERS)

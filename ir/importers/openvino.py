@@ -1,0 +1,255 @@
+"""Read an OpenVINO IR of version 10 or 11: the `.xml` that `openvino.save_model` writes and the `.bin` beside it.
+
+The graph is put in order in `openvino_xml`; here its layers become operations of the IR, one function a type.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ..element_types import parse_element_type
+from ..errors import ModelError
+from ..graph_ops import (
+    CastOp,
+    ConcatOp,
+    ReshapeOp,
+    ShapeOfOp,
+    SqueezeOp,
+    UnsqueezeOp,
+    check_castable,
+    shape_of_value,
+    tensor_type,
+)
+from ..operator_spec import Gather, GatherElements, GatherNd
+from ..semantics import DYNAMIC, Bounds, shapes_agree
+from ..types import numpy_dtype
+from .files import Limits, read_file
+from .graph_builder import GraphBuilder, ImportedModel, normal_axes, normal_axis
+from .openvino_xml import Layer, Network, integer, read_network
+
+ELEMENTS = {
+    "boolean": "bool",
+    **{f"{kind}{bits}": f"{name}{bits}" for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f8e8m0": "float8_e8m0fnu",
+}
+"""OpenVINO's names of the element types that lie in a `.bin` one element after the other."""
+
+
+def import_openvino(path: Path, *, limits: Limits | None = None) -> ImportedModel:
+    """Read the `.xml` of an OpenVINO IR, and what it needs of the `.bin` of the same name.
+
+    Args:
+        path: the `.xml` file.
+        limits: what the model may ask for.
+
+    Raises:
+        ModelError: a file is damaged, or the model holds what is not supported; names the layer.
+    """
+    limits = limits or Limits()
+    network = read_network(path, limits)
+    reader = _Reader(network, GraphBuilder(limits), path.with_suffix(".bin"))
+    for layer in network.layers:
+        with reader.builder.node(layer.name, layer.type):
+            reader.read(layer)
+    if not reader.outputs:
+        raise ModelError(f"{path} has no Result; the model may be damaged")
+    for name, value in reader.outputs.items():
+        reader.builder.result(name, value)
+    return reader.builder.finish()
+
+
+class _Reader:
+    """Turns layers into operations, in an order in which every input comes before its use."""
+
+    def __init__(self, network: Network, builder: GraphBuilder, weights: Path):
+        self.network, self.builder, self.weights = network, builder, weights
+        self.values: dict[int, SSAValue] = {}
+        self.outputs: dict[str, SSAValue] = {}
+        self._inputs: set[str] = set()
+
+    def read(self, layer: Layer) -> None:
+        """Add one layer.
+
+        Raises:
+            ModelError: its type is not supported, or what it says does not fit.
+        """
+        known = _CONVERTERS.get(layer.type)
+        if known is None or layer.opset not in known.opsets:
+            there = ", ".join(f"{kind} ({_range(entry.opsets)})" for kind, entry in _CONVERTERS.items())
+            raise ModelError(f"operator {layer.type} of {layer.opset} is not supported; {there} are")
+        operands = [self.values[source] for source in layer.sources]
+        if not known.least <= len(operands) <= known.most:
+            raise ModelError(f"{layer.type} has {known.least} to {known.most} inputs, got {len(operands)}")
+        value = known.convert(self, layer, operands)
+        if layer.output is not None:
+            self.values[layer.id] = value
+            declared = layer.output.shape
+            if not shapes_agree(declared, shape_of_value(value)):
+                raise ModelError(
+                    f"its output is declared with shape {_shown(declared)}, and the graph gives {value.type}"
+                )
+
+    def parameter(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        assert layer.output is not None
+        name = layer.output.names[0] if layer.output.names else layer.name
+        if name in self._inputs:
+            raise ModelError(f"input {name!r} is there twice")
+        self._inputs.add(name)
+        return self.builder.argument(name, element_dtype(layer.required("element_type")), _sizes(layer, dynamic=True))
+
+    def constant(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        dtype, shape = element_dtype(layer.required("element_type")), _sizes(layer, dynamic=False)
+        self.builder.limits.check_shape("its value", shape, dtype)
+        offset, size_bytes = (integer(layer.required(name), name) for name in ("offset", "size"))
+        wanted = math.prod(shape) * dtype.itemsize
+        if size_bytes != wanted:
+            raise ModelError(f"it has size {size_bytes}, and shape {_shown(shape)} of {dtype} has {wanted} bytes")
+        data = read_file(self.weights, self.builder.limits, start=offset, length=size_bytes)
+        return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
+
+    def result(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        (source,) = (self.network.by_id[number] for number in layer.sources)
+        given = layer.result_names or (source.output.names if source.output is not None else ())
+        name = next((name for name in given if name not in self.outputs), layer.name)
+        if name in self.outputs:
+            raise ModelError(f"output {name!r} is there twice")
+        self.outputs[name] = operands[0]
+        return operands[0]
+
+    def gather(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        data, indices, axis = operands
+        axes = self.builder.known_integers(axis, "the axis")
+        if len(axes) != 1:
+            raise ModelError(f"the axis must be one number, got {axes}")
+        version = {"opset1": 1, "opset7": 7, "opset8": 8}[layer.opset]
+        batch_dims = layer.integer("batch_dims", 0) if version > 1 else 0
+        bounds = Bounds.ZERO if version == 8 else Bounds.ERROR
+        spec = Gather(axes[0], batch_dims)
+        return self.builder.gather(spec, data, indices, bounds, f"openvino.Gather-{version}", layer.name)
+
+    def gather_nd(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        version, batch_dims = int(layer.opset.removeprefix("opset")), layer.integer("batch_dims", 0)
+        name = f"openvino.GatherND-{version}"
+        data, indices = operands
+        kept = self.builder.gather(GatherNd(batch_dims), data, indices, Bounds.ERROR, name, layer.name)
+        return self._flattened(kept, batch_dims, layer) if version == 5 and batch_dims > 1 else kept
+
+    def _flattened(self, kept: SSAValue, batch_dims: int, layer: Layer) -> SSAValue:
+        """Return a tensor with its batch dimensions made one, as GatherND-5 has them."""
+        rest = shape_of_value(kept)[batch_dims:]
+        if DYNAMIC in rest or 0 in rest:
+            raise ModelError(
+                f"GatherND-5 makes one dimension of its {batch_dims} batch dimensions, for which the others must be "
+                f"known and not 0, got {kept.type}"
+            )
+        sizes = self.builder.constant(f"{layer.name}.sizes", np.array([-1, *rest], np.int64))
+        return self.builder.glue(ReshapeOp, [kept, sizes], layer.name, allow_zero=True)
+
+    def gather_elements(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        spec = GatherElements(integer(layer.required("axis"), "axis"))
+        data, indices = operands
+        return self.builder.gather(spec, data, indices, Bounds.ERROR, "openvino.GatherElements-6", layer.name)
+
+    def convert(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        dtype = element_dtype(layer.required("destination_type"))
+        given = numpy_dtype(tensor_type(operands[0]).element_type)
+        if dtype == given:
+            return operands[0]
+        check_castable(given)
+        check_castable(dtype)
+        return self.builder.glue(CastOp, operands, layer.name, dtype)
+
+    def shape_of(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        dtype = element_dtype(layer.attributes.get("output_type", "i64"))
+        rank = len(shape_of_value(operands[0]))
+        return self.builder.glue(ShapeOfOp, operands, layer.name, dtype, start=0, end=rank)
+
+    def reshape(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        special = layer.attributes.get("special_zero", "false")
+        if special not in ("true", "false", "1", "0"):
+            raise ModelError(f"special_zero must be true or false, got {special!r}")
+        return self.builder.glue(ReshapeOp, operands, layer.name, allow_zero=special in ("false", "0"))
+
+    def squeeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        shape = shape_of_value(operands[0])
+        if layer.attributes.get("allow_axis_skip", "false") not in ("false", "0"):
+            raise ModelError("allow_axis_skip, which makes the rank depend on sizes, is not supported")
+        if len(operands) > 1:
+            axes = normal_axes(self.builder.known_integers(operands[1], "axes"), len(shape))
+        elif DYNAMIC in shape:
+            raise ModelError(f"without axes, the sizes must be known to see which are 1, got {operands[0].type}")
+        else:
+            axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
+        return self.builder.glue(SqueezeOp, operands[:1], layer.name, axes=axes)
+
+    def unsqueeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        axes = self.builder.known_integers(operands[1], "axes")
+        rank = len(shape_of_value(operands[0])) + len(axes)
+        return self.builder.glue(UnsqueezeOp, operands[:1], layer.name, axes=normal_axes(axes, rank))
+
+    def concat(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+        axis = normal_axis(integer(layer.required("axis"), "axis"), len(shape_of_value(operands[0])))
+        return self.builder.glue(ConcatOp, operands, layer.name, axis=axis)
+
+
+def element_dtype(name: str) -> np.dtype:
+    """Return the dtype of one of OpenVINO's element types; one that is not supported is a ModelError."""
+    if name not in ELEMENTS:
+        raise ModelError(f"element type {name!r} is not supported; {', '.join(ELEMENTS)} are")
+    return parse_element_type(ELEMENTS[name])
+
+
+def _sizes(layer: Layer, *, dynamic: bool) -> tuple[int, ...]:
+    """Read the attribute `shape`: `2,?,-1`, where `?`, `-1` and a range stand for a size that is not known."""
+    sizes: list[int] = []
+    for word in layer.required("shape").split(","):
+        text = word.strip()
+        if dynamic and (text in ("?", "-1") or ".." in text):
+            sizes.append(DYNAMIC)
+        elif text:
+            sizes.append(integer(text, "a size of its shape"))
+    if "..." in layer.required("shape"):
+        raise ModelError("its rank is not known; save the model with a known rank")
+    return tuple(sizes)
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join('?' if size == DYNAMIC else str(size) for size in shape)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a type of layer becomes: the opsets that have it, how many inputs it takes, and the function."""
+
+    opsets: tuple[str, ...]
+    least: int
+    most: int
+    convert: Callable[[_Reader, Layer, list[SSAValue]], SSAValue]
+
+
+def _range(opsets: tuple[str, ...]) -> str:
+    return "/".join(opset.removeprefix("opset") for opset in opsets)
+
+
+_CONVERTERS: Mapping[str, _Kind] = {
+    "Parameter": _Kind(("opset1",), 0, 0, _Reader.parameter),
+    "Const": _Kind(("opset1",), 0, 0, _Reader.constant),
+    "Result": _Kind(("opset1",), 1, 1, _Reader.result),
+    "Gather": _Kind(("opset1", "opset7", "opset8"), 3, 3, _Reader.gather),
+    "GatherND": _Kind(("opset5", "opset8"), 2, 2, _Reader.gather_nd),
+    "GatherElements": _Kind(("opset6",), 2, 2, _Reader.gather_elements),
+    "Convert": _Kind(("opset1",), 1, 1, _Reader.convert),
+    "ShapeOf": _Kind(("opset1", "opset3"), 1, 1, _Reader.shape_of),
+    "Reshape": _Kind(("opset1",), 2, 2, _Reader.reshape),
+    "Squeeze": _Kind(("opset1", "opset15"), 1, 2, _Reader.squeeze),
+    "Unsqueeze": _Kind(("opset1",), 2, 2, _Reader.unsqueeze),
+    "Concat": _Kind(("opset1",), 1, 10**6, _Reader.concat),
+}

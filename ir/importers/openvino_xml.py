@@ -1,0 +1,224 @@
+"""The `.xml` of an OpenVINO IR as layers in order, checked. Plain Python; needs defusedxml.
+
+Entities, document type definitions and external references are refused by the parser; the file's size, the number of
+its elements and their depth are limited, so that no file makes more of itself than it is.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from ..errors import ModelError
+from ..semantics import DYNAMIC
+from .files import Limits, read_file
+
+MOST_XML_BYTES = 2**27
+MOST_ELEMENTS = 2_000_000
+MOST_DEPTH = 64
+VERSIONS = ("10", "11")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An output of a layer: the sizes that it is declared with, and its names."""
+
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        id: its number in the file.
+        name, type, opset: as the file has them.
+        attributes: those of its `data`.
+        inputs: the numbers of its input ports.
+        sources: the layer that feeds each input port; filled in when the edges are read.
+        output: its output; None for a Result.
+        output_port: the number of that port.
+        result_names: of a Result, the names of the output.
+    """
+
+    id: int
+    name: str
+    type: str
+    opset: str
+    attributes: Mapping[str, str]
+    inputs: tuple[int, ...]
+    sources: tuple[int, ...]
+    output: Port | None
+    output_port: int | None
+    result_names: tuple[str, ...]
+
+    def required(self, name: str) -> str:
+        """Return an attribute that must be there; raises ModelError."""
+        if name not in self.attributes:
+            raise ModelError(f"attribute {name!r} is missing")
+        return self.attributes[name]
+
+    def integer(self, name: str, default: int) -> int:
+        """Return an integer attribute, or a default; raises ModelError."""
+        return integer(self.attributes[name], name) if name in self.attributes else default
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The layers of a model, every one after those that feed it."""
+
+    layers: tuple[Layer, ...]
+    by_id: Mapping[int, Layer]
+
+
+def integer(text: str | None, what: str) -> int:
+    """Return the whole number that a text is; raises ModelError where it is none of 64 bits."""
+    if text is None or not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip(), re.ASCII):
+        raise ModelError(f"{what} is {text!r}, and must be a whole number")
+    return int(text)
+
+
+def read_network(path: Path, limits: Limits) -> Network:
+    """Read the `.xml` file of a model.
+
+    Raises:
+        ModelError: it is no XML, asks for what is refused, is not of version 10 or 11, or its layers and edges make no
+            graph.
+    """
+    root = _parse(path, limits)
+    if root.tag != "net":
+        raise ModelError(f"{path} is not an OpenVINO IR: its root is {root.tag!r}, not 'net'")
+    if root.get("version") not in VERSIONS:
+        raise ModelError(f"{path} is an IR of version {root.get('version')}; {' and '.join(VERSIONS)} are supported")
+    layers: dict[int, Layer] = {}
+    for element in root.findall("./layers/layer"):
+        layer = _layer(element)
+        if layer.id in layers:
+            raise ModelError(f"two layers have the id {layer.id}")
+        layers[layer.id] = layer
+    _connect(layers, root.findall("./edges/edge"))
+    return Network(_ordered(layers), layers)
+
+
+def _parse(path: Path, limits: Limits) -> Element:
+    most = Limits(min(limits.max_file_bytes, MOST_XML_BYTES), limits.max_tensor_bytes)
+    data = read_file(path, most)
+    root: Element | None = None
+    depth = count = 0
+    try:
+        events: Any = iterparse(io.BytesIO(data), events=("start", "end"), forbid_dtd=True)
+        for event, element in events:
+            if event == "end":
+                depth -= 1
+                continue
+            root = element if root is None else root
+            depth, count = depth + 1, count + 1
+            if depth > MOST_DEPTH or count > MOST_ELEMENTS:
+                raise ModelError(f"{path} has elements {depth} deep and {count} in number, which no model has")
+    except DefusedXmlException as error:
+        raise ModelError(f"{path} asks for what is refused in a model: {type(error).__name__}") from None
+    except (ParseError, ValueError, LookupError) as error:
+        raise ModelError(f"{path} is not XML, or damaged: {error}") from None
+    if root is None:
+        raise ModelError(f"{path} is empty")
+    return root
+
+
+def _layer(element: Element) -> Layer:
+    number = integer(element.get("id"), "the id of a layer")
+    kind, name = element.get("type") or "", element.get("name") or f"#{number}"
+    data = element.find("data")
+    inputs = tuple(integer(port.get("id"), f"a port of layer {name!r}") for port in element.findall("./input/port"))
+    outputs = element.findall("./output/port")
+    if len(outputs) > 1:
+        raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs; layers of one are supported")
+    if len(outputs) != (kind != "Result"):
+        raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs")
+    if len(set(inputs)) != len(inputs):
+        raise ModelError(f"layer {name!r} ({kind}) has two input ports of one number")
+    port = outputs[0] if outputs else None
+    return Layer(
+        id=number,
+        name=name,
+        type=kind,
+        opset=element.get("version") or "opset1",
+        attributes=dict(data.attrib) if data is not None else {},
+        inputs=inputs,
+        sources=(),
+        output=None if port is None else Port(_dims(port, name), _names(port.get("names"))),
+        output_port=None if port is None else integer(port.get("id"), f"a port of layer {name!r}"),
+        result_names=_names(element.get("output_names")),
+    )
+
+
+def _dims(port: Element, name: str) -> tuple[int, ...]:
+    sizes = [integer(dim.text, f"a dim of layer {name!r}") for dim in port.findall("dim")]
+    if any(size < -1 for size in sizes):
+        raise ModelError(f"layer {name!r} has dims {sizes}; a size is 0 or more, or -1 where it is not known")
+    return tuple(DYNAMIC if size == -1 else size for size in sizes)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Return names that commas separate; a comma in a name has a backslash before it."""
+    words = re.split(r"(?<!\\),", text) if text else []
+    return tuple(word.replace("\\,", ",") for word in words if word)
+
+
+def _connect(layers: dict[int, Layer], edges: list[Element]) -> None:
+    """Put into every layer what feeds it.
+
+    Raises:
+        ModelError: an edge leads from or to nothing, two lead to one port, or a port has none.
+    """
+    feeds: dict[tuple[int, int], int] = {}
+    for edge in edges:
+        words = ("from-layer", "from-port", "to-layer", "to-port")
+        source, source_port, target, target_port = (integer(edge.get(word), f"{word} of an edge") for word in words)
+        text = f"the edge from layer {source} port {source_port} to layer {target} port {target_port}"
+        for number in (source, target):
+            if number not in layers:
+                raise ModelError(f"{text} has no layer {number} to join")
+        if layers[source].output_port != source_port:
+            raise ModelError(f"{text}: layer {layers[source].name!r} has no output port {source_port}")
+        if target_port not in layers[target].inputs:
+            raise ModelError(f"{text}: layer {layers[target].name!r} has no input port {target_port}")
+        if (target, target_port) in feeds:
+            raise ModelError(f"{text}: another edge leads to that port already")
+        feeds[target, target_port] = source
+    for number, layer in layers.items():
+        loose = [port for port in layer.inputs if (number, port) not in feeds]
+        if loose:
+            raise ModelError(f"layer {layer.name!r} ({layer.type}) has nothing at its input port {loose[0]}")
+        layers[number] = replace(layer, sources=tuple(feeds[number, port] for port in layer.inputs))
+
+
+def _ordered(layers: Mapping[int, Layer]) -> tuple[Layer, ...]:
+    """Return the layers, every one after those that feed it, and otherwise in the order of the file.
+
+    Raises:
+        ModelError: they feed each other in a cycle.
+    """
+    done: dict[int, Layer] = {}
+    waiting: set[int] = set()
+    for first in layers:
+        stack = [first]
+        while stack:
+            number = stack[-1]
+            missing = [source for source in layers[number].sources if source not in done]
+            if number in done or not missing:
+                done.setdefault(number, layers[number])
+                waiting.discard(stack.pop())
+                continue
+            if number in waiting:
+                cycle = " and ".join(sorted(repr(layers[entry].name) for entry in waiting)[:4])
+                raise ModelError(f"layers feed each other in a cycle: {cycle}")
+            waiting.add(number)
+            stack += missing
+    return tuple(done.values())

@@ -1,0 +1,305 @@
+"""Models from files: `load` reads one, and the `Model` it gives runs its gathers through compiled kernels.
+
+The file becomes one module (`ir.importers`), which the pipeline `graph` simplifies; every stage is kept. What runs is a
+list of steps made from the last stage once: gathers go to `kernels.gather`, the glue between them to NumPy, as views
+wherever that is enough.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.element_types import element_type_name
+from ..ir.errors import BoundsError, InvalidGatherError, ModelError, did_you_mean
+from ..ir.importers.files import DEFAULT_MAX_BYTES, Limits
+from .arguments import index_array
+from .gather import run_operator
+from .requirements import require
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation, SSAValue
+
+    from ..ir.importers.graph_builder import ImportedModel
+    from ..ir.weights import Weights
+
+PIPELINE = "graph"
+EXTRAS = {".onnx": "onnx", ".xml": "defusedxml"}
+"""The suffixes of models and the package that reads each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a model says of an input or an output.
+
+    Attributes:
+        shape: sizes; a name or None for one that is known only when the model runs.
+        dtype: of the elements; object for strings.
+
+    Prints as `f32[batch, 4]`, with `?` for a size without a name.
+    """
+
+    shape: tuple[int | str | None, ...]
+    dtype: np.dtype
+
+    def admits(self, shape: Sequence[int]) -> bool:
+        """Return whether an array of that shape is one."""
+        return len(shape) == len(self.shape) and all(
+            size == wanted or not isinstance(wanted, int) for size, wanted in zip(shape, self.shape, strict=True)
+        )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known."""
+        return all(isinstance(size, int) for size in self.shape)
+
+    def __str__(self) -> str:
+        sizes = ("?" if size is None else str(size) for size in self.shape)
+        return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One operation: what it calls, where its operands and its result lie, and which values nobody needs after it."""
+
+    node: str
+    call: Callable[..., np.ndarray]
+    operands: tuple[int, ...]
+    result: int
+    dead: tuple[int, ...]
+
+
+class Model:
+    """A model from a file, ready to run; make one with `gathernest.load`. Safe to use from several threads.
+
+    Attributes:
+        inputs: name to `TensorSpec`, in the model's order.
+        outputs: the same of what it gives.
+        stages: the module after every pass of the pipeline, as text: `operator`, as it was read, first.
+        weights: the values of the module's weights by name, read-only.
+        pipeline: the passes that made it, as text that `gathernest-opt -p` takes.
+    """
+
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+    stages: Mapping[str, str]
+    weights: "Weights"
+    pipeline: str
+
+    def __init__(self, imported: "ImportedModel", name: str = "model"):
+        """Take what an importer has read, and run the pipeline on it; the module is changed in place.
+
+        Raises:
+            BoundsError: a constant index is not valid; names the node.
+        """
+        from ..ir.weights import model_context
+        from ..lowering.pipeline import PIPELINES, run_pipeline
+
+        stages = run_pipeline(imported.module, PIPELINE, model_context(imported.weights))
+        self.name = name
+        self.pipeline = PIPELINES[PIPELINE]
+        self.weights = imported.weights
+        self.stages = MappingProxyType({stage.pass_name: stage.text for stage in stages})
+        self.inputs, self.outputs, self._values, self._steps, self._results = _plan(imported)
+
+    def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
+        """Run the model on inputs whose names are identifiers; see `run`."""
+        return self.run(inputs)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run the model.
+
+        Args:
+            inputs: an array for every input by its name, of exactly its dtype and of sizes that its shape allows.
+
+        Returns:
+            The outputs by name, in the model's order: new C-contiguous arrays, which share no memory with the inputs.
+
+        Raises:
+            ModelError: an input is missing, unknown, or of the wrong dtype, rank or sizes; or sizes that are known only
+                now do not fit.
+            BoundsError: an index is not valid; names the node.
+        """
+        values: list[np.ndarray | None] = list(self._values)
+        for place, array in enumerate(_checked_inputs(self.inputs, inputs)):
+            values[place] = array
+        held = [array for array in values if array is not None]
+        for step in self._steps:
+            try:
+                values[step.result] = step.call(*[values[place] for place in step.operands])
+            except (BoundsError, InvalidGatherError, ModelError) as error:
+                raise type(error)(f"node {step.node!r}: {error}") from None
+            for place in step.dead:
+                values[place] = None
+        results: dict[str, np.ndarray] = {}
+        for name, place in zip(self.outputs, self._results, strict=True):
+            array = values[place]
+            assert array is not None
+            results[name] = _owned(array, [*held, *results.values()])
+        return results
+
+    def __str__(self) -> str:
+        return list(self.stages.values())[-1]
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
+        outputs = ", ".join(f"{name}: {spec}" for name, spec in self.outputs.items())
+        return f"<gathernest model {self.name}: ({inputs}) -> ({outputs})>"
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    allow_external_data: bool = False,
+    max_file_bytes: int = DEFAULT_MAX_BYTES,
+    max_tensor_bytes: int = DEFAULT_MAX_BYTES,
+) -> Model:
+    """Read a model of gathers from a file.
+
+    Args:
+        path: a `.onnx` file (extra `onnx`), or the `.xml` of an OpenVINO IR with its `.bin` beside it (extra
+            `openvino`).
+        allow_external_data: whether an ONNX model's weights may be read from other files in its own folder.
+        max_file_bytes: the most bytes read from a file.
+        max_tensor_bytes: the most bytes a tensor may have, as far as its sizes are known before the model runs.
+
+    Returns:
+        The model, its constants folded and its constant indices checked.
+
+    Raises:
+        ModelError: the file cannot be read, is damaged, or holds an operator that is not supported.
+        BoundsError: a constant index is not valid; names the node.
+        DependencyError: the package that reads such a file is missing; says how to install it.
+    """
+    file, limits = Path(path), Limits(max_file_bytes, max_tensor_bytes)
+    if file.suffix not in EXTRAS:
+        raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
+    require("xdsl", EXTRAS[file.suffix])
+    if file.suffix == ".onnx":
+        from ..ir.importers.onnx import import_onnx
+
+        return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
+    from ..ir.importers.openvino import import_openvino
+
+    return Model(import_openvino(file, limits=limits), file.name)
+
+
+def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
+    for name in given:
+        if name not in specs:
+            there = ", ".join(specs) or "none"
+            raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(str(name), specs)}")
+    arrays: list[np.ndarray] = []
+    for name, spec in specs.items():
+        if name not in given:
+            raise ModelError(f"input {name!r} is missing; it is {spec}")
+        array = np.asarray(given[name])
+        if spec.dtype.hasobject and array.dtype.kind in "UT":
+            array = array.astype(object)
+        if array.dtype != spec.dtype:
+            raise ModelError(
+                f"input {name!r} must have dtype {spec.dtype}, got {array.dtype}; convert it with .astype where the "
+                "values fit"
+            )
+        if array.ndim != len(spec.shape):
+            raise ModelError(f"input {name!r} must have rank {len(spec.shape)} ({spec}), got shape {array.shape}")
+        if not spec.admits(array.shape):
+            raise ModelError(f"input {name!r} must have the sizes of {spec}, got shape {array.shape}")
+        arrays.append(array)
+    return arrays
+
+
+def _owned(array: np.ndarray, held: Sequence[np.ndarray]) -> np.ndarray:
+    """Return an array that nobody else holds: a copy of a view, and of what `held` has."""
+    is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
+    return array.copy() if not is_ours or any(array is other for other in held) else array
+
+
+def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
+    """Return inputs, outputs, the values that are there before a run, the steps, and where the results lie."""
+    from xdsl.dialects.func import ReturnOp
+
+    from ..ir.constants import constant_array
+    from ..ir.graph_interpreter import main_function
+
+    function = main_function(imported.module)
+    block, attributes = function.body.block, function.arg_attrs
+    inputs = _specs(list(block.args), attributes.data if attributes else ())
+    places: dict[SSAValue, int] = {argument: number for number, argument in enumerate(block.args)}
+    values: list[np.ndarray | None] = [None] * len(places)
+    pending: list[tuple[Operation, int]] = []
+    returned: Sequence[SSAValue] = ()
+    for op in block.ops:
+        if isinstance(op, ReturnOp):
+            returned = op.operands
+            continue
+        place = places[op.results[0]] = len(values)
+        values.append(constant_array(op.results[0], imported.weights))
+        if values[-1] is None:
+            pending.append((op, place))
+    last_use = {places[operand]: op for op, _ in pending for operand in op.operands}
+    kept = {places[value] for value in returned}
+    steps = tuple(
+        _Step(
+            _node_of(op),
+            _call_of(op),
+            tuple(places[operand] for operand in op.operands),
+            place,
+            tuple(number for number, user in last_use.items() if user is op and number not in kept),
+        )
+        for op, place in pending
+    )
+    outputs = _specs(list(returned), function.res_attrs.data if function.res_attrs else ())
+    return inputs, outputs, tuple(values), steps, tuple(places[value] for value in returned)
+
+
+def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[str, TensorSpec]:
+    """Return what the function's arguments or results are, by the names that they carry."""
+    from ..ir.attributes import DIMS, NAME
+    from ..ir.graph_ops import shape_of_value, tensor_type
+    from ..ir.semantics import DYNAMIC
+    from ..ir.types import numpy_dtype
+
+    found: dict[str, TensorSpec] = {}
+    for value, entry in zip(values, attributes, strict=True):
+        sizes = shape_of_value(value)
+        dims = [dim.data or None for dim in entry.data[DIMS].data] if DIMS in entry.data else [None] * len(sizes)
+        shape = tuple(dim if size == DYNAMIC else size for size, dim in zip(sizes, dims, strict=True))
+        found[entry.data[NAME].data] = TensorSpec(shape, numpy_dtype(tensor_type(value).element_type))
+    return MappingProxyType(found)
+
+
+def _node_of(op: "Operation") -> str:
+    from xdsl.dialects.builtin import StringAttr
+
+    from ..ir.attributes import NODE
+
+    node = op.attributes.get(NODE)
+    return node.data if isinstance(node, StringAttr) else op.name
+
+
+def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
+    """Return what carries out an operation on the arrays of its operands."""
+    from ..ir.dialect import OperatorOp
+    from ..ir.graph_interpreter import refuse_negative_indices
+    from ..ir.graph_ops import GraphOp, tensor_type
+    from ..ir.types import numpy_dtype
+
+    if isinstance(op, GraphOp):
+        compute, fields = type(op).compute, op.fields()
+        dtype = numpy_dtype(tensor_type(op.result).element_type)
+        return lambda *arrays: compute(fields, dtype, arrays)
+    assert isinstance(op, OperatorOp)
+    operator, bounds = op.spec(), op.bounds.data
+    version = op.version.data if op.version else None
+
+    def gather(data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        refuse_negative_indices(op, indices)
+        return run_operator(operator, data, index_array(indices), bounds, None, version=version)
+
+    return gather

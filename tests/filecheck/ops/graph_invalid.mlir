@@ -1,0 +1,151 @@
+// RUN: gathernest-opt %s --verify-diagnostics --split-input-file
+
+// expected-error@unknown {{graph.weight: expected a result of static sizes, got tensor<?xf32>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.weight name "w" : tensor<?xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.cast: expected a result of shape (2, 3), got (3, 2)}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.cast %x : tensor<2x3xf32> -> tensor<3x2xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.cast: elements of type f8E5M2 are not converted; bool, int8}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.cast %x : tensor<2x3xf32> -> tensor<2x3xf8E5M2>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.shape_of: start 1 and end 3 are no range in [0, 2]}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.shape_of %x start 1 end 3 : tensor<2x3xf32> -> tensor<2xi64>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.shape_of: expected a result of i32 or i64, got tensor<2xi8>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.shape_of %x start 0 end 2 : tensor<2x3xf32> -> tensor<2xi8>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.reshape: the new shape must be a vector of integers, got tensor<2x3xf32>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.reshape %x, %x : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<6xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.reshape: expected a result of shape}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.reshape %x, %i : tensor<2x3xf32>, tensor<2xi64> -> tensor<6xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.reshape: expected 2 operands, got 1}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.squeeze: axis 0 has size 2; only a dimension of size 1 can be left out}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.squeeze %x axes [0] : tensor<2x3xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.unsqueeze: axis 3 is out of range [0, 2] for rank 3}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.unsqueeze %x axes [3] : tensor<2x3xf32> -> tensor<2x3x1xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.unsqueeze: axes [0, 0] name a dimension twice}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.unsqueeze %x axes [0, 0] : tensor<2x3xf32> -> tensor<1x1x2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.concat: element types differ: tensor<2x3xf32>, tensor<2xi64>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.concat %x, %i axis 0 : tensor<2x3xf32>, tensor<2xi64> -> tensor<4x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.concat: shapes (2, 3) and (4, 3) differ off axis 1}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.concat %x, %y axis 1 : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<2x6xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.concat: expected element type f32 as the operand has, got i32}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.concat %x, %y axis 0 : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<6x3xi32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.slice: 2 positions from 2 to 3 are not on an axis of size 3}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.slice %x axis 1 start 2 step 1 count 2 : tensor<2x3xf32> -> tensor<2x2xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.slice: 2 positions from 2 to 2 are not on an axis of size 3}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.slice %x axis 1 start 2 step 0 count 2 : tensor<2x3xf32> -> tensor<2x2xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.slice: 1 positions from 0 to 0 are not on an axis of an unknown size}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.slice %d axis 0 start 0 step 1 count 1 : tensor<?xf32> -> tensor<1xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.slice: axis 2 is out of range [0, 1] for rank 2}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.slice %x axis 2 start 0 step 1 count 1 : tensor<2x3xf32> -> tensor<2x1xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{expected a tensor type for the result, got i64}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.cast %x : tensor<2x3xf32> -> i64
+  func.return
+}
