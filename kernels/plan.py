@@ -19,7 +19,7 @@ from ..ir.semantics import DYNAMIC, Bounds, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_schedule
 
 MOST_DIMENSIONS = 64
-NO_NEGATIVE_INDICES = {"openvino.Gather-7"}
+NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
 """Versions whose documents allow no negative index."""
 
 
