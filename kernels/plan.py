@@ -22,7 +22,7 @@ from .machine import usable_cores
 
 MOST_DIMENSIONS = 64
 MOST_OWNERS = 16
-NO_NEGATIVE_INDICES = {"openvino.Gather-7"}
+NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
 """Versions whose documents allow no negative index."""
 
 
