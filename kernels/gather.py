@@ -9,7 +9,7 @@ from ..ir.element_types import is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import check_out, index_array
+from .arguments import check_out, data_array, index_array
 from .opaque import gather_opaque
 from .prepare import prepare
 
@@ -29,7 +29,8 @@ def gather(
 
     Args:
         data: (batch..., outer..., axis, inner...), rank 1 or more, any dtype. Strided, reversed, broadcast, read-only
-            and memory-mapped arrays are read in place.
+            and memory-mapped arrays are read in place. When data or indices are a dask array, nothing is read before
+            the result, a dask array too, is computed; an index outside is reported then.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
@@ -50,7 +51,7 @@ def gather(
     Spec: OpenVINO Gather-8 (bounds="zero"), ONNX Gather-13 (bounds="error").
     """
     operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def gather_nd(
@@ -66,7 +67,8 @@ def gather_nd(
     `out[b.., i.., q..] = data[b.., indices[b.., i.., 0], ..., indices[b.., i.., k-1], q..]`.
 
     Args:
-        data: (batch..., indexed..., inner...), rank 1 or more, any dtype; read in place whatever its strides.
+        data: (batch..., indexed..., inner...), rank 1 or more, any dtype; read in place whatever its strides. Dask
+            arrays as for `gather`.
         indices: (batch..., any shape, k), any integer dtype; 1 <= k <= rank(data) - batch_dims.
         batch_dims: leading dimensions that data and indices share, in [0, min(rank(data), rank(indices))-1].
         bounds: what a component outside [-s, s-1] means on its axis of size s, as for `gather`; with "zero", one
@@ -84,7 +86,7 @@ def gather_nd(
     Spec: ONNX GatherND-13, OpenVINO GatherND-8.
     """
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def gather_elements(
@@ -100,7 +102,7 @@ def gather_elements(
     `out[.., i, ..] = data[.., indices[.., i, ..], ..]` on the axis.
 
     Args:
-        data: rank 1 or more, any dtype; read in place whatever its strides.
+        data: rank 1 or more, any dtype; read in place whatever its strides. Dask arrays as for `gather`.
         indices: of data's rank, any integer dtype; sizes off the axis may be smaller than data's, never larger.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         bounds: what an index outside means, as for `gather`.
@@ -117,7 +119,7 @@ def gather_elements(
     Spec: ONNX GatherElements-13, OpenVINO GatherElements-6; NumPy `take_along_axis` without its broadcasting.
     """
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def run_operator(
@@ -131,6 +133,10 @@ def run_operator(
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already; see the functions above."""
+    if type(data) is not np.ndarray or type(indices) is not np.ndarray:
+        from .dask_arrays import gather_dask
+
+        return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
         return gather_opaque(operator, data, indices, bounds, out, run_operator)
     if out is None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
+from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.semantics import Bounds, integer_argument
-from .arguments import index_array
+from .arguments import data_array, index_array, refuse_negative
 from .gather import run_operator
 
 Operator = Callable[..., np.ndarray]
@@ -48,10 +48,10 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str) -> Op
         data: ArrayLike, indices: ArrayLike, axis: Any, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         array = index_array(indices)
-        if bounds is Bounds.ERROR:
+        if bounds is Bounds.ERROR and isinstance(array, np.ndarray):
             refuse_negative(array, name)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-        return run_operator(spec, np.asarray(data), array, bounds, out, version=name)
+        return run_operator(spec, data_array(data), array, bounds, out, version=name)
 
     return _document(
         operator,
@@ -65,27 +65,10 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str) -> Op
     )
 
 
-def refuse_negative(indices: np.ndarray, version: str) -> None:
-    """Check that no index is negative.
-
-    Raises:
-        BoundsError: one is.
-
-    Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
-    """
-    if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
-        return
-    place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
-    raise BoundsError(
-        f"index {int(indices[place])} at position {place} of indices is negative, and {version} allows none; "
-        "use openvino.Gather-8, where negative indices count from the end"
-    )
-
-
 def _onnx_gather(name: str) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
+        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
 
     return _document(
         operator,
@@ -104,7 +87,7 @@ def _gather_nd(name: str, *, has_batch_dims: bool = True, flattens: bool = False
         data: ArrayLike, indices: ArrayLike, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         spec = GatherNd(integer_argument(batch_dims, "batch_dims"))
-        arrays = np.asarray(data), index_array(indices)
+        arrays = data_array(data), index_array(indices)
         if not flattens or spec.batch_dims < 2:
             return run_operator(spec, *arrays, Bounds.ERROR, out, version=name)
         if out is not None:
@@ -134,7 +117,7 @@ def _gather_elements(name: str, *, default_axis: int | None = 0) -> Operator:
         data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
         spec = GatherElements(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, np.asarray(data), index_array(indices), Bounds.ERROR, out, version=name)
+        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
 
     def without(data: ArrayLike, indices: ArrayLike, axis: int, *, out: np.ndarray | None = None) -> np.ndarray:
         return with_default(data, indices, axis, out=out)
