@@ -43,7 +43,8 @@ def gather_dask(
         schedule: for the tasks that gather from whole axes.
 
     Raises:
-        InvalidGatherError: the attributes do not fit the shapes, `out` is given, or a chunk's size is not known.
+        InvalidGatherError: the attributes do not fit the shapes, `out` is given, a chunk's size is not known, or
+            dask plans queries itself.
     """
     from dask.array import Array
     from dask.base import tokenize
@@ -53,6 +54,11 @@ def gather_dask(
         raise InvalidGatherError(
             "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result "
             "with dask.array.store"
+        )
+    if Array.__module__ != "dask.array.core":
+        raise InvalidGatherError(
+            "gathers of dask arrays do not work with dask's option 'array.query-planning', which is on; set it to "
+            "False before dask.array is imported"
         )
     for name, array in (("data", data), ("indices", indices)):
         _check_chunks(name, array)

@@ -291,6 +291,22 @@ def test_chunks_that_are_no_ndarrays_are_refused():
         gn.gather(data, [0])
 
 
+def test_the_arrays_of_dasks_query_planner_are_refused(python):
+    out = python("""
+        import dask
+        dask.config.set({"array.query-planning": True})
+        import dask.array, gathernest as gn
+        try:
+            gn.gather(dask.array.arange(5, chunks=2), [0])
+        except gn.InvalidGatherError as error:
+            print(error)
+    """)
+    assert out.strip() == (
+        "gathers of dask arrays do not work with dask's option 'array.query-planning', which is on; set it to False "
+        "before dask.array is imported"
+    )
+
+
 def test_equal_gathers_have_equal_names_and_different_ones_do_not():
     data = da.from_array(TABLE, chunks=3)
     first = gn.gather(data, [1, 2])
