@@ -74,7 +74,7 @@ def gather(
     operator = Gather(axis, batch_dims).normalized(data.shape, indices.shape)
     axis, batch_dims = operator.axis, operator.batch_dims
     dtype, data = data.dtype, as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     size = data.shape[axis]
     for batch in np.ndindex(*indices.shape[:batch_dims]):
         for pick in np.ndindex(*indices.shape[batch_dims:]):
@@ -104,7 +104,7 @@ def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds
     operator = GatherNd(batch_dims).normalized(data.shape, indices.shape)
     sizes = [data.shape[dim] for dim in operator.axes(indices.shape)]
     dtype, data = data.dtype, as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape[:-1]):
         position = [resolve(int(index), size, bounds) for index, size in zip(indices[place], sizes, strict=True)]
         outside = None in position
@@ -130,7 +130,7 @@ def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds
     """
     operator = GatherElements(axis).normalized(data.shape[: indices.ndim], indices.shape)
     dtype, data = data.dtype, as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[operator.axis], bounds)
         source = (*place[: operator.axis], position, *place[operator.axis + 1 :])

@@ -96,7 +96,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise InvalidGatherError(f"out must have dtype {dtype} as data has, got {out.dtype}")
     if not out.flags.writeable:
         raise InvalidGatherError("out must be writeable, got a read-only array; pass a copy")
-    if out.size and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)):
+    if out.nbytes and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)):
         raise InvalidGatherError("out must have a place for every element, got a broadcast array; pass a copy")
 
 

@@ -140,7 +140,7 @@ class ChunkedGather:
             numbers: of the chunks that the parts come from.
         """
         operator, dtype = self.problem.operator, self.problem.data.dtype
-        result = np.empty(shape, dtype)
+        result = np.ndarray(shape, dtype)  # np.empty would make S1 of S0
         rows = result
         if isinstance(operator, Gather):
             rank = len(split.grid) - operator.batch_dims

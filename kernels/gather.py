@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.element_types import is_movable
+from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
@@ -149,7 +149,8 @@ def run_operator(
     normal = operator.normalized(data.shape, indices.shape)
     check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
     if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        out[...] = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
+        result = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
+        as_bytes(out)[...] = as_bytes(result)
         return out
     prepare(data, indices, out, operator, bounds, version=version, node=node, schedule=schedule).run(data, indices, out)
     return out
