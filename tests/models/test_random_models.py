@@ -118,7 +118,7 @@ class Graph:
             self.value = np.squeeze(self.value, tuple(axes))
 
     def double(self):
-        if 0 < self.value.ndim and self.value.size < 500:
+        if self.value.ndim > 0 and self.value.size < 500:
             axis = int(self.rng.integers(self.value.ndim))
             self.name = self.add("Concat", self.name, self.name, axis=axis - self.value.ndim)
             self.value = np.concatenate([self.value, self.value], axis)
