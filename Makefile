@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: demo test check lint docs bench clean help
+.PHONY: demo test fuzz check lint docs bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -16,6 +16,9 @@ demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checke
 
 test: $(DEV_STAMP)  ## set up and run the tests on two processes
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
+	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles
 
 check: $(DEV_STAMP) lint docs  ## everything CI checks beside the tests
 	$(BIN)/lint-imports

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ScheduleError,
     )
     from .kernels.gather import gather, gather_elements, gather_nd
+    from .kernels.gradient import gather_elements_grad, gather_grad, gather_nd_grad
     from .kernels.kernel import Kernel, compile
     from .kernels.knobs import knobs
     from .kernels.model import Model, load
@@ -50,7 +51,10 @@ _HOMES = {
     "compile": "kernels.kernel",
     "gather": "kernels.gather",
     "gather_elements": "kernels.gather",
+    "gather_elements_grad": "kernels.gradient",
+    "gather_grad": "kernels.gradient",
     "gather_nd": "kernels.gather",
+    "gather_nd_grad": "kernels.gradient",
     "knobs": "kernels.knobs",
     "Model": "kernels.model",
     "load": "kernels.model",
@@ -76,7 +80,10 @@ __all__ = [
     "compile",
     "gather",
     "gather_elements",
+    "gather_elements_grad",
+    "gather_grad",
     "gather_nd",
+    "gather_nd_grad",
     "knobs",
     "load",
     "ops",

@@ -1,10 +1,12 @@
-"""Write the generated pages, `passes.md` and `knobs.md`; without `--write`, fail when they are not up to date."""
+"""Write the generated pages, or without `--write` fail when they are not up to date."""
 
 import inspect
+import re
 import sys
 from pathlib import Path
 
 from gathernest.kernels.knobs import KNOBS
+from gathernest.kernels.operators import ops
 from gathernest.lowering.passes import GRAPH_NAMES, NAMES, load_pass
 from gathernest.lowering.pipeline import PIPELINES
 
@@ -38,6 +40,29 @@ def _table(names: tuple[str, ...]) -> list[str]:
     return lines
 
 
+def operators_page() -> str:
+    """Return the page of operator versions: a table, then each with its signature and docstring."""
+    lines = ["# Operators", "", NOTE, "`gn.ops[name]` is an operator version as its document states it.", ""]
+    lines += ["| name | arguments | an index outside | differs |", "|---|---|---|---|"]
+    pages = {name: inspect.getdoc(operator) or "" for name, operator in ops.items()}
+    for name, text in pages.items():
+        arguments = ", ".join(inspect.signature(ops[name]).parameters)
+        raises = _section(text, "Raises:\n    BoundsError:", "\n")
+        outside = "gives zeros" if raises == "never." else f"BoundsError: {raises.removesuffix('.')}"
+        differs = " ".join(_section(text, "Differs:", "\n\n").split())
+        lines.append(
+            f"| [`{name}`](#{re.sub('[^a-z0-9-]', '', name.lower())}) | `{arguments}` | {outside} | {differs} |"
+        )
+    for name, text in pages.items():
+        lines += ["", f"## {name}", "", "```text", text, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _section(text: str, start: str, end: str) -> str:
+    """Return what stands behind a heading of a docstring."""
+    return text.partition(start)[2].partition(end)[0].strip()
+
+
 def knobs_page() -> str:
     """Return the table of settings."""
     lines = ["# Settings", "", NOTE]
@@ -48,14 +73,14 @@ def knobs_page() -> str:
     for name, knob in KNOBS.items():
         default = "unset" if knob.default is None else knob.default
         lines.append(f"| `{knob.variable}` | `{name}` | {knob.allowed} | {default} | {knob.doc} |")
-    lines += ["", "A setting that changes generated code is part of the key of the compiled kernel by its value."]
+    lines += ["", "The key of a compiled kernel holds its schedule, so a forced one makes kernels of its own."]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check both pages; return 1 when one is stale."""
+    """Write or check the pages; return 1 when one is stale."""
     stale = []
-    for name, text in {"passes.md": passes_page(), "knobs.md": knobs_page()}.items():
+    for name, text in {"passes.md": passes_page(), "knobs.md": knobs_page(), "operators.md": operators_page()}.items():
         path = DOCS / name
         if "--write" in arguments:
             path.write_text(text)

@@ -78,6 +78,11 @@ class ArraySpec:
         return len(self.shape)
 
     @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the strides are those of a C-contiguous array (those of dimensions of size 1 do not matter)."""
         plain = contiguous_strides(self.shape, self.dtype.itemsize)

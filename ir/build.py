@@ -10,22 +10,36 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    FloatAttr,
     IntegerType,
     ModuleOp,
+    StringAttr,
     TensorType,
+    f64,
     i64,
 )
 from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint
 
 from .array_spec import ArraySpec
-from .attributes import BYTE_STRIDES
-from .dialect import GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
-from .operator_spec import Gather, OperatorSpec
+from .attributes import BYTE_STRIDES, NODE, OUTPUTS
+from .dialect import (
+    GatherElementsGradOp,
+    GatherElementsOp,
+    GatherGradOp,
+    GatherNdGradOp,
+    GatherNdOp,
+    GatherOp,
+    OperatorOp,
+)
+from .operator_spec import Gather, Gradient, Node, OperatorSpec
 from .semantics import Bounds
 from .types import ir_element_type
 
 OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
+GRADIENTS: dict[str, type[OperatorOp]] = {
+    op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
+}
 
 
 def operator_module(
@@ -37,8 +51,10 @@ def operator_module(
     version: str | None = None,
     out: ArraySpec | None = None,
     constant_indices: np.ndarray | None = None,
+    gradient: Gradient | None = None,
+    node: Node | None = None,
 ) -> ModuleOp:
-    """Return a module with one function, `@gather`, that gathers on tensors.
+    """Return a module with one function, `@gather`, that gathers on tensors, or carries out the gradient of that.
 
     Args:
         operator: the operator, with its attributes as the caller wrote them.
@@ -47,18 +63,23 @@ def operator_module(
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
         constant_indices: when given, the indices are this constant and not an argument.
+        node: the node of a graph that it came from.
+        gradient: when given, `out` is read, the gradient of what the gather gave, and `data` is written.
 
     Raises:
         InvalidGatherError: the attributes do not fit the shapes.
     """
     shape = operator.normalized(data.shape, indices.shape).result_shape(data.shape, indices.shape)
-    result_type = TensorType(ir_element_type(data.dtype), shape)
-    inputs = {"data": data} if constant_indices is not None else {"data": data, "indices": indices}
+    out = out or ArraySpec(shape, data.dtype)
+    source, target = (data, out) if gradient is None else (out, data)
+    result_type = _tensor(target)
+    inputs = {"data" if gradient is None else "grad": source}
+    inputs |= {"indices": indices} if constant_indices is None else {}
     function = func.FuncOp(
         "gather",
         ([_tensor(spec) for spec in inputs.values()], [result_type]),
         arg_attrs=ArrayAttr([_layout(spec) for spec in inputs.values()]),
-        res_attrs=None if out is None or out.is_contiguous else ArrayAttr([_layout(out)]),
+        res_attrs=None if target.is_contiguous else ArrayAttr([_layout(target)]),
     )
     block = function.body.block
     builder = Builder(InsertPoint.at_end(block))
@@ -69,7 +90,8 @@ def operator_module(
         index_values.name_hint = "indices"
     else:
         index_values = block.args[1]
-    op = OPERATIONS[operator.name](
+    operations = OPERATIONS if gradient is None else GRADIENTS
+    op = operations[operator.name](
         block.args[0],
         index_values,
         bounds=bounds,
@@ -77,6 +99,9 @@ def operator_module(
         result_type=result_type,
         integers=operator.attributes(),
     )
+    op.attributes |= {} if node is None else _node_attributes(node)
+    if gradient is not None and gradient.scale != 1:
+        op.properties["scale"] = FloatAttr(gradient.scale, f64)
     result = builder.insert(op).result
     assert result is not None
     result.name_hint = "result"
@@ -87,6 +112,14 @@ def operator_module(
 def gather_module(data: ArraySpec, indices: ArraySpec, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
     """Return the module of a plain gather; see `operator_module`."""
     return operator_module(Gather(axis, batch_dims), data, indices, **rest)
+
+
+def _node_attributes(node: Node) -> dict[str, Attribute]:
+    """Return the names that are there, as attributes of an operator."""
+    attributes: dict[str, Attribute] = {NODE: StringAttr(node.name)} if node.name else {}
+    if node.outputs:
+        attributes[OUTPUTS] = ArrayAttr([StringAttr(name) for name in node.outputs])
+    return attributes
 
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:

@@ -143,15 +143,19 @@ def gather_elements_roles(data_rank: int, indices_rank: int, axis: int) -> tuple
     return tuple(roles)
 
 
-def canonical_gather(data: Strided, indices: Strided, out: Strided, roles: Sequence[Role]) -> CanonicalGather:
+def canonical_gather(
+    data: Strided, indices: Strided, out: Strided, roles: Sequence[Role], *, covers_data: bool = False
+) -> CanonicalGather:
     """Merge the dimensions of a gather.
 
     Args:
         data, indices, out: the arrays; sizes may be `DYNAMIC` in a contiguous array.
         roles: what their dimensions are for, in the order in which they stand.
+        covers_data: whether data's view is to hold all of its elements, as a gradient needs which clears it, and not
+            only those that a gather may read.
     """
     arrays = {"data": data, "indices": indices, "out": out}
-    merged = {role.name: _merge_role(role, arrays) for role in roles}
+    merged = {role.name: _merge_role(role, arrays, covers_data=covers_data) for role in roles}
     operands = {
         name: _operand(
             array,
@@ -180,12 +184,12 @@ def numbered(label: str, count: int) -> list[str]:
     return [label] if count == 1 else [f"{label}_{number}" for number in range(count)]
 
 
-def _merge_role(role: Role, arrays: dict[str, Strided]) -> Groups:
+def _merge_role(role: Role, arrays: dict[str, Strided], *, covers_data: bool) -> Groups:
     """Group the dimensions of a role; an indexed axis and a tuple stay as they are."""
     if role.name in ("axis", "tuple"):
         return tuple((dim,) for dim in range(role.count))
     names = [name for name in ("out", "indices", "data") if getattr(role, name) is not None]
-    return _merge([(arrays[name], getattr(role, name)) for name in names], role)
+    return _merge([(arrays[name], getattr(role, name)) for name in names], role, covers_data=covers_data)
 
 
 def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -220,7 +224,7 @@ def layout_class(
     return tuple(1 if size == 1 or stride == unit else None for size, stride in zip(shape, strides, strict=True))
 
 
-def _merge(arrays: Sequence[tuple[Strided, int]], role: Role) -> Groups:
+def _merge(arrays: Sequence[tuple[Strided, int]], role: Role, *, covers_data: bool) -> Groups:
     """Group the dimensions of a role, which start at the given place in each array, by what may merge in all.
 
     The first array says how far a loop runs.
@@ -229,7 +233,7 @@ def _merge(arrays: Sequence[tuple[Strided, int]], role: Role) -> Groups:
     groups: list[list[int]] = []
     for dim in range(role.count):
         size = first.shape[start + dim]
-        if size == 1:
+        if size == 1 and not (covers_data and any(array.shape[at + dim] != 1 for array, at in arrays)):
             continue
         is_known = not (role.data_is_larger and size == DYNAMIC)
         if groups and is_known and all(_adjacent(array, at + groups[-1][-1], at + dim, size) for array, at in arrays):

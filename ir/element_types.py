@@ -33,7 +33,17 @@ _ML_DTYPES_NAMES = {
     "f8E3M4": "float8_e3m4",
     "f8E8M0FNU": "float8_e8m0fnu",
 }
-_SHORT_NAMES = {"c64": "complex64", "c128": "complex128", "bool": "bool"}
+_SHORT_NAMES = {
+    "c64": "complex64",
+    "c128": "complex128",
+    "bool": "bool",
+    "i4": "int4",
+    "ui4": "uint4",
+    "i2": "int2",
+    "ui2": "uint2",
+}
+_CODE = re.compile(r"[biufc]\d+")
+"""NumPy's codes count bytes, as in `f4`, where the IR's names count bits; so a code alone is no name here."""
 _IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items()}
 
 
@@ -43,13 +53,15 @@ def parse_element_type(text: str) -> np.dtype:
     Raises:
         InvalidGatherError: no element type has that name.
     """
-    if text in _NUMPY_NAMES or text in _SHORT_NAMES:
-        return np.dtype((_NUMPY_NAMES | _SHORT_NAMES)[text])
+    if text in _NUMPY_NAMES:
+        return np.dtype(_NUMPY_NAMES[text])
+    name = (_ML_DTYPES_NAMES | _SHORT_NAMES).get(text, text)
     try:
         import ml_dtypes
 
-        found = getattr(ml_dtypes, _ML_DTYPES_NAMES.get(text, text), None)
-        return np.dtype(found if found is not None else text)
+        if _CODE.fullmatch(name):
+            raise ValueError
+        return np.dtype(getattr(ml_dtypes, name, name))
     except (TypeError, ValueError, SyntaxError):
         names = [*_NUMPY_NAMES, *_ML_DTYPES_NAMES, *_SHORT_NAMES]
         raise InvalidGatherError(
@@ -104,3 +116,21 @@ def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | 
     if len(strides) != len(sizes):
         raise InvalidGatherError(f"{text!r} has {len(sizes)} sizes and {len(strides)} strides; give one stride a size")
     return sizes, dtype, strides
+
+
+def number_width(dtype: np.dtype) -> int:
+    """Return the bytes of the number that elements are added as: the element, or one part of a complex."""
+    return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+
+
+def number_name(dtype: np.dtype) -> str:
+    """Return the IR's name of the number that elements are added as, `f32` or `i16`; signs do not matter to a sum."""
+    return f"{'i' if dtype.kind in 'iu' else 'f'}{8 * number_width(dtype)}"
+
+
+def number_scale(scale: float, dtype: np.dtype) -> float:
+    """Return a scale as the number that sums are multiplied by: of integers modulo their width, as signed ones."""
+    if dtype.kind not in "iu":
+        return scale
+    bits = 8 * dtype.itemsize
+    return (int(scale) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))

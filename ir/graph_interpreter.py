@@ -15,12 +15,6 @@ from .graph_ops import GraphOp, WeightOp
 from .semantics import Bounds, shapes_agree
 from .types import numpy_dtype
 
-NODE = "gather.node"
-"""On an operation: the name of the model's node it came from."""
-NAME = "gather.name"
-"""On an argument or a result of a function: its name in the model."""
-DIMS = "gather.dims"
-"""On an argument or a result: the names of its dynamic sizes, empty where they have none."""
 NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
 """Versions whose documents allow no negative index."""
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -25,13 +25,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from . import reference
-from .array_spec import contiguous_strides
-from .attributes import MIN_AXIS_SIZES, VIEW
-from .canonical import view_dims
-from .dialect import AnyShaped, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, ViewAttr, YieldOp
+from .argument_views import bind_argument, check_axis_sizes
+from .attributes import SCALE, VIEW
+from .dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from .errors import BoundsError, InternalError
-from .semantics import DYNAMIC
-from .types import numpy_dtype, strides_of
+from .types import numpy_dtype
 
 
 def interpret(
@@ -41,7 +39,7 @@ def interpret(
 
     Args:
         data, indices: the operator's own arrays, whatever the level: they are viewed as the function's arguments ask.
-            `indices` is None where the module holds them as a constant.
+            `indices` is None where the module holds them as a constant. Of a gradient, `data` is what it reads: grad.
         out: the operator's result, written in place.
         seed: picks the order in which parallel iterations run.
 
@@ -57,66 +55,17 @@ def interpret(
         bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
         for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
     ]
-    _check_axis_sizes(function, views[0], None if indices is None else views[1])
-    results = _Machine(module, random.Random(seed)).run_function(function, views)
+    check_axis_sizes(function, views, None if indices is None else views[1])
+    numbers = [
+        _number(scale.value.data, type_)
+        for entry, type_ in zip(attributes, types, strict=False)
+        if isinstance(scale := entry.data.get(SCALE), FloatAttr)
+    ]
+    results = _Machine(module, random.Random(seed)).run_function(function, [*views, *numbers])
     if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
         bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
     elif results and results[0]:
         raise BoundsError(f"{results[0]} indices are out of range")
-
-
-def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -> np.ndarray:
-    """Return the view of `array` that an argument of that type sees.
-
-    An erased element type is seen as integers of its width, with one more dimension when an element has several; a
-    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies.
-
-    Raises:
-        InternalError: the view has not the sizes or the strides that the type says.
-    """
-    assert isinstance(type_, AnyShaped)
-    dtype = numpy_dtype(type_.element_type)
-    shape, strides = array.shape, array.strides
-    units = array.dtype.itemsize // dtype.itemsize if dtype.itemsize else 1
-    if units > 1:
-        shape, strides = (*shape, units), (*strides, dtype.itemsize)
-    if isinstance(view, ViewAttr):
-        shape, strides = view_dims(view.groups, shape, strides)
-    if isinstance(type_, MemRefType):
-        _check_layout(type_, shape, strides, dtype.itemsize)
-        dtype = dtype if dtype.kind in "iu" or dtype.hasobject else np.dtype(f"V{dtype.itemsize}")
-    return _view(array, dtype, shape, strides)
-
-
-def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
-    wanted = type_.get_shape()
-    if len(wanted) != len(shape) or any(
-        size not in (want, DYNAMIC) and want != DYNAMIC for size, want in zip(shape, wanted, strict=True)
-    ):
-        raise InternalError(f"an argument of type {type_} is handed an array of shape {tuple(shape)}")
-    said = strides_of(type_)
-    expected = (
-        contiguous_strides(shape, itemsize)
-        if said is None
-        else [None if step is None else step * itemsize for step in said]
-    )
-    for size, got, want in zip(shape, strides, expected, strict=True):
-        if 0 not in shape and size != 1 and want is not None and got != want:
-            raise InternalError(f"an argument of type {type_} is handed an array of byte strides {tuple(strides)}")
-
-
-def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    if array.dtype.hasobject or array.dtype.kind == "T":
-        return array
-    interface: dict[str, Any] = dict(array.__array_interface__)
-    interface |= {
-        "shape": tuple(shape),
-        "strides": tuple(strides),
-        "typestr": f"|V{dtype.itemsize}",
-        "descr": [("", f"|V{dtype.itemsize}")],
-    }
-    holder = type("_Holder", (), {"__array_interface__": interface, "base": array})()
-    return np.asarray(holder).view(dtype)
 
 
 def _find_function(module: ModuleOp) -> func.FuncOp:
@@ -124,27 +73,6 @@ def _find_function(module: ModuleOp) -> func.FuncOp:
         if isinstance(op, func.FuncOp) and op.sym_name.data == "gather":
             return op
     raise InternalError("the module has no function @gather")
-
-
-def _check_axis_sizes(function: func.FuncOp, data: np.ndarray, indices: np.ndarray | None) -> None:
-    """Refuse what the run time refuses before it calls a kernel: an axis smaller than the code was made for."""
-    least = function.attributes.get(MIN_AXIS_SIZES)
-    has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
-    if not isinstance(least, DenseArrayBase) or not has_views or (indices is not None and indices.size == 0):
-        return
-    axes = [place for place, dim in enumerate(argument_view(function, 0).dims) if dim.partition("_")[0] == "axis"]
-    for place, size in zip(axes, least.get_values(), strict=True):
-        if data.shape[place] < size:
-            raise BoundsError(f"the axis has size {data.shape[place]}, but this code holds for {size} and more")
-
-
-def argument_view(function: func.FuncOp, number: int) -> ViewAttr:
-    """Return the `#gather.view` of an argument; its absence before `collapse-dims` is an InternalError."""
-    attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
-    view = attributes.get(VIEW)
-    if not isinstance(view, ViewAttr):
-        raise InternalError(f"argument #{number} of @{function.sym_name.data} carries no #gather.view")
-    return view
 
 
 class _Writers:
@@ -183,6 +111,14 @@ class _Machine:
                 self.values[result] = value
         return ()
 
+    def compute(self, name: str, type_: Attribute, left: Any, right: Any) -> Any:
+        """Return a sum or a product of two values of a type."""
+        if isinstance(type_, IntegerType):
+            return _wrap(_ARITHMETIC[name](_bits(type_), left, right), _bits(type_))
+        dtype = numpy_dtype(type_)
+        with np.errstate(all="ignore"):
+            return _FLOAT_ARITHMETIC[name](left.view(dtype), right.view(dtype)).view(f"V{dtype.itemsize}")
+
     @contextmanager
     def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
         """Watch a loop's stores: no two iterations of a parallel one may write the same element."""
@@ -195,9 +131,11 @@ class _Machine:
         self.writers.pop()
 
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
-        if (arithmetic := _ARITHMETIC.get(op.name)) is not None:
+        if op.name in _ARITHMETIC:
             bits = _bits(op.results[0].type)
-            return (_wrap(arithmetic(_operand_bits(op), *operands), bits),)
+            return (_wrap(_ARITHMETIC[op.name](_operand_bits(op), *operands), bits),)
+        if op.name in _FLOAT_ARITHMETIC:
+            return (self.compute(op.name, op.results[0].type, *operands),)
         handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
         if handler is None:
             raise InternalError(f"the interpreter does not know {op.name}")
@@ -205,20 +143,27 @@ class _Machine:
 
     # gather
 
-    def run_operator(self, op: OperatorOp, data: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
+    def run_operator(self, op: OperatorOp, source: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
         if op.unsigned is not None:
             indices = indices.view(f"u{indices.dtype.itemsize}")
-        result = reference.run(op.normalized(), data, indices, op.bounds.data)
+        if isinstance(op, GradientOp):
+            assert isinstance(op.target.type, TensorType | MemRefType)
+            grad, shape = source.view(numpy_dtype(op.target.type.element_type)), op.shapes()[0]
+            result = reference.gradient(op.normalized(), grad, indices, shape, op.bounds.data, op.factor)
+        else:
+            result = reference.run(op.normalized(), source, indices, op.bounds.data)
         if not out:
             return (result,)
-        out[0][...] = result
+        out[0].view(result.dtype)[...] = result
         return ()
 
     run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
+    run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
         trips = list(range(lower, upper, step))
-        self.rng.shuffle(trips)
+        if op.ordered is None:
+            self.rng.shuffle(trips)
         total = 0
         with self.shared(op.parallel is not None) as writers:
             for trip in trips:
@@ -236,12 +181,25 @@ class _Machine:
         *subscripts, mask = rest
         return (_load(memory, subscripts),) if mask & 1 else (0,)
 
+    def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
+        subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)
+        if mask & 1:
+            add = "arith.addi" if isinstance(op.element.type, IntegerType) else "arith.addf"
+            total = self.compute(add, op.element.type, _load(memory, subscripts), element)
+            self.store(memory, subscripts, total)
+        return ()
+
     # memref
 
     def run_memref_load(self, op: memref.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
         return (_load(memory, subscripts),)
 
     def run_memref_store(self, op: memref.StoreOp, value: Any, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        self.store(memory, subscripts, value)
+        return ()
+
+    def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
+        """Store a value, as one iteration of each parallel loop that runs."""
         place = _place(memory, subscripts)
         for writers in self.writers:
             writers.note(memory, place)
@@ -249,7 +207,6 @@ class _Machine:
             memory[place] = value if isinstance(value, np.void) else np.zeros((), memory.dtype)[()]
         else:
             memory[place] = value
-        return ()
 
     def run_memref_dim(self, op: memref.DimOp, memory: np.ndarray, dim: int) -> tuple[int]:
         return (memory.shape[dim],)
@@ -302,8 +259,8 @@ class _Machine:
     def run_arith_constant(self, op: arith.ConstantOp) -> tuple[Any]:
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             return (_dense_array(op.value),)
-        assert isinstance(op.value, IntegerAttr)
-        return (_wrap(op.value.value.data, _bits(op.result.type)),)
+        assert isinstance(op.value, IntegerAttr | FloatAttr)
+        return (_number(op.value.value.data, op.result.type),)
 
     def run_arith_cmpi(self, op: arith.CmpiOp, left: int, right: int) -> tuple[int]:
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
@@ -314,6 +271,14 @@ class _Machine:
 
     def run_arith_select(self, op: arith.SelectOp, condition: int, left: Any, right: Any) -> tuple[Any]:
         return (left if condition & 1 else right,)
+
+
+def _number(value: float, type_: Attribute) -> Any:
+    """Return a number as a value of a type: integers as Python's own, floats as their bytes."""
+    if isinstance(type_, IntegerType | IndexType):
+        return _wrap(int(value), _bits(type_))
+    dtype = numpy_dtype(type_)
+    return dtype.type(value).view(f"V{dtype.itemsize}")
 
 
 def _bits(type_: Attribute) -> int:
@@ -350,6 +315,11 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "ge": lambda a, b: a >= b,
 }
 
+_FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "arith.addf": lambda a, b: a + b,
+    "arith.mulf": lambda a, b: a * b,
+}
+
 _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.addi": lambda bits, a, b: a + b,
     "arith.subi": lambda bits, a, b: a - b,
@@ -358,6 +328,7 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.ori": lambda bits, a, b: a | b,
     "arith.shrsi": lambda bits, a, b: a >> b,
     "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
+    "arith.divui": lambda bits, a, b: _unsigned(a, bits) // _unsigned(b, bits),
     "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),
     "arith.minsi": lambda bits, a, b: min(a, b),
     "arith.maxsi": lambda bits, a, b: max(a, b),

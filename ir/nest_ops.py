@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     base,
     irdl_op_definition,
@@ -32,7 +33,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import HasParent, IsTerminator, MemoryReadEffect, Pure, RecursiveMemoryEffect
+from xdsl.traits import HasParent, IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import I64, BoundsAttr, parse_bounds_word
@@ -59,11 +60,13 @@ class LoopOp(IRDLOperation):
     ```
     gather.loop indices(%i) = %lower to %upper step %step { ... }
     gather.loop parallel indices_o(%i_o) = %lower to %upper step %step { ... }
+    gather.loop ordered indices(%i) = %lower to %upper step %step { ... }
     %bad = gather.loop check_indices(%i) = %lower to %upper step %step sum { ... gather.yield %one : i64 }
     ```
 
-    Iterations may run in any order. A summing loop gives the sum of what its iterations yield, modulo 2**64, so
-    tiling, interchanging and running it in parallel change nothing.
+    Iterations may run in any order, but for an ordered loop: those run one after the other, as a sum of floats needs. A
+    summing loop gives the sum of what its iterations yield, modulo 2**64, so tiling, interchanging and running it in
+    parallel change nothing.
     """
 
     name = "gather.loop"
@@ -76,6 +79,7 @@ class LoopOp(IRDLOperation):
 
     loop_name = prop_def(StringAttr)
     parallel = opt_prop_def(UnitAttr)
+    ordered = opt_prop_def(UnitAttr)
 
     traits = traits_def(RecursiveMemoryEffect())
 
@@ -89,11 +93,16 @@ class LoopOp(IRDLOperation):
         *,
         sums: bool = False,
         parallel: bool = False,
+        ordered: bool = False,
     ):
         super().__init__(
             operands=[lower, upper, step],
             result_types=[I64 if sums else None],
-            properties={"loop_name": StringAttr(loop_name), "parallel": UnitAttr() if parallel else None},
+            properties={
+                "loop_name": StringAttr(loop_name),
+                "parallel": UnitAttr() if parallel else None,
+                "ordered": UnitAttr() if ordered else None,
+            },
             regions=[body if isinstance(body, Region) else Region(body)],
         )
 
@@ -119,6 +128,8 @@ class LoopOp(IRDLOperation):
             raise VerifyException(f"gather.loop {self.label}: expected one block argument of type index")
         if not self.label or "," in self.label:
             raise VerifyException(f"gather.loop: expected a name without commas, got {self.label!r}")
+        if self.parallel is not None and self.ordered is not None:
+            raise VerifyException(f"gather.loop {self.label}: expected parallel or ordered, got both")
         step = getattr(self.step.owner, "value", None)
         if isinstance(step, IntegerAttr) and step.value.data < 1:
             raise VerifyException(f"gather.loop {self.label}: expected a step of 1 or more, got {step.value.data}")
@@ -131,6 +142,7 @@ class LoopOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" parallel " if self.parallel is not None else " ")
+        printer.print_string("ordered " if self.ordered is not None else "")
         printer.print_identifier_or_string_literal(self.label)
         with printer.in_parens():
             printer.print_ssa_value(self.induction)
@@ -144,6 +156,7 @@ class LoopOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         parallel = parser.parse_optional_keyword("parallel") is not None
+        ordered = parser.parse_optional_keyword("ordered") is not None
         label = parser.parse_identifier_or_str_literal()
         with parser.in_parens():
             induction = parser.parse_argument(expect_type=False)
@@ -156,7 +169,7 @@ class LoopOp(IRDLOperation):
         if not isinstance(body.block.last_op, YieldOp) and not sums:
             body.block.add_op(YieldOp())
         lower, upper, step = bounds
-        op = cls(label, lower, upper, step, body, sums=sums, parallel=parallel)
+        op = cls(label, lower, upper, step, body, sums=sums, parallel=parallel, ordered=ordered)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
 
@@ -252,5 +265,45 @@ class MaskedLoadOp(IRDLOperation):
         if self.element.type != self.memref.type.element_type:
             raise VerifyException(
                 f"gather.masked_load: expected an element of type {self.memref.type.element_type}, "
+                f"got {self.element.type}"
+            )
+
+
+@irdl_op_definition
+class AccumulateOp(IRDLOperation):
+    """Add an element to one in memory, or do nothing and touch no memory where the mask is false.
+
+    `gather.accumulate %element, %out[%b, %o, %position, %j] if %valid : f32, memref<2x1x5x4xf32>`
+
+    Integers are added modulo their width.
+    """
+
+    name = "gather.accumulate"
+
+    element = operand_def()
+    memref = operand_def(base(MemRefType))
+    subscripts = var_operand_def(IndexType())
+    mask = opt_operand_def(I1)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$element `,` $memref `[` $subscripts `]` (`if` $mask^)? attr-dict `:` type($element) `,` type($memref)"
+    )
+
+    def __init__(
+        self, element: SSAValue, memref: SSAValue, subscripts: Sequence[SSAValue], mask: SSAValue | None = None
+    ):
+        super().__init__(operands=[element, memref, subscripts, mask])
+
+    def verify_(self) -> None:
+        assert isinstance(self.memref.type, MemRefType)
+        if len(self.subscripts) != self.memref.type.get_num_dims():
+            raise VerifyException(
+                f"gather.accumulate: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.subscripts)}"
+            )
+        if self.element.type != self.memref.type.element_type:
+            raise VerifyException(
+                f"gather.accumulate: expected an element of type {self.memref.type.element_type}, "
                 f"got {self.element.type}"
             )

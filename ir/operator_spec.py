@@ -109,3 +109,27 @@ class GatherElements(OperatorSpec):
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.axis, self.axis + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """Asks for the gradient of an operator with respect to data: a scatter-add onto zeros.
+
+    Attributes:
+        scale: what the sums are multiplied by.
+    """
+
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a graph calls an operator; for the reader, and for the messages of errors.
+
+    Attributes:
+        name: the node's name; empty when it has none.
+        outputs: the names of what it gives.
+    """
+
+    name: str = ""
+    outputs: tuple[str, ...] = ()

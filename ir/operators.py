@@ -1,7 +1,8 @@
 """Levels 0 and 1 of the `gather` dialect: the operators.
 
-All have data, indices, and either a result (on tensors) or `into` (on memrefs), a bounds mode, and the name of the
+All have a source, indices, and either a result (on tensors) or `into` (on memrefs), a bounds mode, and the name of the
 operator version they came from. What they differ in is their attributes, their shapes, and the roles of dimensions.
+The source of a gather is data; that of its gradient (`gradient_ops`) is the gradient of what the gather gave.
 """
 
 from abc import ABC
@@ -46,8 +47,11 @@ class OperatorOp(IRDLOperation, ABC):
     """The integer attributes, in the order in which they print."""
     IGNORES_TAIL: ClassVar[bool] = False
     """Whether dimensions of data after the rank of indices are an element's own."""
+    SOURCE: ClassVar[str] = "data"
+    SLICES: ClassVar[str] = "a result"
+    """What messages call the source, and what has a slice for each index."""
 
-    data = operand_def(AnyOf((base(TensorType), base(MemRefType))))
+    source = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     indices = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     out = opt_operand_def(base(MemRefType))
     result = opt_result_def(base(TensorType))
@@ -58,7 +62,7 @@ class OperatorOp(IRDLOperation, ABC):
 
     def __init__(
         self,
-        data: SSAValue,
+        source: SSAValue,
         indices: SSAValue,
         out: SSAValue | None = None,
         *,
@@ -74,7 +78,24 @@ class OperatorOp(IRDLOperation, ABC):
             "unsigned": UnitAttr() if unsigned else None,
             "version": StringAttr(version) if version else None,
         }
-        super().__init__(operands=[data, indices, out], result_types=[result_type], properties=properties)
+        super().__init__(operands=[source, indices, out], result_types=[result_type], properties=properties)
+
+    @property
+    def target(self) -> SSAValue:
+        """What is written: the result on tensors, `into` on memrefs."""
+        target = self.result if self.result is not None else self.out
+        assert target is not None
+        return target
+
+    @property
+    def table(self) -> SSAValue:
+        """The value that has the shape of data: what the indices point into."""
+        return self.source
+
+    @property
+    def slices(self) -> SSAValue:
+        """The value that has the shape of what a gather gives: one slice for each index."""
+        return self.target
 
     def integer(self, name: str) -> int:
         """Return an integer attribute, negative where the source wrote it so."""
@@ -84,7 +105,7 @@ class OperatorOp(IRDLOperation, ABC):
 
     def shapes(self) -> tuple[Shape, Shape]:
         """Return the shapes of data and indices."""
-        data, indices = self.data.type, self.indices.type
+        data, indices = self.table.type, self.indices.type
         assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
         return tuple(data.get_shape()), tuple(indices.get_shape())
 
@@ -102,8 +123,8 @@ class OperatorOp(IRDLOperation, ABC):
         for name, value in self.normalized().attributes().items():
             self.properties[name] = IntegerAttr(value, I64)
 
-    def result_shape(self) -> Shape:
-        """Return the shape of the result; raises InvalidGatherError."""
+    def slices_shape(self) -> Shape:
+        """Return the shape of what the gather gives; raises InvalidGatherError."""
         return self.normalized().result_shape(*self.shapes())
 
     def roles(self) -> tuple[Role, ...]:
@@ -112,20 +133,14 @@ class OperatorOp(IRDLOperation, ABC):
         return self.normalized().roles(len(data), indices)
 
     def infer_type(self) -> TensorType:
-        """Return the type of the result on tensors; raises InvalidGatherError."""
-        assert isinstance(self.data.type, AnyShaped)
-        return TensorType(self.data.type.element_type, self.result_shape())
+        """Return the type of what the gather gives, on tensors; raises InvalidGatherError."""
+        assert isinstance(self.source.type, AnyShaped)
+        return TensorType(self.source.type.element_type, self.slices_shape())
 
-    def into(self, data: SSAValue, indices: SSAValue, out: SSAValue) -> Self:
-        """Return the same operator on memrefs."""
-        return type(self)(
-            data,
-            indices,
-            out,
-            bounds=self.bounds.data,
-            unsigned=self.unsigned is not None,
-            version=self.version.data if self.version else None,
-            integers={name: self.integer(name) for name in self.INTEGERS},
+    def into(self, source: SSAValue, indices: SSAValue, out: SSAValue) -> Self:
+        """Return the same operator on memrefs, with every attribute it has."""
+        return type(self).create(
+            operands=[source, indices, out], properties=self.properties, attributes=self.attributes
         )
 
     def verify_(self) -> None:
@@ -135,23 +150,23 @@ class OperatorOp(IRDLOperation, ABC):
             expected = self.infer_type()
         except InvalidGatherError as error:
             raise VerifyException(f"{self.name}: {error}") from None
-        target = self.result if self.result is not None else self.out
-        assert target is not None and isinstance(target.type, AnyShaped)
-        if target.type.element_type != expected.element_type:
+        target, slices = self.target.type, self.slices.type
+        assert isinstance(target, AnyShaped) and isinstance(slices, AnyShaped)
+        if target.element_type != expected.element_type:
             raise VerifyException(
-                f"{self.name}: expected element type {expected.element_type} as data has, "
-                f"got {target.type.element_type}"
+                f"{self.name}: expected element type {expected.element_type} as {self.SOURCE} has, "
+                f"got {target.element_type}"
             )
-        if not shapes_agree(expected.get_shape(), target.type.get_shape()):
+        if not shapes_agree(expected.get_shape(), slices.get_shape()):
             raise VerifyException(
-                f"{self.name}: expected a result of shape {expected.get_shape()}, got {target.type.get_shape()}"
+                f"{self.name}: expected {self.SLICES} of shape {expected.get_shape()}, got {slices.get_shape()}"
             )
 
     def _verify_form(self) -> None:
-        data, indices = self.data.type, self.indices.type
-        if type(data) is not type(indices):
-            raise VerifyException(f"{self.name}: expected data and indices both tensors or both memrefs")
-        if isinstance(data, TensorType) == (self.out is not None):
+        source, indices = self.source.type, self.indices.type
+        if type(source) is not type(indices):
+            raise VerifyException(f"{self.name}: expected {self.SOURCE} and indices both tensors or both memrefs")
+        if isinstance(source, TensorType) == (self.out is not None):
             raise VerifyException(
                 f"{self.name}: expected a result and no `into` on tensors, `into` and no result on memrefs"
             )
@@ -168,7 +183,7 @@ class OperatorOp(IRDLOperation, ABC):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_ssa_value(self.data)
+        printer.print_ssa_value(self.source)
         printer.print_string(", ")
         printer.print_ssa_value(self.indices)
         if self.out is not None:
@@ -177,6 +192,7 @@ class OperatorOp(IRDLOperation, ABC):
         for name in self.INTEGERS:
             printer.print_string(f" {name} {self.integer(name)}")
         printer.print_string(f" bounds {self.bounds.data}")
+        self.print_more(printer)
         if self.unsigned is not None:
             printer.print_string(" unsigned")
         if self.version is not None:
@@ -202,6 +218,7 @@ class OperatorOp(IRDLOperation, ABC):
             integers[name] = parser.parse_integer(allow_boolean=False)
         parser.parse_keyword("bounds")
         bounds = parse_bounds_word(parser)
+        more = cls.parse_more(parser)
         unsigned = parser.parse_optional_keyword("unsigned") is not None
         version = parser.parse_str_literal() if parser.parse_optional_keyword("version") else None
         attributes = parser.parse_optional_attr_dict()
@@ -213,8 +230,17 @@ class OperatorOp(IRDLOperation, ABC):
             parser.raise_error(f"expected a tensor type for the result, got {result_type}", position, parser.pos)
         values = parser.resolve_operands(operands, types, position)
         op = cls(*values, bounds=bounds, unsigned=unsigned, version=version, result_type=result_type, integers=integers)
+        op.properties |= more
         op.attributes |= attributes
         return op
+
+    def print_more(self, printer: Printer) -> None:
+        """Print the properties that only some operators have."""
+
+    @classmethod
+    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
+        """Parse what `print_more` prints."""
+        return {}
 
 
 @irdl_op_definition

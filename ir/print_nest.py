@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from .attributes import LOOP_NAMES
-from .dialect import LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from .dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
 
 INDENT = "  "
@@ -15,6 +15,9 @@ _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
     "arith.muli": "*",
+    "arith.divui": "//",
+    "arith.addf": "+",
+    "arith.mulf": "*",
     "arith.andi": "&",
     "arith.ori": "|",
     "arith.shrsi": ">>",
@@ -91,6 +94,9 @@ class _Printer:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
             self.add(f"{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+        elif isinstance(op, AccumulateOp):
+            where = "" if op.mask is None else f" where {self.bare(op.mask)}"
+            self.add(f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
         elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
             word = "return" if isinstance(op, func.ReturnOp) else "yield"
             self.add(f"{word} {', '.join(map(self.bare, op.operands))}")
@@ -118,7 +124,9 @@ class _Printer:
             for name, counter, trip in zip(names, counters, ranges, strict=False)
         ]
         is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
-        return f"{total}{'parallel ' if is_parallel else ''}for {', '.join(trips)}"
+        is_ordered = isinstance(op, LoopOp) and op.ordered is not None
+        kind = "parallel " if is_parallel else "ordered " if is_ordered else ""
+        return f"{total}{kind}for {', '.join(trips)}"
 
     def trips(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         text = f"{self.bare(lower)}..{self.bare(upper)}"
@@ -141,8 +149,8 @@ class _Printer:
 
     def written_out(self, op: Operation) -> str:
         """Return the right-hand side that an operation is."""
-        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-            return str(op.value.value.data)
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr | FloatAttr):
+            return f"{op.value.value.data:g}" if isinstance(op.value, FloatAttr) else str(op.value.value.data)
         if op.name in _INFIX:
             return f" {_INFIX[op.name]} ".join(map(self.expression, op.operands))
         if isinstance(op, arith.CmpiOp):
@@ -170,13 +178,23 @@ def _loop_names(op: Operation, count: int) -> list[str]:
 
 
 def _has_line(value: SSAValue) -> bool:
-    """Return whether a value stands on a line of its own: loads, and arithmetic that is used more than once."""
+    """Return whether a value has a line of its own: loads, and arithmetic that is used twice, or in a loop inside."""
     op = value.owner
     if isinstance(op, memref.LoadOp | MaskedLoadOp):
-        return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp) for use in value.uses)
-    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)):
+        return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp | AccumulateOp) for use in value.uses)
+    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)) or not op.name.startswith("arith."):
         return False
-    return op.name.startswith("arith.") and len(set(value.uses)) > 1
+    uses = [use for use in _uses_behind_casts(value) if not isinstance(use.operation, LoopOp | scf.ForOp)]
+    return len(set(value.uses)) > 1 or any(use.operation.parent is not op.parent for use in uses)
+
+
+def _uses_behind_casts(value: SSAValue) -> list[Use]:
+    """Return where a value is used, or where what it is cast to is used."""
+    found: list[Use] = []
+    for use in value.uses:
+        is_cast = isinstance(use.operation, _CASTS)
+        found += _uses_behind_casts(use.operation.results[0]) if is_cast else [use]
+    return found
 
 
 def _is_written_out(value: SSAValue) -> bool:

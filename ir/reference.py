@@ -1,12 +1,14 @@
 """The gather in plain NumPy, one element at a time: the first oracle. Slow, and meant to be read."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from .element_types import number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
-from .semantics import Bounds
+from .semantics import Bounds, Shape
 
 
 def zero_of(dtype: np.dtype) -> Any:
@@ -140,3 +142,37 @@ def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds
         source = (*place[: operator.axis], position, *place[operator.axis + 1 :])
         out[place] = zero_of(data.dtype) if position is None else data[source]
     return out.view(dtype) if out.dtype != dtype else out
+
+
+def gradient(
+    operator: OperatorSpec,
+    grad: np.ndarray,
+    indices: np.ndarray,
+    data_shape: Shape,
+    bounds: Bounds = Bounds.ERROR,
+    scale: float = 1.0,
+) -> np.ndarray:
+    """Add each element of `grad` to where the gather read it, in the order of the indices, and scale the sums.
+
+    Args:
+        operator: the gather.
+        grad: of the shape of what it gives; a dtype that NumPy adds.
+        indices: any integer dtype.
+        data_shape: the shape of data.
+        bounds: what an index outside means; under ZERO it adds nothing.
+        scale: what the sums are multiplied by, as a number of the dtype of grad.
+
+    Returns:
+        A new array of shape `data_shape` and the dtype of grad.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`.
+        InvalidGatherError: the attributes do not fit the shapes.
+    """
+    places = np.arange(1, math.prod(data_shape) + 1).reshape(data_shape)
+    read = run(operator, places, indices, bounds).reshape(-1)
+    sums = np.zeros(math.prod(data_shape), grad.dtype)
+    np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
+    factor = np.array(number_scale(scale, grad.dtype)).astype(grad.dtype)
+    scaled = sums * factor if scale != 1 else sums
+    return scaled.astype(grad.dtype).reshape(data_shape)

@@ -8,6 +8,25 @@ from numpy.typing import ArrayLike
 from ..ir.errors import IndexTypeError, InvalidGatherError
 
 
+def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
+    """Return data as an ndarray; subclasses come out as plain ones.
+
+    Raises:
+        InvalidGatherError: it is a masked array, whose mask would be lost, or lists of different lengths.
+    """
+    if type(data) is np.ndarray:
+        return data
+    if isinstance(data, np.ma.MaskedArray):
+        raise InvalidGatherError(
+            f"{name} is a masked array, and its mask would be lost; gather {name}.filled(value), or its data and its "
+            "mask each"
+        )
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise InvalidGatherError(f"{name} does not make an array: {error}") from None
+
+
 def index_array(indices: ArrayLike) -> np.ndarray:
     """Return indices as an ndarray of a native integer dtype, which a kernel can read in place.
 
@@ -15,25 +34,48 @@ def index_array(indices: ArrayLike) -> np.ndarray:
 
     Raises:
         IndexTypeError: they are of another kind. An empty list counts as integers.
+        InvalidGatherError: they are masked, or lists of different lengths.
     """
-    array = np.asarray(indices)
+    array = data_array(indices, "indices")
     if array.dtype.kind not in "iu":
         if array.size == 0 and not isinstance(indices, np.ndarray):
             return array.astype(np.int64)
-        raise IndexTypeError(
-            f"indices must be integers, got dtype {array.dtype}; convert them, for instance with "
-            "indices.astype('int64')"
-        )
+        raise IndexTypeError(f"indices must be integers, got {_not_integers(array, indices)}")
     size_bytes = array.dtype.itemsize
     is_even = all(stride % size_bytes == 0 for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
     return array if array.dtype.isnative and is_even else array.astype(array.dtype.newbyteorder("="), order="C")
+
+
+def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
+    """Return what indices are instead of integers, and how to mend them."""
+    if array.dtype.kind == "b":
+        return "dtype bool; for a mask, pass numpy.flatnonzero(mask)"
+    if array.dtype.kind == "f":
+        return f"dtype {array.dtype}; convert them, for instance with numpy.asarray(indices).astype('int64')"
+    if array.dtype.kind == "O" and array.size and all(isinstance(value, int) for value in array.flat):
+        if min(array.flat) >= -(2**63) and max(array.flat) < 2**63:
+            return "dtype object; convert them, for instance with numpy.asarray(indices).astype('int64')"
+        return "integers that no one dtype holds; an index dtype has at most 64 bits, signed or unsigned"
+    if array.dtype.kind == "O" and array.ndim == 0:
+        return f"{type(given).__name__}; pass an array or a list of integers"
+    return f"dtype {array.dtype}; pass an array or a list of integers"
+
+
+def may_overlap_itself(array: np.ndarray) -> bool:
+    """Return whether two elements of an array may lie in the same place; True where it is not plain that none do."""
+    reach = array.itemsize
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True)):
+        if size > 1 and stride < reach:
+            return array.size > 0
+        reach += stride * max(size - 1, 0)
+    return False
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Check that `out` can take the result.
 
     Raises:
-        InvalidGatherError: it is no ndarray, of another shape or dtype, read-only, or has elements in the same place.
+        InvalidGatherError: it is no ndarray, of another shape or dtype, read-only, or broadcast.
     """
     if not isinstance(out, np.ndarray):
         raise InvalidGatherError(f"out must be an ndarray, got {type(out).__name__}")

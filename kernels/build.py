@@ -29,6 +29,8 @@ def run_stages(plan: Plan) -> list[Stage]:
         bounds=problem.bounds,
         version=problem.version,
         out=problem.out,
+        gradient=problem.gradient,
+        node=problem.node,
     )
     text = str(module)
     try:
@@ -46,7 +48,7 @@ def run_stages(plan: Plan) -> list[Stage]:
 
 def pipeline_of(plan: Plan) -> str:
     """Return the pipeline of a plan as text."""
-    return default_pipeline(plan.schedule)
+    return default_pipeline(plan.schedule, gradient=plan.problem.gradient is not None)
 
 
 def build_program(plan: Plan) -> tuple[Program, str]:
@@ -61,7 +63,7 @@ def build_program(plan: Plan) -> tuple[Program, str]:
 
 
 def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> None:
-    target = folder / f"{plan.problem.operator.name}-{hashlib.sha256(plan.key.encode()).hexdigest()[:12]}"
+    target = folder / f"{plan.problem.name}-{hashlib.sha256(plan.key.encode()).hexdigest()[:12]}"
     try:
         target.mkdir(parents=True, exist_ok=True)
         for number, stage in enumerate(stages):

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from typing import Any
 
 from ..lowering.numba.program import Program
 from .knobs import knobs
-from .machine import code_fingerprint
+from .machine import PACKAGE, code_fingerprint
 
 SOURCE, SIDECAR = "kernel.py", "kernel.json"
 
@@ -75,10 +76,10 @@ def load_kernel(key: str, build: Build) -> Loaded:
     if knobs.always_compile:
         return _in_memory(name, build)
     folder = cache_root() / name
-    found = _read(folder, name)
-    if found is not None:
-        return found
     try:
+        found = _read(folder, name)
+        if found is not None:
+            return found
         folder.parent.mkdir(parents=True, exist_ok=True)
         workplace = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     except OSError as error:
@@ -120,6 +121,7 @@ def _make(key: str, name: str, folder: Path, workplace: Path, build: Build) -> L
 def _read(folder: Path, name: str) -> Loaded | None:
     """Return the entry in `folder`, or None after removing one that is not sound."""
     if not folder.is_dir():
+        folder.unlink(missing_ok=True)
         return None
     from ..lowering.numba.compiler import load_file
 
@@ -174,5 +176,13 @@ def _warn_once(folder: Path, error: OSError) -> None:
         f"the cache folder {folder} cannot be written ({error.strerror or error}); kernels are compiled anew in every "
         "process. Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
-        stacklevel=2,
+        stacklevel=_levels_to_caller(),
     )
+
+
+def _levels_to_caller() -> int:
+    """Return how far up the stack the first line outside this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

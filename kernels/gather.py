@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.element_types import is_movable
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import check_out, index_array
+from .arguments import check_out, data_array, index_array, may_overlap_itself
 from .opaque import gather_opaque
 from .prepare import prepare
 
@@ -29,7 +29,8 @@ def gather(
 
     Args:
         data: (batch..., outer..., axis, inner...), rank 1 or more, any dtype. Strided, reversed, broadcast, read-only
-            and memory-mapped arrays are read in place.
+            and memory-mapped arrays are read in place; subclasses of ndarray give a plain one, masked arrays are
+            refused.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
@@ -50,7 +51,7 @@ def gather(
     Spec: OpenVINO Gather-8 (bounds="zero"), ONNX Gather-13 (bounds="error").
     """
     operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def gather_nd(
@@ -84,7 +85,7 @@ def gather_nd(
     Spec: ONNX GatherND-13, OpenVINO GatherND-8.
     """
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def gather_elements(
@@ -117,7 +118,7 @@ def gather_elements(
     Spec: ONNX GatherElements-13, OpenVINO GatherElements-6; NumPy `take_along_axis` without its broadcasting.
     """
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return run_operator(operator, np.asarray(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
 def run_operator(
@@ -128,20 +129,21 @@ def run_operator(
     out: np.ndarray | None,
     *,
     version: str | None = None,
+    node: Node | None = None,
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already; see the functions above."""
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
         return gather_opaque(operator, data, indices, bounds, out, run_operator)
     if out is None:
-        prepared = prepare(data, indices, None, operator, bounds, version=version, schedule=schedule)
+        prepared = prepare(data, indices, None, operator, bounds, version=version, node=node, schedule=schedule)
         result = np.empty(prepared.plan.problem.out_shape, data.dtype)
         prepared.run(data, indices, result)
         return result
     normal = operator.normalized(data.shape, indices.shape)
     check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
-    if np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        out[...] = run_operator(operator, data, indices, bounds, None, version=version, schedule=schedule)
+    if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
+        out[...] = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
         return out
-    prepare(data, indices, out, operator, bounds, version=version, schedule=schedule).run(data, indices, out)
+    prepare(data, indices, out, operator, bounds, version=version, node=node, schedule=schedule).run(data, indices, out)
     return out

@@ -8,15 +8,16 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import index_array
+from .arguments import data_array, index_array
 from .gather import run_operator
+from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
 from .prepare import Prepared, prepare_problem
 
-OPERATORS = ("gather", "gather_nd", "gather_elements")
+OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
 
 class Kernel:
@@ -33,19 +34,25 @@ class Kernel:
     def __call__(self, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None = None) -> np.ndarray:
         """Gather; see `gathernest.gather` for the arguments, the result and the errors.
 
+        The kernel of a gradient takes grad for data, and returns an array of the shape of data it was compiled for.
+
         Raises:
             InvalidGatherError: the arrays are not of the dtypes and ranks that it was compiled for.
         """
-        arrays = np.asarray(data), index_array(indices)
+        arrays = data_array(data), index_array(indices)
         self._check_served(*arrays)
         problem = self._problem
-        return run_operator(
-            problem.operator, *arrays, problem.bounds, out, version=problem.version, schedule=self._given
-        )
+        if problem.gradient is not None:
+            return run_gradient(
+                *(problem.operator, *arrays, problem.data.shape, problem.bounds, problem.gradient.scale, out),
+                schedule=self._given,
+            )
+        return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self._given)
 
     def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
         wanted = self._problem
-        for name, array, spec in (("data", data, wanted.data), ("indices", indices, wanted.indices)):
+        source = ("data", data, wanted.data) if wanted.gradient is None else ("grad", data, wanted.slices)
+        for name, array, spec in (source, ("indices", indices, wanted.indices)):
             if array.dtype != spec.dtype or array.ndim != spec.rank:
                 raise InvalidGatherError(
                     f"this kernel was compiled for {name} {spec}, got {ArraySpec.of(array)}; compile one for that "
@@ -106,7 +113,7 @@ class Kernel:
         problem = self._problem
         attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
         return (
-            f"<gathernest kernel: {problem.operator.name} {problem.data} by {problem.indices}, {attributes}, "
+            f"<gathernest kernel: {problem.name} {problem.data} by {problem.indices}, {attributes}, "
             f"bounds {problem.bounds}>"
         )
 
@@ -119,17 +126,17 @@ def compile(
     *,
     batch_dims: int = 0,
     bounds: str = "error",
+    scale: float = 1.0,
     schedule: Schedule | str | None = None,
-    version: str | None = None,
 ) -> Kernel:
-    """Compile a gather ahead of its calls.
+    """Compile a gather or a gradient ahead of its calls.
 
     Args:
-        operator: "gather", "gather_nd" or "gather_elements".
+        operator: "gather", "gather_nd", "gather_elements", or the gradient of one, such as "gather_grad".
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
+        scale: what the sums of a gradient are multiplied by.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
-        version: the operator version it stands for, for the reader.
 
     Returns:
         The kernel.
@@ -145,8 +152,25 @@ def compile(
             f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
             f"call gathernest.{operator}, which gathers their positions"
         )
-    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), version=version)
+    gradient = _gradient(operator, scale, data_spec)
+    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
     return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+
+
+def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
+    """Return what a gradient asks for, or None of a gather; raises InvalidGatherError where there is no such kernel."""
+    if not operator.endswith("_grad"):
+        if scale != 1:
+            raise InvalidGatherError(f"scale is for gradients, and {operator} is none; multiply its result")
+        return None
+    if summation_dtype(data.dtype) != data.dtype:
+        raise InvalidGatherError(
+            f"a gradient of {data.dtype} has no kernel of its own, as it is summed in another dtype; "
+            f"call gathernest.{operator}"
+        )
+    factor = checked_scale(scale)
+    check_whole(factor, data.dtype)
+    return Gradient(factor)
 
 
 def _index_spec(indices: Any) -> ArraySpec:
@@ -165,11 +189,12 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     Raises:
         InvalidGatherError: there is no such operator, or it does not have an attribute that was given.
     """
-    if name not in OPERATORS:
+    if not isinstance(name, str) or name not in OPERATORS:
         raise InvalidGatherError(
-            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(name, OPERATORS)}"
+            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(str(name), OPERATORS)}"
         )
     axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
+    name = name.removesuffix("_grad")
     if name == "gather":
         return Gather(axis, batch_dims)
     unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)

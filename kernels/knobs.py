@@ -33,7 +33,6 @@ class Knob:
         allowed: what the message says is allowed.
         default: the value without a setting.
         doc: one line for the table in the docs.
-        changes_code: whether it is part of the key of a compiled kernel.
     """
 
     variable: str
@@ -41,7 +40,6 @@ class Knob:
     allowed: str
     default: Any
     doc: str
-    changes_code: bool = False
 
 
 def _flag(text: str) -> bool:
@@ -63,6 +61,8 @@ def _flag(text: str) -> bool:
 
 
 def _path(text: str) -> Path:
+    if not text:
+        raise ValueError
     return Path(text).expanduser()
 
 
@@ -103,7 +103,6 @@ KNOBS: dict[str, Knob] = {
         "a schedule",
         None,
         "Use this schedule for every gather; one whose nest lacks its loops is refused.",
-        changes_code=True,
     ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }
@@ -140,6 +139,12 @@ class Knobs:
     def __setattr__(self, name: str, value: Any) -> None:
         self._assigned[name] = _checked(name, value)
 
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *KNOBS]
+
+    def __repr__(self) -> str:
+        return f"<gathernest knobs: {', '.join(f'{name}={getattr(self, name)!r}' for name in KNOBS)}>"
+
     def __delattr__(self, name: str) -> None:
         _find(name)
         self._assigned.pop(name, None)
@@ -169,9 +174,11 @@ def _find(name: str) -> Knob:
 
 def _checked(name: str, value: Any) -> Any:
     knob = _find(name)
-    if value is None or (isinstance(value, bool) and isinstance(knob.default, bool)):
+    if value is None:
+        return knob.default
+    if isinstance(value, bool) and isinstance(knob.default, bool):
         return value
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (knob.read is _path and not isinstance(value, str | os.PathLike)):
         raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
     return _read(knob, str(value), f"knobs.{name} = {value!r}")
 

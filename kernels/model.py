@@ -260,7 +260,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
 
 def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[str, TensorSpec]:
     """Return what the function's arguments or results are, by the names that they carry."""
-    from ..ir.graph_interpreter import DIMS, NAME
+    from ..ir.attributes import DIMS, NAME
     from ..ir.graph_ops import shape_of_value, tensor_type
     from ..ir.semantics import DYNAMIC
     from ..ir.types import numpy_dtype
@@ -277,7 +277,7 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
 def _node_of(op: "Operation") -> str:
     from xdsl.dialects.builtin import StringAttr
 
-    from ..ir.graph_interpreter import NODE
+    from ..ir.attributes import NODE
 
     node = op.attributes.get(NODE)
     return node.data if isinstance(node, StringAttr) else op.name

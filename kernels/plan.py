@@ -12,13 +12,16 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
-from ..ir.element_types import machine_width
+from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError
-from ..ir.operator_spec import OperatorSpec
+from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, reaches_past
-from ..lowering.schedule import NestShape, Schedule, choose_schedule
+from ..lowering.schedule import NestShape, Schedule, choose_gradient_schedule, choose_schedule
+from .knobs import knobs
+from .machine import usable_cores
 
 MOST_DIMENSIONS = 64
+MOST_OWNERS = 16
 NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
 """Versions whose documents allow no negative index."""
 
@@ -33,6 +36,9 @@ class Problem:
         bounds: what an index outside means.
         out: the layout of the output when it is not contiguous.
         version: the operator version it came from, for the reader only.
+        node: the node of a graph that it came from, for the reader only.
+        gradient: when given, the same arrays are used the other way round: what has the shape of `out`, grad, is read,
+            and what has the shape of `data` is written.
     """
 
     operator: OperatorSpec
@@ -41,6 +47,8 @@ class Problem:
     bounds: Bounds
     out: ArraySpec | None = None
     version: str | None = None
+    gradient: Gradient | None = None
+    node: Node | None = None
 
     @classmethod
     def checked(
@@ -51,6 +59,8 @@ class Problem:
         bounds: Bounds,
         out: ArraySpec | None = None,
         version: str | None = None,
+        gradient: Gradient | None = None,
+        node: Node | None = None,
     ) -> "Problem":
         """Return the problem with the operator normalised.
 
@@ -70,12 +80,22 @@ class Problem:
                 f"a result of shape {shape} and {data.dtype} has no addresses; its sizes, but for those of 0, "
                 "make 2**63 bytes or more"
             )
-        return cls(operator, data, indices, bounds, out, version)
+        return cls(operator, data, indices, bounds, out, version, gradient, node)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
         """The shape of the result."""
         return self.operator.result_shape(self.data.shape, self.indices.shape)
+
+    @property
+    def slices(self) -> ArraySpec:
+        """The array with a slice for each index: the result of a gather, what its gradient reads."""
+        return self.out or ArraySpec(self.out_shape, self.data.dtype)
+
+    @property
+    def name(self) -> str:
+        """The operator's name, such as `gather_nd` or `gather_nd_grad`."""
+        return self.operator.name if self.gradient is None else f"{self.operator.name}_grad"
 
     @property
     def axes(self) -> range:
@@ -98,7 +118,7 @@ class Plan:
         key: names the kernel; two plans of one key are served by the same code.
         canonical: the arrays as the kernel sees them, strides in elements of `width_bytes`.
         width_bytes: the size of the elements it moves.
-        work_bytes: bytes of indices read and output written.
+        work_bytes: bytes of indices read and output written; for a gradient those read, too.
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
     """
 
@@ -111,11 +131,15 @@ class Plan:
     action: Literal["run", "zeros", "nothing", "refuse"]
 
     def operand(self, number: int) -> Operand:
-        """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out)."""
-        return (self.canonical.data, self.canonical.indices, self.canonical.out)[number]
+        """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
+        arrays = self.canonical.data, self.canonical.indices, self.canonical.out
+        return (arrays if self.problem.gradient is None else arrays[::-1])[number]
 
-    def parameter(self, kind: str, argument: int, dim: int) -> int:
-        """Return the size, or the stride in elements, that a kernel asks for."""
+    def parameter(self, kind: str, argument: int, dim: int) -> float:
+        """Return the size, the stride in elements, or the scale that a kernel asks for."""
+        if kind == "scale":
+            assert self.problem.gradient is not None
+            return number_scale(self.problem.gradient.scale, self.problem.data.dtype)
         operand = self.operand(argument)
         if kind == "size":
             return operand.shape[dim]
@@ -129,24 +153,31 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     Args:
         schedule: how to run it; chosen by its sizes when omitted.
     """
-    data, indices, shape = problem.data, problem.indices, problem.out_shape
-    out = problem.out or ArraySpec(shape, data.dtype)
-    width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
+    data, indices, out = problem.data, problem.indices, problem.slices
+    if problem.gradient is None:
+        width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
+    else:
+        width = number_width(data.dtype)
     strided = _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width)
-    canonical = canonical_gather(*strided, problem.operator.roles(len(strided[0].shape), indices.shape))
+    roles = problem.operator.roles(len(strided[0].shape), indices.shape)
+    canonical = canonical_gather(*strided, roles, covers_data=problem.gradient is not None)
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
     if schedule is None:
-        schedule = choose_schedule(_nest_shape(canonical, width, has_check=has_check))
-    items = math.prod(shape)
+        scales = problem.gradient is not None and problem.gradient.scale != 1
+        nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
+        is_gradient = problem.gradient is not None
+        schedule = choose_gradient_schedule(nest, _sharing_threads()) if is_gradient else choose_schedule(nest)
+    items = math.prod(out.shape)
+    moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
         problem,
         schedule,
         _key(problem, canonical, width, reaches, schedule),
         canonical,
         width,
-        items * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
+        moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
         _action(problem, is_empty=items == 0, has_check=has_check),
     )
 
@@ -169,8 +200,11 @@ def _key(
         for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
     ]
     reach = " ".join("reaches past" if past else "stays within" for past in reaches)
+    element = f"{8 * width} bits"
+    if problem.gradient is not None:
+        element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
     return (
-        f"{problem.operator.name} {8 * width} bits, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
+        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
         f"{', '.join(views)}, schedule {str(schedule) or 'none'}"
     )
 
@@ -185,15 +219,22 @@ def _erased(operand: Operand) -> str:
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
 
 
-def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
+def _sharing_threads() -> int:
+    """Return how many threads a gradient is cut up for: any number gives the same bytes."""
+    wanted = knobs.num_threads
+    return min(MOST_OWNERS, usable_cores() if wanted is None else min(wanted, usable_cores()))
+
+
+def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool, scales: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
     checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
-    return NestShape(tuple(loops), checked, width)
+    table = zip(canonical.data.dims, canonical.data.shape, strict=True)
+    return NestShape(tuple(loops), checked, width, tuple(table), scales)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:
     if 0 in problem.indices.shape:
-        return "nothing"
+        return "nothing" if problem.gradient is None else "zeros"
     if 0 in problem.axis_sizes:
         return "zeros" if problem.bounds is Bounds.ZERO else "refuse"
     return "nothing" if is_empty and not has_check else "run"

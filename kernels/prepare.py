@@ -3,6 +3,7 @@
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError
-from ..ir.operator_spec import OperatorSpec
+from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import Bounds
 from ..lowering.schedule import Schedule
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import NO_NEGATIVE_INDICES, Plan, Problem, make_plan
-from .requirements import require
+from .requirements import require, require_compiler
 from .threads import launch
 
 _MOST_REMEMBERED = 4096
@@ -37,15 +38,15 @@ class Prepared:
     Attributes:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
-        numbers: what the kernel takes after the three addresses.
+        numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
     """
 
     plan: Plan
     loaded: Loaded | None
-    numbers: tuple[int, ...]
+    numbers: tuple[float, ...]
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """Gather into `out`, which overlaps neither input.
+        """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
 
         Raises:
             BoundsError: an index is not valid; `out` is untouched.
@@ -84,6 +85,7 @@ def prepare(
     bounds: Bounds,
     *,
     version: str | None = None,
+    node: Node | None = None,
     schedule: Schedule | None = None,
 ) -> Prepared:
     """Return what runs this gather, compiling its kernel when no earlier call has.
@@ -93,24 +95,33 @@ def prepare(
         ScheduleError: the schedule is not legal for this nest.
         CompileError: the backend refuses the kernel.
     """
-    forced = knobs.schedule
     out_strides = None if out is None else out.strides
     signature = (
         *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(operator, bounds, version, schedule, forced, knobs.interpret, knobs.always_compile),
+        *(operator, bounds, version, node),
     )
+
+    def problem() -> Problem:
+        return Problem.checked(
+            operator,
+            ArraySpec(data.shape, data.dtype, data.strides),
+            ArraySpec(indices.shape, indices.dtype, indices.strides),
+            bounds,
+            None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
+            version,
+            node=node,
+        )
+
+    return remembered(signature, problem, schedule)
+
+
+def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
+    """Return what runs a problem, made when no earlier call had the same signature."""
+    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile)
     found = _prepared.get(signature)
     if found is not None:
         return found
-    problem = Problem.checked(
-        operator,
-        ArraySpec(data.shape, data.dtype, data.strides),
-        ArraySpec(indices.shape, indices.dtype, indices.strides),
-        bounds,
-        None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
-        version,
-    )
-    prepared = prepare_problem(problem, schedule)
+    prepared = prepare_problem(problem(), schedule)
     if len(_prepared) >= _MOST_REMEMBERED:
         _prepared.clear()
     _prepared[signature] = prepared
@@ -128,8 +139,8 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     return Prepared(plan, loaded, kernel_numbers(plan, loaded))
 
 
-def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[int, ...]:
-    """Return the sizes and strides that a kernel takes after the three addresses."""
+def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
+    """Return the sizes, the strides and the scale that a kernel takes after the three addresses."""
     parameters = loaded.program.parameters
     if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
         raise InternalError("a kernel takes the addresses of data, indices and out first")
@@ -137,10 +148,12 @@ def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[int, ...]:
 
 
 def _load(plan: Plan) -> Loaded:
-    require("numba", "llvmlite")
+    require_compiler()
     with _building:
         if plan.key not in _loaded or knobs.always_compile:
-            _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            loaded = _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            if loaded.from_cache and knobs.dump_dir is not None:
+                _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
         return _loaded[plan.key]
 
 
@@ -182,8 +195,6 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
 
 def _empty_axis_message(problem: Problem) -> str:
     count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
+    said = "" if problem.version else f" with bounds='{problem.bounds}'"
     remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
-    return (
-        f"axis {axis} of data has size 0, so none of the {count} indices is valid "
-        f"with bounds='{problem.bounds}'; {remedy}"
-    )
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"

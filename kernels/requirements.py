@@ -38,3 +38,19 @@ def require(*packages: str) -> None:
     for package in packages:
         if (problem := problem_with(package)) is not None:
             raise DependencyError(problem)
+
+
+def require_compiler() -> None:
+    """Check that Numba is there and compiles.
+
+    Raises:
+        DependencyError: it is missing, too old, or told not to compile.
+    """
+    require("numba", "llvmlite")
+    import numba
+
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise DependencyError(
+            "NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset it, or set GATHERNEST_INTERPRET=1 to "
+            "run the reference interpreter"
+        )

@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ..ir.attributes import NODE
 from ..ir.constants import constant_array, constant_op
 from ..ir.dialect import OperatorOp
-from ..ir.graph_interpreter import NODE
 from ..ir.weights import Weights
 from .nest import gathers
 

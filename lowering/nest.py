@@ -7,15 +7,19 @@ from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefTy
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from ..ir.dialect import LoopOp, OperatorOp, YieldOp
+from ..ir.dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
 from ..ir.errors import ScheduleError, did_you_mean
 
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
+PREFIXES = ("check_", "clear_", "scale_")
+"""What the loops of nests beside the main one begin with: those that check indices, clear a gradient and scale it."""
 
 
 def short_name(loop_name: str) -> str:
     """Return the counter's name for a loop: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
-    role, separator, tail = loop_name.removeprefix("check_").partition("_")
+    for prefix in PREFIXES:
+        loop_name = loop_name.removeprefix(prefix)
+    role, separator, tail = loop_name.partition("_")
     return SHORT_NAMES.get(role, role) + separator + tail
 
 
@@ -50,6 +54,11 @@ def find_loop(root: Operation, name: str) -> LoopOp:
     raise ScheduleError(f"the nest has no loop {name!r}; {there}{did_you_mean(name, names)}")
 
 
+def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
+    """Return what writes to memory at or below `root`."""
+    return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
+
+
 def sole_inner_loop(loop: LoopOp) -> LoopOp | None:
     """Return the one loop directly in `loop`'s body, or None when there is none or more than one."""
     inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
@@ -80,7 +89,7 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     `outer`; and `outer` must sum what `inner` sums.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
-    written = {op.memref for op in outer.walk() if isinstance(op, memref.StoreOp)}
+    written = {op.memref for op in writes(outer)}
     if any(op.regions or not _may_repeat(op, written) for op in beside):
         return f"{outer.label} does more than run {inner.label}"
     if outer.terminator.value is not inner.total:

@@ -17,24 +17,28 @@ from .schedule import Schedule
 
 CANONICAL = ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims")
 NEST = ("lower-gather-to-nest", "fold-bounds")
+GRADIENT_NEST = ("lower-gradient-to-nest", "fold-bounds")
 LOOPS = ("hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
 
 
-def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True) -> str:
+def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False) -> str:
     """Return the pipeline that takes an operator to loops with a schedule; `static` keeps the sizes in the code."""
+    nest = GRADIENT_NEST if gradient else NEST
     middle = [*(["erase-sizes"] if erase_sizes else []), "drop-unit-loops", *([str(schedule)] if str(schedule) else [])]
-    return ",".join([*CANONICAL, *NEST, *middle, *LOOPS])
+    return ",".join([*CANONICAL, *nest, *middle, *LOOPS])
 
 
 PIPELINES = {
     "canonical": ",".join(CANONICAL),
     "nest": ",".join([*CANONICAL, *NEST]),
     "default": default_pipeline(Schedule()),
+    "gradient": default_pipeline(Schedule(), gradient=True),
     "static": default_pipeline(Schedule(), erase_sizes=False),
     "graph": ",".join([*GRAPH_NAMES, "dce"]),
 }
-"""Named pipelines. `default` and `static` stand here without a schedule; `default_pipeline` puts one in. `graph`
-is for models."""
+"""Named pipelines. `default`, `gradient` and `static` stand here without a schedule; `default_pipeline` puts one in.
+`graph` is for models.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
 """
 
+import math
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir.errors import ScheduleError, did_you_mean
 
@@ -14,6 +17,11 @@ TILE_BYTES = 64 * 1024
 MIN_SLICE_BYTES = 16 * 1024
 CHECK_TILE = 4096
 CHECK_PREFIX = "check_"
+MIN_GRADIENT_BYTES = 64 * 1024
+MIN_OWNED_ROW_BYTES = 32
+MOST_CACHED_BYTES = 1024 * 1024
+MIN_PIECE_BYTES = 64
+PIECES = (4096, 1024, 256, 64, 16, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +32,26 @@ class Schedule:
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: loops that threads share, outermost first.
+        owners: (axis, count): how many owners share the positions of the axis that a gradient adds to.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
+    owners: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tiles", tuple((name, size) for name, size in self.tiles))
-        object.__setattr__(self, "order", tuple(self.order))
-        object.__setattr__(self, "parallel", tuple(self.parallel))
+        object.__setattr__(self, "tiles", _pairs(self.tiles, "tiles"))
+        object.__setattr__(self, "order", _names(self.order, "order"))
+        object.__setattr__(self, "parallel", _names(self.parallel, "parallel"))
+        if self.owners is not None:
+            object.__setattr__(self, "owners", _pairs([self.owners], "owners")[0])
 
     def __str__(self) -> str:
         passes: list[str] = []
+        if self.owners is not None:
+            axis, count = self.owners
+            passes.append(f"own-positions{{owners={count} axis={axis}}}")
         if self.tiles:
             names, sizes = zip(*self.tiles, strict=True)
             passes.append(f"tile-loops{{loops={','.join(names)} sizes={','.join(map(str, sizes))}}}")
@@ -55,7 +70,7 @@ class Schedule:
         """
         if not isinstance(text, str):
             raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
-        fields: dict[str, tuple] = {}
+        fields: dict[str, Any] = {}
         rest, places = text.strip(), list(_OPTIONS)
         while rest:
             match = _PASS.match(rest)
@@ -76,8 +91,37 @@ class Schedule:
         return cls(**fields)
 
 
+def _names(values: Any, what: str) -> tuple[str, ...]:
+    """Return names of loops as a tuple; raises ScheduleError where they are none, or one comes twice."""
+    names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    if names is None or not all(isinstance(name, str) and name for name in names):
+        raise ScheduleError(f"{what} of a schedule must be a sequence of names of loops, got {values!r}")
+    if len(set(names)) != len(names):
+        raise ScheduleError(f"{what} of a schedule names a loop twice: {', '.join(names)}")
+    return names
+
+
+def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
+    """Return pairs of a name and a number from 1 as a tuple; raises ScheduleError where they are none."""
+    values = values.items() if isinstance(values, Mapping) else values
+    try:
+        given = [(name, count) for name, count in values]
+        pairs = tuple((name, operator.index(count)) for name, count in given if not isinstance(count, bool))
+    except (TypeError, ValueError):
+        given, pairs = [None], ()
+    if len(pairs) != len(given) or any(not isinstance(name, str) or count < 1 for name, count in pairs):
+        raise ScheduleError(f"{what} of a schedule must be pairs of a name and a whole number from 1, got {values!r}")
+    _names([name for name, _ in pairs], what)
+    return pairs
+
+
 _PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^{}]*)\}\s*(?:,|$)")
-_OPTIONS = {"tile-loops": ("loops", "sizes"), "interchange-loops": ("order",), "parallelize-loops": ("loops",)}
+_OPTIONS = {
+    "own-positions": ("owners", "axis"),
+    "tile-loops": ("loops", "sizes"),
+    "interchange-loops": ("order",),
+    "parallelize-loops": ("loops",),
+}
 
 
 def _options(name: str, text: str) -> dict[str, str]:
@@ -92,7 +136,11 @@ def _options(name: str, text: str) -> dict[str, str]:
     return options
 
 
-def _fields(name: str, options: dict[str, str]) -> dict[str, tuple]:
+def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
+    if name == "own-positions":
+        if not options["owners"].isdecimal() or int(options["owners"]) < 1:
+            raise ScheduleError(f"own-positions takes a number of owners of 1 or more, got {options['owners']}")
+        return {"owners": (options["axis"], int(options["owners"]))}
     if name == "interchange-loops":
         return {"order": tuple(options["order"].split(","))}
     loops = tuple(options["loops"].split(","))
@@ -116,11 +164,15 @@ class NestShape:
         copied: (name, iterations) of the loops that copy, outermost first.
         checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
         width_bytes: bytes an element.
+        table: (name, size) of the dimensions of data.
+        scales: whether it is a gradient whose sums are scaled.
     """
 
     copied: tuple[tuple[str, int], ...]
     checked: tuple[tuple[str, int], ...]
     width_bytes: int
+    table: tuple[tuple[str, int], ...] = ()
+    scales: bool = False
 
 
 def choose_schedule(nest: NestShape) -> Schedule:
@@ -131,13 +183,60 @@ def choose_schedule(nest: NestShape) -> Schedule:
     """
     row = {"inner", "unit"}
     outside = [loop for loop in nest.copied if loop[1] != 1 and _role(loop) not in row]
-    unit_bytes = nest.width_bytes * _product([loop for loop in nest.copied if _role(loop) in row])
+    unit_bytes = nest.width_bytes * _trips([loop for loop in nest.copied if _role(loop) in row])
     tiles, parallel = _cut_innermost(outside, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
     if not parallel:
         return Schedule()
     checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
     check_tiles, check_parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
     return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
+
+
+def choose_gradient_schedule(nest: NestShape, threads: int) -> Schedule:
+    """Pick what threads share of a gradient, so that none of them adds to what another adds to.
+
+    That is, in this order: batches and outer slices, when there are enough of them; the positions of the longest axis,
+    when rows are worth the look at every index and the table is larger than a cache; pieces of 64 bytes or more of the
+    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are.
+
+    Args:
+        nest: its sizes; the loops that copy are those that add.
+        threads: how many threads there are to share the work.
+    """
+    adding = [loop for loop in nest.copied if loop[1] != 1]
+    if threads == 1 or nest.width_bytes * _trips(adding) < MIN_GRADIENT_BYTES:
+        return Schedule()
+    beside = _share_beside(nest)
+    free = [loop for loop in adding if _role(loop) in ("batch", "outer")]
+    if _trips(free) >= threads:
+        return Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
+    inner = [loop for loop in adding if _role(loop) in ("inner", "unit")]
+    row_bytes, table_bytes = (nest.width_bytes * _trips(group) for group in (inner, nest.table))
+    has_own_index = any(name.startswith("data_") for name, _ in nest.table)
+    if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
+        axis = max((loop for loop in nest.table if _role(loop) == "axis"), key=lambda loop: loop[1])[0]
+        return Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
+    size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
+    if size * nest.width_bytes < MIN_PIECE_BYTES:
+        return Schedule(beside.tiles, (), beside.parallel)
+    name = inner[0][0]
+    others = [label for label, _ in adding if label != name]
+    order = (f"{name}_o", *others, f"{name}_i")
+    return Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
+
+
+def _share_beside(nest: NestShape) -> Schedule:
+    """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
+    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
+    tiles, parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
+    rows = 1 + max(place for place, loop in enumerate(nest.table) if _role(loop) == "axis")
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
+    unit = nest.width_bytes * _trips(nest.table[rows:])
+    for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
+        loops = [(prefix + name, size) for name, size in outside]
+        more_tiles, more_parallel = _cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
+        tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
+    return Schedule(tiles, parallel=parallel)
 
 
 Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]
@@ -169,8 +268,5 @@ def _role(loop: tuple[str, int]) -> str:
     return loop[0].partition("_")[0]
 
 
-def _product(group: Loops) -> int:
-    product = 1
-    for _, size in group:
-        product *= size
-    return product
+def _trips(loops: Loops) -> int:
+    return math.prod(size for _, size in loops)

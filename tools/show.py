@@ -26,7 +26,7 @@ CODE_STAGES = {
     "llvm": "the LLVM IR of the compiled kernel",
     "asm": "its assembly",
 }
-NEST, SCHEDULED_NEST = "lower-gather-to-nest", "hoist-invariants"
+NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -37,6 +37,7 @@ EXAMPLES = """examples:
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage hoist-invariants --picture
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
+  gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
@@ -48,6 +49,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
     parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
     parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -103,6 +105,7 @@ def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
             options.axis,
             batch_dims=options.batch_dims,
             bounds=options.bounds,
+            scale=options.scale,
             schedule=None if options.schedule is None else Schedule.parse(options.schedule),
         )
 
@@ -164,9 +167,13 @@ def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> l
 def _title(kernel: Kernel) -> str:
     problem = kernel.problem
     attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
-    result = "x".join([*map(str, problem.out_shape), str(problem.data).split(" ")[0].split("x")[-1]])
+    shape = problem.out_shape if problem.gradient is None else problem.data.shape
+    result = "x".join([*map(str, shape), str(problem.data).split(" ")[0].split("x")[-1]])
+    if problem.gradient is not None:
+        attributes.append(f"scale {problem.gradient.scale:g}")
+    source = problem.data if problem.gradient is None else problem.slices
     return (
-        f"{problem.operator.name} {problem.data} by {problem.indices} -> {result}, "
+        f"{problem.name} {source} by {problem.indices} -> {result}, "
         f"{', '.join([*attributes, f'bounds {problem.bounds}'])}"
     )
 
@@ -176,7 +183,8 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
     console.print(_title(kernel), style="bold")
     if remark is not None:
         console.print(remark)
-    for title, name in (("The nest", NEST), ("The scheduled nest", SCHEDULED_NEST)):
+    nest = NEST if NEST in stages else GRADIENT_NEST
+    for title, name in (("The nest", nest), ("The scheduled nest", SCHEDULED_NEST)):
         console.print(f"\n{title} (--stage {name} --picture)", style="bold")
         console.print(_stage_text(kernel, stages, name, picture=True), end="")
     console.print("\nThe schedule (--schedule)", style="bold")

@@ -13,11 +13,11 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
+from ..attributes import DIMS, NAME, NODE
 from ..build import OPERATIONS
 from ..constants import Constants, constant_op
 from ..context import verify_module
 from ..errors import BoundsError, InternalError, InvalidGatherError, ModelError
-from ..graph_interpreter import DIMS, NAME, NODE
 from ..graph_ops import GraphOp, shape_of_value, tensor_type
 from ..operator_spec import OperatorSpec
 from ..semantics import Bounds

@@ -3,6 +3,7 @@
 import linecache
 import re
 import sys
+import tempfile
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,16 +67,27 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     line = _line_of(error, file)
     op = program.line_ops.get(line) if line is not None else None
     text = program.source.splitlines()[line - 1].strip() if line is not None else ""
-    where = f"{file}:{line}: {text!r}" if line is not None else file
     came = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
+    if "threading layer" in reason.lower():
+        text = f"{reason} Numba's setting NUMBA_THREADING_LAYER names a layer that is not there; unset it"
+        return CompileError(text, file=file, line=line, op=op)
+    kept = _kept(program)
+    where = f"{kept}:{line}: {text!r}" if line is not None else kept
     return CompileError(
         f"the backend refused generated code at {where}{came}: {reason}; please report it with that file",
-        file=file,
+        file=kept,
         line=line,
         op=op,
     )
+
+
+def _kept(program: Program) -> str:
+    """Write the source to a file that stays when the cache's workplace goes, and return its name."""
+    with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".py", delete=False) as saved:
+        saved.write(program.source)
+    return saved.name
 
 
 def _line_of(error: Exception, file: str) -> int | None:

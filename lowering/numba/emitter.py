@@ -5,41 +5,39 @@ Memrefs become base addresses; a subscript becomes `4 * (position * data_stride_
 `range` when it is false, so that small work pays for no thread.
 """
 
-import builtins
-import keyword
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
-    IndexType,
-    IntegerAttr,
     IntegerType,
     MemRefType,
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...ir.attributes import LOOP_NAMES, VIEW, ViewAttr
-from ...ir.errors import InternalError
-from ...ir.types import strides_of
+from ...ir.attributes import LOOP_NAMES
+from ...ir.errors import InternalError, ScheduleError
 from ..constant_indices import find_global
-from ..nest import argument_number, functions
+from ..nest import PREFIXES, functions
+from .naming import INDENT, Function, Naming, numba_type
 from .program import Parameter, Program
 
-INDENT = "    "
-_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "parallel", "prange", "njit", "int64", "boolean", "k", "np"}
+_CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
+"""The views of one caller's arrays and the scale of one gradient, which the code does not depend on."""
 
-_VIEWS = re.compile(r" \{gather\.view = [^}]*\}")
-"""The views of one caller's arrays, which the code does not depend on."""
+NUMBA_NAMES = ("boolean", "float32", "float64", "int8", "int16", "int32", "int64", "njit", "prange")
+NUMBA_IMPORT = "from numba import ..."
 
 _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
     "arith.muli": "*",
+    "arith.addf": "+",
+    "arith.mulf": "*",
     "arith.andi": "&",
     "arith.ori": "|",
     "arith.shrsi": ">>",
@@ -48,34 +46,11 @@ _CALLS = {
     "arith.minsi": "min",
     "arith.maxsi": "max",
     "arith.minui": "minui",
+    "arith.divui": "divui",
     "arith.remsi": "remsi",
     "arith.remui": "remui",
 }
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="}
-
-
-@dataclass
-class _Function:
-    """A Python function in the making: its lines, and the names that it takes from outside."""
-
-    name: str
-    parameters: list[str] = field(default_factory=list)
-    lines: list[tuple[str, str]] = field(default_factory=list)
-    local: set[str] = field(default_factory=set)
-    depth: int = 1
-
-    def add(self, text: str, op: str = "") -> None:
-        self.lines.append((INDENT * self.depth + text, op))
-
-    def use(self, name: str) -> str:
-        """Return `name`, and make it a parameter when it is not defined here."""
-        if name.isidentifier() and name not in self.local and name not in self.parameters:
-            self.parameters.append(name)
-        return name
-
-    def define(self, name: str) -> str:
-        self.local.add(name)
-        return name
 
 
 def emit(module: ModuleOp, header: str = "") -> Program:
@@ -87,6 +62,7 @@ def emit(module: ModuleOp, header: str = "") -> Program:
 
     Raises:
         InternalError: an operation has no printed form.
+        ScheduleError: the function is not lowered to memrefs yet.
     """
     found = functions(module)
     if len(found) != 1:
@@ -94,172 +70,60 @@ def emit(module: ModuleOp, header: str = "") -> Program:
     return _Emitter(module, found[0]).program(header)
 
 
-class _Emitter:
+class _Emitter(Naming):
+    """Prints operations, one a line."""
+
     def __init__(self, module: ModuleOp, function: func.FuncOp):
-        self.module, self.function = module, function
-        self.names: dict[SSAValue, str] = {}
-        self.taken: set[str] = set(_RESERVED)
-        self.parameters: dict[str, Parameter] = {}
-        self.strides: dict[str, str] = {}
-        self.intrinsics: set[str] = set()
+        super().__init__(module, function)
         self.constants: list[str] = []
-        self.tiles: list[_Function] = []
-        self.main = _Function("gather")
-        self.current = self.main
+        self.tiles: list[Function] = []
+        self.written = {op.memref for op in function.walk() if isinstance(op, memref.StoreOp)}
+        self.adds = any(isinstance(op, memref.LoadOp) and op.memref in self.written for op in function.walk())
 
     # the program
 
     def program(self, header: str) -> Program:
+        numbers: dict[str, str] = {}
         for number, argument in enumerate(self.function.body.block.args):
-            self._reserve_names(argument)
+            self.reserve(argument)
             name = self.name(argument, f"argument{number}")
-            self.parameters[name] = Parameter(name, "address", number)
+            is_number = isinstance(argument.type, AnyFloat | IntegerType)
+            if not is_number and not isinstance(argument.type, MemRefType):
+                raise ScheduleError(
+                    f"the code generator takes memrefs, and argument #{number} is {argument.type}; lower it first, for "
+                    "instance with the pipeline default"
+                )
+            self.parameters[name] = Parameter(name, "scale" if is_number else "address", number)
+            numbers |= {name: numba_type(argument.type)} if is_number else {}
         self.block(self.function.body.block)
-        text = _VIEWS.sub("", str(self.module))
+        text = _CALLERS_OWN.sub("", str(self.module))
         lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
-        imported = "boolean, int8, int16, int32, int64, njit, prange"
-        lines += [("", ""), (f"from numba import {imported}", "")]
+        lines += [("", ""), (NUMBA_IMPORT, "")]
         used = ", ".join(sorted(self.intrinsics))
         lines += [("", ""), (f"from gathernest.lowering.numba.intrinsics import {used}", "")] if used else []
         lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
             lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", "scf.parallel"), *tile.lines]
-        ordered = sorted(
-            self.parameters.values(), key=lambda p: (p.kind != "address", p.kind != "size", p.argument, p.dim)
-        )
-        lines += [("", ""), ("", ""), *self._decorator(len(ordered))]
+        kinds = ("address", "size", "stride", "scale")
+        ordered = sorted(self.parameters.values(), key=lambda p: (kinds.index(p.kind), p.argument, p.dim))
+        lines += [("", ""), ("", ""), *self._decorator([numbers.get(p.name, "int64") for p in ordered])]
         names = [parameter.name for parameter in ordered]
         lines += [(f"def gather({', '.join([*names, 'parallel'])}):", "func.func")]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
+        place = next(number for number, (text, _) in enumerate(lines) if text == NUMBA_IMPORT)
+        code = "\n".join(text for text, _ in lines if not text.startswith("#"))
+        used_names = [name for name in NUMBA_NAMES if re.search(rf"\b{name}\b", code)]
+        lines[place] = (f"from numba import {', '.join(used_names)}", "")
         source = "\n".join(text for text, _ in lines) + "\n"
         ops = {number: op for number, (_, op) in enumerate(lines, 1) if op}
         return Program(source, tuple(ordered), ops)
 
-    def _reserve_names(self, argument: SSAValue) -> None:
-        """Keep values from taking the names that an argument's sizes and strides will have."""
-        if isinstance(argument.type, MemRefType):
-            for dim in range(argument.type.get_num_dims()):
-                label = self._dim_name(argument, dim)
-                self.taken |= {f"n_{label}", f"{self.name(argument)}_stride_{label}"}
-
-    def _decorator(self, count: int) -> list[tuple[str, str]]:
-        arguments = ", ".join(["int64"] * count + ["boolean"])
+    def _decorator(self, types: list[str]) -> list[tuple[str, str]]:
+        arguments = ", ".join([*types, "boolean"])
         parallel = "parallel=True, " if self.tiles else ""
         return [(f'@njit(int64({arguments}), {parallel}nogil=True, error_model="numpy", cache=True)', "")]
-
-    # names
-
-    def name(self, value: SSAValue, fallback: str = "v") -> str:
-        """Return the Python name of a value, made from its name in the IR."""
-        if value not in self.names:
-            self.names[value] = self.fresh(value.name_hint or fallback)
-        return self.names[value]
-
-    def fresh(self, hint: str) -> str:
-        """Return a name like `hint` that is not taken."""
-        base = re.sub(r"\W", "_", hint)
-        base = f"v{base}" if not base or base[0].isdigit() else base
-        name, number = base, 0
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
-
-    def value(self, value: SSAValue) -> str:
-        """Return the expression for a value: a literal, or a name that is made known to the current function."""
-        owner = value.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return _literal(owner.value.value.data, value.type)
-        if isinstance(owner, arith.IndexCastOp):
-            if {owner.input.type, owner.result.type} != {IndexType(), IntegerType(64)}:
-                raise InternalError("the code generator knows arith.index_cast between index and i64 only")
-            return self.value(owner.input)
-        if isinstance(owner, memref.DimOp):
-            return self.size(owner.source, self._static(owner.index))
-        return self.current.use(self.name(value))
-
-    def _static(self, value: SSAValue) -> int:
-        owner = value.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return owner.value.value.data
-        raise InternalError("the code generator expects memref.dim of a constant dimension")
-
-    # memory
-
-    def size(self, source: SSAValue, dim: int) -> str:
-        """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
-        if type_.get_shape()[dim] >= 0:
-            return str(type_.get_shape()[dim])
-        return self._parameter("size", source, dim, "n")
-
-    def stride(self, source: SSAValue, dim: int) -> str:
-        """Return the stride of a memref along a dimension, in elements."""
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
-        strides = strides_of(type_)
-        if strides is not None:
-            known = strides[dim]
-            return (
-                str(known)
-                if known is not None
-                else self._parameter("stride", source, dim, f"{self.name(source)}_stride")
-            )
-        sizes = [self.size(source, later) for later in range(dim + 1, type_.get_num_dims())]
-        factors = [size for size in sizes if size != "1"]
-        if len(factors) <= 1:
-            return factors[0] if factors else "1"
-        name = f"{self.name(source)}_stride_{self._dim_name(source, dim)}"
-        self.strides.setdefault(name, " * ".join(factors))
-        self.main.local.add(name)
-        for factor in factors:
-            self.main.use(factor)
-        return self.current.use(name)
-
-    def _parameter(self, kind: str, source: SSAValue, dim: int, prefix: str) -> str:
-        name = f"{prefix}_{self._dim_name(source, dim)}"
-        assert kind == "size" or kind == "stride"
-        number = self._argument_number(source)
-        self.parameters.setdefault(name, Parameter(name, kind, number, dim))
-        self.taken.add(name)
-        return self.current.use(name)
-
-    def _argument_number(self, source: SSAValue) -> int:
-        number = argument_number(source, self.function)
-        if number is None:
-            raise InternalError("the code generator expects dynamic sizes and strides of arguments only")
-        return number
-
-    def _dim_name(self, source: SSAValue, dim: int) -> str:
-        """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
-        number = self._argument_number(source)
-        attributes = self.function.arg_attrs.data[number].data if self.function.arg_attrs is not None else {}
-        view = attributes.get(VIEW)
-        return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"
-
-    def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
-        """Return the two arguments that every load and store begins with: base address and byte offset."""
-        type_ = source.type
-        assert isinstance(type_, MemRefType) and isinstance(type_.element_type, IntegerType)
-        terms: list[str] = []
-        for dim, subscript in enumerate(subscripts):
-            place = self.value(subscript)
-            if place != "0":
-                stride = self.stride(source, dim)
-                terms.append(place if stride == "1" else f"{place} * {stride}")
-        width = type_.element_type.width.data // 8
-        offset = " + ".join(terms) or "0"
-        if width > 1 and terms:
-            offset = f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
-        return f"{self.current.use(self.name(source))}, {offset}"
-
-    def _intrinsic(self, name: str) -> str:
-        self.intrinsics.add(name)
-        return name
 
     # operations
 
@@ -271,10 +135,11 @@ class _Emitter:
         if isinstance(op, arith.ConstantOp | arith.IndexCastOp | memref.DimOp):
             return  # printed where they are used
         if op.name in _INFIX:
-            return self.assign(op, f" {_INFIX[op.name]} ".join(map(self.value, op.operands)))
+            expression = f" {_INFIX[op.name]} ".join(map(self.value, op.operands))
+            return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)
         if op.name in _CALLS:
             call = _CALLS[op.name]
-            callee = call if call in ("min", "max") else self._intrinsic(call)
+            callee = call if call in ("min", "max") else self.intrinsic(call)
             return self.assign(op, f"{callee}({', '.join(map(self.value, op.operands))})")
         method: Callable[[Operation], None] | None = getattr(self, "emit_" + op.name.replace(".", "_"), None)
         if method is None:
@@ -291,7 +156,7 @@ class _Emitter:
         if predicate in _COMPARISONS:
             self.assign(op, f"{left} {_COMPARISONS[predicate]} {right}")
         else:
-            self.assign(op, f"{self._intrinsic(predicate)}({left}, {right})")
+            self.assign(op, f"{self.intrinsic(predicate)}({left}, {right})")
 
     def emit_arith_select(self, op: arith.SelectOp) -> None:
         self.assign(op, f"{self.value(op.lhs)} if {self.value(op.cond)} else {self.value(op.rhs)}")
@@ -301,18 +166,16 @@ class _Emitter:
         self.assign(op, f"{'-' if is_flag else ''}int64({self.value(op.input)})")
 
     def emit_arith_extui(self, op: arith.ExtUIOp) -> None:
-        self.assign(op, f"{self._intrinsic('zext')}({self.value(op.input)})")
+        self.assign(op, f"{self.intrinsic('zext')}({self.value(op.input)})")
 
     def emit_memref_load(self, op: memref.LoadOp) -> None:
-        load = self._intrinsic(f"load_{op.res.type}")
+        kind = "reload" if op.memref in self.written else "load"
+        load = self.intrinsic(f"{kind}_{op.res.type}")
         self.assign(op, f"{load}({self.address(op.memref, op.indices)})")
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
-        store = self._intrinsic(f"store_{op.value.type}")
+        store = self.intrinsic(f"store_{op.value.type}")
         self.current.add(f"{store}({self.address(op.memref, op.indices)}, {self.value(op.value)})", op.name)
-
-    def emit_memref_global(self, op: memref.GlobalOp) -> None:
-        raise InternalError("a global is printed where it is used")
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:
         holder = find_global(self.module, op)
@@ -323,7 +186,7 @@ class _Emitter:
             self.constants.append("import numpy as np")
         dtype = str(holder.initial_value.get_element_type()).replace("i", "int")
         self.constants.append(f"{constant} = np.array([{values}], dtype=np.{dtype})")
-        self.assign(op, f"{self._intrinsic('address_of')}({constant})")
+        self.assign(op, f"{self.intrinsic('address_of')}({constant})")
 
     def emit_scf_for(self, op: scf.ForOp) -> None:
         carried = op.body.block.args[1:]
@@ -365,7 +228,7 @@ class _Emitter:
             raise InternalError("the code generator expects no scf.parallel inside another")
         names = _loop_names(op)
         trips = [self._trip_count(*trip) for trip in zip(op.lowerBound, op.upperBound, op.step, strict=True)]
-        tile = _Function(self.fresh("check_tile" if names.startswith("check_") else "copy_tile"), local={"k"})
+        tile = Function(self.fresh(self._tile_name(names)), local={"k"})
         outside = self.taken.copy()
         self.current = tile
         self._counters(op, trips)
@@ -383,6 +246,10 @@ class _Emitter:
             self.main.add(condition, op.name)
             self.main.add(f"{INDENT}for k in {loop}({total}):  # {names}", op.name)
             self.main.add(f"{INDENT * 2}{target}{tile.name}({counter}, {arguments})", op.name)
+
+    def _tile_name(self, loop_names: str) -> str:
+        main = "add_" if self.adds else "copy_"
+        return f"{next((prefix for prefix in PREFIXES if loop_names.startswith(prefix)), main)}tile"
 
     def _trip_count(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return how often one dimension of a parallel loop runs, as an expression with a name where it is long."""
@@ -425,14 +292,10 @@ class _Emitter:
         self.current.add(f"return {value}", op.name)
 
 
-def _literal(value: int, type_: Attribute) -> str:
-    if isinstance(type_, IndexType) or not isinstance(type_, IntegerType) or type_.width.data == 64:
-        return str(value)
-    if type_.width.data == 1:
-        return str(bool(value))
-    if type_.width.data == 128:
-        return f"({value & (2**64 - 1)}, {value >> 64})"
-    return f"int{type_.width.data}({value})"
+def _is_narrow(op: Operation) -> bool:
+    """Return whether Numba would compute an operation in more bits than its type has."""
+    type_ = op.results[0].type
+    return isinstance(type_, IntegerType) and 1 < type_.width.data < 64
 
 
 def _loop_names(op: Operation) -> str:

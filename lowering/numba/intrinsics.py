@@ -2,7 +2,8 @@
 
 Array indexing in Numba tests for wraparound and may alias, which keeps loops from being vectorised. These take an
 address (int64) and a byte offset instead. Loads say that they do not alias stores, which is the kernel's contract:
-`out` overlaps neither `data` nor `indices`. Loads and stores need no alignment.
+`out` overlaps neither `data` nor `indices`; what a kernel writes and reads again, such as a sum, it reloads. Loads and
+stores need no alignment.
 """
 
 from collections.abc import Callable
@@ -33,31 +34,35 @@ def _pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type
     return builder.bitcast(builder.gep(base, [offset]), pointee.as_pointer())
 
 
-def _element(width_bytes: int) -> tuple[Any, ir.Type]:
-    """Return the Numba and the LLVM type of an element; 16 bytes are two integers of 8."""
-    if width_bytes == 16:
-        return types.UniTuple(types.int64, 2), ir.ArrayType(ir.IntType(64), 2)
-    return types.Integer.from_bitwidth(8 * width_bytes), ir.IntType(8 * width_bytes)
+_ELEMENTS: dict[str, tuple[Any, ir.Type]] = {
+    **{f"i{bits}": (types.Integer.from_bitwidth(bits), ir.IntType(bits)) for bits in (8, 16, 32, 64)},
+    "i128": (types.UniTuple(types.int64, 2), ir.ArrayType(ir.IntType(64), 2)),
+    "f32": (types.float32, ir.FloatType()),
+    "f64": (types.float64, ir.DoubleType()),
+}
+"""The Numba and the LLVM type of each element; 16 bytes are two integers of 8."""
 
 
-def _make_load(width_bytes: int) -> Any:
-    numba_type, llvm_type = _element(width_bytes)
+def _make_load(element: str, *, again: bool = False) -> Any:
+    """Make the load of an element; `again` is for memory that the kernel itself writes."""
+    numba_type, llvm_type = _ELEMENTS[element]
+    scopes = ("written", "read") if again else ("read", "written")
 
     def load(typing_context: Any, address: Any, offset: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
             value = builder.load(_pointer(builder, arguments[0], arguments[1], llvm_type), align=1)
-            _mark(builder, value, scope="read", apart_from="written")
+            _mark(builder, value, scope=scopes[0], apart_from=scopes[1])
             return value
 
         return numba_type(types.int64, types.int64), generate
 
-    load.__doc__ = f"Load {width_bytes} bytes at address + offset."
-    load.__name__ = load.__qualname__ = f"load_i{8 * width_bytes}"
+    load.__doc__ = f"Load {element} at address + offset{', which the kernel may have written' if again else ''}."
+    load.__name__ = load.__qualname__ = f"{'reload' if again else 'load'}_{element}"
     return intrinsic(load)
 
 
-def _make_store(width_bytes: int) -> Any:
-    numba_type, llvm_type = _element(width_bytes)
+def _make_store(element: str) -> Any:
+    numba_type, llvm_type = _ELEMENTS[element]
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
@@ -68,13 +73,16 @@ def _make_store(width_bytes: int) -> Any:
 
         return types.void(types.int64, types.int64, numba_type), generate
 
-    store.__doc__ = f"Store {width_bytes} bytes at address + offset."
-    store.__name__ = store.__qualname__ = f"store_i{8 * width_bytes}"
+    store.__doc__ = f"Store {element} at address + offset."
+    store.__name__ = store.__qualname__ = f"store_{element}"
     return intrinsic(store)
 
 
-load_i8, load_i16, load_i32, load_i64, load_i128 = (_make_load(width) for width in (1, 2, 4, 8, 16))
-store_i8, store_i16, store_i32, store_i64, store_i128 = (_make_store(width) for width in (1, 2, 4, 8, 16))
+load_i8, load_i16, load_i32, load_i64, load_i128, load_f32, load_f64 = map(_make_load, _ELEMENTS)
+store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = map(_make_store, _ELEMENTS)
+reload_i8, reload_i16, reload_i32, reload_i64, reload_f32, reload_f64 = (
+    _make_load(element, again=True) for element in _ELEMENTS if element != "i128"
+)
 
 
 def _make_compare(name: str, predicate: str) -> Any:
@@ -110,6 +118,9 @@ minui = _make_binary(
     "minui",
     "The smaller of two 64-bit integers, compared as unsigned.",
     lambda builder, left, right: builder.select(builder.icmp_unsigned("<", left, right), left, right),
+)
+divui = _make_binary(
+    "divui", "The quotient of two unsigned 64-bit integers.", lambda builder, left, right: builder.udiv(left, right)
 )
 remui = _make_binary(
     "remui", "The remainder of two unsigned 64-bit integers.", lambda builder, left, right: builder.urem(left, right)

@@ -10,13 +10,14 @@ class Parameter:
 
     Attributes:
         name: its name in the source.
-        kind: `address` of an array, its `size` along a dimension, or its `stride` in elements along one.
-        argument: number of the array: 0 data, then indices unless constant, then out.
+        kind: `address` of an array, its `size` along a dimension, its `stride` in elements along one, or the `scale` of
+            a gradient.
+        argument: number of the array: 0 data (grad of a gradient), then indices unless constant, then out.
         dim: the dimension, in the canonical form; 0 for an address.
     """
 
     name: str
-    kind: Literal["address", "size", "stride"]
+    kind: Literal["address", "size", "stride", "scale"]
     argument: int
     dim: int = 0
 

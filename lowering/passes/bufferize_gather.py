@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    Float32Type,
+    Float64Type,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -22,7 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.attributes import BYTE_STRIDES
 from ...ir.dialect import OperatorOp
 from ...ir.errors import InvalidGatherError, ScheduleError
-from ...ir.types import memref_type
+from ...ir.types import element_size_bytes, memref_type
 from ..nest import functions, update_signature
 
 
@@ -66,7 +68,7 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
         raise ScheduleError(
             f"bufferize-gather: @{function.sym_name.data} must return the result of one gather and nothing else"
         )
-    if any(not isinstance(operand.owner, Block | arith.ConstantOp) for operand in (gather.data, gather.indices)):
+    if any(not isinstance(operand.owner, Block | arith.ConstantOp) for operand in (gather.source, gather.indices)):
         raise ScheduleError("bufferize-gather: data must be an argument, and indices an argument or a constant")
     assert gather.result is not None
     out_type = _buffer(gather.result.type, function.res_attrs, 0)
@@ -75,7 +77,7 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
     out = block.insert_arg(out_type, len(block.args))
     out.name_hint = "out"
     indices = _global_indices(module, function, gather)
-    buffered = gather.into(gather.data, indices, out)
+    buffered = gather.into(gather.source, indices, out)
     constant = gather.indices.owner
     Rewriter.insert_op(buffered, InsertPoint.before(gather))
     Rewriter.replace_op(terminator, func.ReturnOp())
@@ -96,11 +98,12 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
     given = attributes.data[number].data.get(BYTE_STRIDES) if attributes is not None else None
     if not isinstance(given, DenseArrayBase):
         return memref_type(type_.get_shape(), type_.element_type, None)
-    if not isinstance(type_.element_type, IntegerType):
+    width = _width_bytes(type_.element_type)
+    if width is None:
         raise ScheduleError(
             f"bufferize-gather: elements of a strided array are {type_.element_type}; run erase-element-type first"
         )
-    width, given_strides = type_.element_type.width.data // 8, [int(stride) for stride in given.get_values()]
+    given_strides = [int(stride) for stride in given.get_values()]
     if any(stride % width for stride in given_strides):
         raise InvalidGatherError(
             f"{BYTE_STRIDES} {given_strides} are not multiples of the {width} bytes of an element; copy the array first"
@@ -110,6 +113,12 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
         raise InvalidGatherError(f"{BYTE_STRIDES} has {len(given_strides)} strides for {type_}; give one a dimension")
     strides = [stride // width for stride in given_strides] + [1] * units
     return memref_type(type_.get_shape(), type_.element_type, strides)
+
+
+def _width_bytes(element: Attribute) -> int | None:
+    """Return the size of a plain number in bytes, or None of any other element."""
+    is_number = isinstance(element, IntegerType | Float32Type | Float64Type)
+    return element_size_bytes(element) if is_number else None
 
 
 def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> SSAValue:

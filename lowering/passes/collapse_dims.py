@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 
 from ...ir.attributes import VIEW
 from ...ir.canonical import Operand, Strided, canonical_gather
-from ...ir.dialect import I64, OperatorOp, ViewAttr
+from ...ir.dialect import I64, GradientOp, OperatorOp, ViewAttr
 from ...ir.errors import ScheduleError
 from ...ir.types import memref_type, strides_of
 from ..constant_indices import find_global
@@ -53,18 +53,21 @@ class CollapseDims(ModulePass):
         for function, gather in gathers(op):
             if gather.out is None:
                 raise ScheduleError("collapse-dims: expected gather on memrefs; run bufferize-gather first")
-            _collapse(op, function, gather, gather.out)
+            _collapse(op, function, gather)
             update_signature(function)
 
 
-def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp, out: SSAValue) -> None:
+def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> None:
     if any(VIEW in entries.data for entries in (function.arg_attrs.data if function.arg_attrs is not None else ())):
         return  # merged already: the views say how the caller's own arrays are seen
-    if len({gather.data, gather.indices, out}) != 3:
+    arrays = gather.table, gather.indices, gather.slices
+    if len(set(arrays)) != 3:
         raise ScheduleError("collapse-dims: data, indices and out must be three different memrefs")
-    canonical = canonical_gather(_strided(gather.data), _strided(gather.indices), _strided(out), gather.roles())
+    table, indices, slices = map(_strided, arrays)
+    is_gradient = isinstance(gather, GradientOp)
+    canonical = canonical_gather(table, indices, slices, gather.roles(), covers_data=is_gradient)
     views: dict[int, ViewAttr] = {}
-    for value, operand in ((gather.data, canonical.data), (gather.indices, canonical.indices), (out, canonical.out)):
+    for value, operand in zip(arrays, (canonical.data, canonical.indices, canonical.out), strict=True):
         assert isinstance(value.type, MemRefType)
         type_ = memref_type(operand.shape, value.type.element_type, operand.strides)
         number = argument_number(value, function)

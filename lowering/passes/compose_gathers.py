@@ -47,7 +47,7 @@ class ComposeGathers(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         weights = weights_of(ctx)
         for outer, values in list(constant_gathers(op, weights)):
-            inner = outer.data.owner
+            inner = outer.source.owner
             if not isinstance(outer, GatherOp) or not isinstance(inner, GatherOp):
                 continue
             composed = _composed(outer, values, inner, weights)
@@ -81,7 +81,7 @@ def _replace(outer: GatherOp, inner: GatherOp, composed: np.ndarray, weights: We
     first = inner.normalized()
     assert outer.result is not None and inner.result is not None
     op = GatherOp(
-        inner.data,
+        inner.source,
         indices,
         bounds=Bounds.UNCHECKED,
         version=outer.version.data if outer.version else None,

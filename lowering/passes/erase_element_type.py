@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
+    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
@@ -19,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ...ir.attributes import BYTE_STRIDES
-from ...ir.dialect import AnyShaped, OperatorOp
+from ...ir.dialect import AnyShaped, GradientOp, OperatorOp
 from ...ir.element_types import machine_width
 from ...ir.errors import InvalidGatherError
 from ...ir.types import element_size_bytes, memref_type, strides_of
@@ -32,7 +33,9 @@ class EraseElementType(ModulePass):
 
     A gather moves bytes, so one kernel serves every type of a width. The width is the largest power of two, at most
     16 bytes, that divides the element and every stride it is reached by; an element of several widths (a string of
-    10 bytes is five of two) gets one more dimension. Unsigned indices become signless, and the op says `unsigned`.
+    10 bytes is five of two) gets one more dimension. The elements of a gradient are added, so they stay numbers:
+    floats, signless integers, and complex numbers as two floats. Unsigned indices become signless, and the op says
+    `unsigned`.
 
     Preconditions: data and out are arguments of the function (or its result); indices an argument or a constant.
 
@@ -51,26 +54,44 @@ class EraseElementType(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, gather in gathers(op):
             gather.normalize()
-            _erase_data(function, gather)
+            if isinstance(gather, GradientOp):
+                _erase_to_number(gather)
+            else:
+                _erase_data(function, gather)
             _erase_indices(gather)
             update_signature(function)
 
 
 def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
-    data = gather.data.type
+    data = gather.source.type
     assert isinstance(data, AnyShaped)
     size_bytes = element_size_bytes(data.element_type)
     if size_bytes == 0:
         raise InvalidGatherError(f"elements of type {data.element_type} have no bytes to move")
-    width = machine_width(size_bytes, [*_byte_strides(function, gather.data), *_out_byte_strides(function, gather)])
-    for value in (gather.data, gather.out, gather.result):
+    width = machine_width(size_bytes, [*_byte_strides(function, gather.source), *_out_byte_strides(function, gather)])
+    for value in (gather.source, gather.out, gather.result):
         if value is not None:
             Rewriter.replace_value_with_new_type(value, _erased(value.type, width, size_bytes // width))
 
 
+def _erase_to_number(gradient: GradientOp) -> None:
+    """Make the elements of a gradient what they are added as: signless integers, and the two parts of a complex."""
+    for value in (gradient.source, gradient.target):
+        assert isinstance(value.type, AnyShaped)
+        element = value.type.element_type
+        units = 2 if isinstance(element, ComplexType) else 1
+        number = element.element_type if isinstance(element, ComplexType) else element
+        if isinstance(number, IntegerType):
+            number = IntegerType(number.width.data)
+        Rewriter.replace_value_with_new_type(value, _with_units(value.type, number, units))
+
+
 def _erased(type_: Attribute, width: int, units: int) -> TensorType | MemRefType:
+    return _with_units(type_, IntegerType(8 * width), units)
+
+
+def _with_units(type_: Attribute, element: Attribute, units: int) -> TensorType | MemRefType:
     assert isinstance(type_, AnyShaped)
-    element = IntegerType(8 * width)
     shape = [*type_.get_shape(), units] if units > 1 else list(type_.get_shape())
     if isinstance(type_, TensorType):
         return TensorType(element, shape)

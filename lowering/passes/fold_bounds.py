@@ -11,12 +11,14 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.attributes import MIN_AXIS_SIZES
-from ...ir.dialect import I64, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ...ir.dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.semantics import Bounds
 from ..bounds_forms import Emitter, IndexFacts
 from ..constant_indices import fold_constant_indices
 from ..nest import enclosing_loops, functions, short_name, update_signature
+
+Access = MaskedLoadOp | AccumulateOp
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,10 @@ class FoldBounds(ModulePass):
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
-    Preconditions: at most one masked load a function, and every `gather.resolve` decides about it. What the code holds
-    for is left on the function as `gather.min_axis_sizes`, one an axis.
+    In a gradient the same is done to what is added: its mask goes where every index is valid, and stays for `zero`.
+
+    Preconditions: at most one masked load or accumulation a function, and every `gather.resolve` decides about it. What
+    the code holds for is left on the function as `gather.min_axis_sizes`, one an axis.
 
     Input:
         %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
@@ -56,31 +60,33 @@ class FoldBounds(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             resolves = [inner for inner in function.walk() if isinstance(inner, ResolveOp)]
-            loads = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp)]
+            accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
             if not resolves:
                 continue
-            if len(loads) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
+            if len(accesses) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
                 raise ScheduleError(
-                    "fold-bounds: expected one gather.masked_load in a function and one bounds mode, "
-                    f"got {len(loads)} loads"
+                    "fold-bounds: expected one gather.masked_load or gather.accumulate in a function and one bounds "
+                    f"mode, got {len(accesses)}"
                 )
-            _check_form(function, resolves, loads[0])
-            if len(resolves) > 1 or not fold_constant_indices(op, resolves[0]):
-                _Folding(function, resolves, loads[0]).fold()
+            access = accesses[0]
+            _check_form(function, resolves, access)
+            is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
+            if not is_constant or not fold_constant_indices(op, resolves[0]):
+                _Folding(function, resolves, access).fold()
 
 
-def _check_form(function: func.FuncOp, resolves: list[ResolveOp], load: MaskedLoadOp) -> None:
-    """Check that the resolves are the load's whole mask, and are made of counters and of what is outside the nest."""
-    around = list(enclosing_loops(load))
-    if not around:
-        raise ScheduleError("fold-bounds: expected gather.masked_load in a loop")
-    leaves, pending = set[SSAValue](), [load.mask]
+def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access) -> None:
+    """Check that the resolves are the access's whole mask, and are made of counters and of what is outside the nest."""
+    around = list(enclosing_loops(access))
+    if not around or access.mask is None:
+        raise ScheduleError(f"fold-bounds: expected {access.name} in a loop, with a mask")
+    leaves, pending = set[SSAValue](), [access.mask]
     while pending:
         value = pending.pop()
         pending += value.owner.operands if isinstance(value.owner, arith.AndIOp) else []
         leaves |= set() if isinstance(value.owner, arith.AndIOp) else {value}
     if leaves != {resolve.valid for resolve in resolves}:
-        raise ScheduleError("fold-bounds: expected the mask of gather.masked_load to be what every gather.resolve says")
+        raise ScheduleError(f"fold-bounds: expected the mask of {access.name} to be what every gather.resolve says")
     if resolves[0].bounds.data is not Bounds.ERROR:
         return
     terminator = function.body.block.last_op
@@ -108,24 +114,24 @@ def _is_inside(value: SSAValue, around: list[LoopOp]) -> bool:
 
 
 class _Folding:
-    """The resolves of one function, with their facts, and the load that they decide about."""
+    """The resolves of one function, with their facts, and the access that they decide about."""
 
-    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], load: MaskedLoadOp):
-        self.function, self.resolves, self.load = function, resolves, load
+    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], access: Access):
+        self.function, self.resolves, self.access = function, resolves, access
         self.facts = [IndexFacts.of(resolve) for resolve in resolves]
         self.mode = resolves[0].bounds.data
 
     def fold(self) -> None:
         if self.mode is Bounds.ERROR:
             self._check_before_copy()
-        is_clamped = all(facts.axis_size for facts in self.facts)
+        is_clamped = isinstance(self.access, MaskedLoadOp) and all(facts.axis_size for facts in self.facts)
         insides: list[SSAValue] = []
         for resolve, facts in zip(self.resolves, self.facts, strict=True):
             position, inside = self._position(resolve, facts, clamp=is_clamped)
             insides += [] if inside is None else [inside]
             resolve.position.replace_all_uses_with(position)
             position.name_hint = resolve.position.name_hint
-        self._replace_load(insides, is_clamped=is_clamped)
+        self._replace_access(insides, is_clamped=is_clamped)
         self._erase_resolves()
         least = [facts.least_axis for facts in self.facts]
         if any(least):
@@ -144,20 +150,27 @@ class _Folding:
                 position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")
         return emit.as_index(position), inside
 
-    def _replace_load(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
-        """Make the masked load a plain one: with no mask left, or with a select behind it where no axis is empty."""
-        emit = Emitter(Builder(InsertPoint.before(self.load)))
+    def _replace_access(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
+        """Make the masked load a plain one: with no mask left, or with a select behind it where no axis is empty.
+
+        What is added to memory keeps its mask, or loses it.
+        """
+        access = self.access
+        emit = Emitter(Builder(InsertPoint.before(access)))
         inside = insides[0] if insides else None
         for other in insides[1:]:
             assert inside is not None
             inside = emit.binary(arith.AndIOp, inside, other, "all_inside")
+        if isinstance(access, AccumulateOp):
+            emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside))
+            return Rewriter.erase_op(access)
         if inside is not None and not is_clamped:
-            self.load.operands[len(self.load.operands) - 1] = inside
+            access.operands[len(access.operands) - 1] = inside
             return
-        plain = emit.builder.insert(memref.LoadOp.get(self.load.memref, self.load.subscripts)).res
+        plain = emit.builder.insert(memref.LoadOp.get(access.memref, access.subscripts)).res
         plain.name_hint = "loaded" if inside is not None else "element"
         value = plain if inside is None else emit.or_zero(inside, plain)
-        Rewriter.replace_op(self.load, (), [value])
+        Rewriter.replace_op(access, (), [value])
 
     def _erase_resolves(self) -> None:
         """Erase the resolves, and what said whether all of them were valid."""
@@ -166,7 +179,7 @@ class _Folding:
             while pending:
                 op = pending.pop()
                 if not isinstance(op, arith.AndIOp):
-                    raise ScheduleError(f"fold-bounds: expected only gather.masked_load to use `valid`, got {op.name}")
+                    raise ScheduleError(f"fold-bounds: nothing but {self.access.name} may use `valid`, got {op.name}")
                 if op.result.uses:
                     pending += [op, *(use.operation for use in op.result.uses)]
                 elif op.parent is not None:
@@ -175,18 +188,19 @@ class _Folding:
             Rewriter.erase_op(resolve)
 
     def _check_before_copy(self) -> None:
-        """Count the indices outside in a nest of their own, and copy only when there are none."""
+        """Count the indices outside in a nest of their own, and run the others only when there are none."""
         if not any(facts.reaches_past for facts in self.facts):
             return
-        copy = list(enclosing_loops(self.load))[-1]
-        emit = Emitter(Builder(InsertPoint.before(copy)))
+        nests = [op for op in self.function.body.block.ops if isinstance(op, LoopOp)]
+        emit = Emitter(Builder(InsertPoint.before(nests[0])))
         outside = self._count_outside(emit.builder)
         none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
         body = Block()
         conditional = scf.IfOp(none_outside, [], Region(body))
-        Rewriter.insert_op(conditional, InsertPoint.before(copy))
-        copy.detach()
-        body.add_ops([copy, scf.YieldOp()])
+        Rewriter.insert_op(conditional, InsertPoint.before(nests[0]))
+        for nest in nests:
+            nest.detach()
+        body.add_ops([*nests, scf.YieldOp()])
         terminator = self.function.body.block.last_op
         assert terminator is not None
         Rewriter.replace_op(terminator, func.ReturnOp(outside))
@@ -196,7 +210,7 @@ class _Folding:
         """Build the nest that counts: one loop for each loop that an index depends on."""
         loads = [self._index_load(resolve) for resolve in self.resolves]
         needed = {subscript for load in loads for subscript in load.indices}
-        around = [loop for loop in enclosing_loops(self.load) if loop.induction in needed][::-1]
+        around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
         counters: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:

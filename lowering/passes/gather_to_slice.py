@@ -11,8 +11,8 @@ from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ...ir.attributes import NODE
 from ...ir.dialect import GatherOp
-from ...ir.graph_interpreter import NODE
 from ...ir.graph_ops import GraphOp, SliceOp, SqueezeOp, UnsqueezeOp, no_elements
 from ...ir.operator_spec import Gather
 from ...ir.semantics import DYNAMIC, Bounds
@@ -72,7 +72,7 @@ def _run_of(gather: GatherOp, operator: Gather, values: np.ndarray) -> tuple[int
 
 def _replace(gather: GatherOp, axis: int, shape: tuple[int, ...], run: tuple[int, int, int]) -> None:
     start, step, count = run
-    value: SSAValue = gather.data
+    value: SSAValue = gather.source
     if (start, step, count) != (0, 1, gather.shapes()[0][axis]):
         value = _insert(SliceOp, gather, value, axis=axis, start=start, step=step, count=count)
     if not shape:

@@ -11,8 +11,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from ...ir.attributes import MIN_AXIS_SIZES
-from ...ir.dialect import LoopOp, MaskedLoadOp
-from ..nest import enclosing_loops, functions, loops, static_size
+from ...ir.dialect import AccumulateOp, LoopOp, MaskedLoadOp
+from ..nest import enclosing_loops, functions, loops, static_size, writes
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class _Facts:
 
     @classmethod
     def of(cls, function: func.FuncOp) -> "_Facts":
-        plain = (memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp)
+        plain = (memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp, AccumulateOp)
         others = [op for op in function.walk() if not isinstance(op, plain)]
         return cls(
-            {op.memref for op in function.walk() if isinstance(op, memref.StoreOp)},
+            {op.memref for op in writes(function)},
             not any(isinstance(value.type, MemRefType) for op in others for value in [*op.operands, *op.results]),
             MIN_AXIS_SIZES in function.attributes,
         )

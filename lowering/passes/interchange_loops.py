@@ -20,7 +20,8 @@ class InterchangeLoops(ModulePass):
     """Put the loops of a perfect nest in another order.
 
     Every order gives the same bytes, since each element of out is written once; what changes is which bytes are near
-    each other in time. A loop may not move out of the loop that its bounds come from.
+    each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, those of a sum,
+    keep the order they have among themselves.
 
     before                              after interchange-loops{order=indices_o,outer,indices_i}
         for outer in 0..m                   for indices_o in 0..n step 64
@@ -38,7 +39,8 @@ class InterchangeLoops(ModulePass):
         gather.loop indices(%i) = ... { gather.loop outer(%o) = ... { ... } }
 
     Raises:
-        ScheduleError: a loop is missing or unknown, the nest is not perfect, or a bound would lose its loop.
+        ScheduleError: a loop is missing or unknown, the nest is not perfect, a bound would lose its loop, or a sum its
+            order.
     """
 
     name = "interchange-loops"
@@ -68,6 +70,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         )
     by_name = dict(zip(names, nest, strict=True))
     _check_parallel_first([by_name[name] for name in order])
+    _check_ordered(nest, order)
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
     innermost = nest[-1]
@@ -85,7 +88,11 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         body = Block(arg_types=[old.induction.type])
         body.args[0].name_hint = old.induction.name_hint
         loop = LoopOp(
-            name, old.lower, old.upper, old.step, body, sums=old.total is not None, parallel=old.parallel is not None
+            name,
+            *(old.lower, old.upper, old.step, body),
+            sums=old.total is not None,
+            parallel=old.parallel is not None,
+            ordered=old.ordered is not None,
         )
         Rewriter.insert_op(loop, InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
         old.induction.replace_all_uses_with(body.args[0])
@@ -111,6 +118,17 @@ def _check_parallel_first(loops: list[LoopOp]) -> None:
             raise ScheduleError(
                 f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
             )
+
+
+def _check_ordered(nest: list[LoopOp], order: tuple[str, ...]) -> None:
+    """Check that ordered loops stay in their order, which is that of a sum."""
+    before = [loop.label for loop in nest if loop.ordered is not None]
+    after = [name for name in order if name in before]
+    if before != after:
+        raise ScheduleError(
+            f"interchange-loops: {', '.join(before)} add up in this order, and would run as {', '.join(after)}; "
+            "leave them in their order"
+        )
 
 
 def _computations(loop: LoopOp) -> list[Operation]:

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.attributes import LOOP_NAMES
-from ...ir.dialect import I64, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
+from ...ir.dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.upstream import ParallelOp
 from ..nest import functions, loops, why_not_shared
@@ -19,7 +19,7 @@ from ..nest import functions, loops, why_not_shared
 
 @dataclass(frozen=True)
 class LowerNestToLoops(ModulePass):
-    """Turn named loops into upstream's `scf`, and masked loads into `scf.if`.
+    """Turn named loops into upstream's `scf`, and masks into `scf.if`.
 
     Parallel loops that stand directly in each other become one `scf.parallel`; what is computed between them moves to
     the start of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
@@ -48,6 +48,8 @@ class LowerNestToLoops(ModulePass):
             for inner in list(function.walk()):
                 if isinstance(inner, MaskedLoadOp):
                     _lower_masked_load(inner)
+                elif isinstance(inner, AccumulateOp):
+                    _lower_accumulate(inner)
             while remaining := loops(function):
                 _lower(remaining[0])
 
@@ -68,6 +70,18 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
     )
     conditional.results[0].name_hint = op.element.name_hint
     Rewriter.replace_op(op, conditional)
+
+
+def _lower_accumulate(op: AccumulateOp) -> None:
+    load = memref.LoadOp.get(op.memref, op.subscripts)
+    load.res.name_hint = "total"
+    add = arith.AddiOp if isinstance(op.element.type, IntegerType) else arith.AddfOp
+    added = add(load.res, op.element)
+    added.result.name_hint = "added"
+    steps = [load, added, memref.StoreOp.get(added.result, op.memref, op.subscripts)]
+    if op.mask is not None:
+        steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
+    Rewriter.replace_op(op, steps, [])
 
 
 def _lower(loop: LoopOp) -> None:

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from ...ir.dialect import LoopOp
+from ...ir.dialect import AccumulateOp, LoopOp
 from ...ir.errors import ScheduleError
-from ..nest import enclosing_loops, find_loop, functions, why_not_shared
+from ..nest import enclosing_loops, find_loop, functions, why_not_shared, writes
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ParallelizeLoops(ModulePass):
             for indices_i in ...                for indices_i in ...
 
     Preconditions: the loops exist; each is outermost or directly in a parallel loop; no two of their iterations write
-    the same element, and the bounds of none come from another.
+    the same element, none is ordered, and the bounds of none come from another.
 
     Options:
         loops: names of the loops, outermost first.
@@ -66,22 +66,57 @@ def _parallelize(loop: LoopOp) -> None:
 def _check_writes(loop: LoopOp) -> None:
     """Check that no iteration writes what another writes or reads.
 
-    For each memref there must be one dimension whose subscript, in every store, is this loop's counter, or that of a
-    tile of it.
+    For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
+    loop's counter, or that of a tile of it. What is added to positions that an iteration owns is its own, too.
     """
-    stores = [op for op in loop.walk() if isinstance(op, memref.StoreOp)]
-    written = {store.memref for store in stores}
+    if loop.ordered is not None:
+        raise ScheduleError(
+            f"parallelize-loops: {loop.label} adds up in its order, so its iterations cannot run at once; "
+            "run the loops around it in parallel, or own-positions first"
+        )
+    written = {op.memref for op in writes(loop)}
+    own: dict[SSAValue, set[int]] = {}
+    read: list[memref.LoadOp] = []
     for op in loop.walk():
-        if not isinstance(op, memref.StoreOp | memref.DimOp) and not written.isdisjoint(op.operands):
+        if isinstance(op, memref.DimOp) or written.isdisjoint(op.operands):
+            continue
+        if isinstance(op, memref.LoadOp):
+            read.append(op)
+        elif isinstance(op, memref.StoreOp | AccumulateOp):
+            if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
+                own[op.memref] = _own_dims(op, loop) & own.get(op.memref, _own_dims(op, loop))
+        else:
             raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
-    for memory in written:
-        dims = [
-            {dim for dim, subscript in enumerate(store.indices) if _is_counter(subscript, loop)}
-            for store in stores
-            if store.memref is memory
-        ]
-        if not set.intersection(*dims):
-            raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    if any(not dims for dims in own.values()):
+        raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    for op in read:
+        if not own.get(op.memref, set()) & _own_dims(op, loop):
+            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+
+
+def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
+    """Return the dimensions in which an access is where no other iteration of the loop comes."""
+    subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
+    return {dim for dim, place in enumerate(subscripts) if _is_counter(place, loop)}
+
+
+def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
+    """Return whether a mask lets through only positions from the loop's counter to before its next step."""
+    pending = [] if accumulate.mask is None else [accumulate.mask]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, arith.AndIOp):
+            pending += owner.operands
+        elif (
+            isinstance(owner, arith.CmpiOp)
+            and arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data] == "ult"
+            and owner.rhs is loop.step
+            and isinstance(offset := owner.lhs.owner, arith.SubiOp)
+            and offset.lhs in accumulate.subscripts
+            and offset.rhs is loop.induction
+        ):
+            return True
+    return False
 
 
 def _is_counter(value: SSAValue, loop: LoopOp) -> bool:

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ..nest import find_loop, functions, short_name, static_size
-from .lower_gather_to_nest import index_constant
+from ..nest_builder import index_constant
 
 LARGEST_TILE = 2**31
 
@@ -89,19 +89,21 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     start = outer_body.args[0]
     builder = Builder(InsertPoint.before(loop))
     step = index_constant(builder, size)
-    outer = builder.insert(
-        LoopOp(f"{loop.label}_o", loop.lower, loop.upper, step, outer_body, sums=loop.total is not None)
-    )
+    outer = builder.insert(LoopOp(f"{loop.label}_o", loop.lower, loop.upper, step, outer_body, **_kind(loop)))
     start.name_hint = short_name(outer.label)
     builder = Builder(InsertPoint.at_end(outer_body))
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard")
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = short_name(f"{loop.label}_i")
-    inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, sums=loop.total is not None))
+    inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, **_kind(loop)))
     builder.insert(YieldOp(inner.total))
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"
     Rewriter.replace_op(loop, (), list(outer.results))
+
+
+def _kind(loop: LoopOp) -> dict[str, bool]:
+    return {"sums": loop.total is not None, "ordered": loop.ordered is not None}
 
 
 def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:

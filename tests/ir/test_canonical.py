@@ -94,6 +94,12 @@ def test_elements_of_larger_data_do_not_merge_off_the_axis():
     assert same.data.shape == (20, 9, 1)
 
 
+def test_unknown_sizes_of_larger_data_do_not_merge():
+    roles = gather_elements_roles(3, 3, 2)
+    got = canonical_gather(contiguous(4, DYNAMIC, 9), contiguous(4, DYNAMIC, 7), contiguous(4, DYNAMIC, 7), roles)
+    assert got.data.dims == ("data_outer_0", "data_outer_1", "axis", "data_inner")
+
+
 def test_dimensions_apart_in_larger_data_do_not_merge():
     roles = gather_elements_roles(4, 4, 3)
     got = canonical_gather(contiguous(2, 2, 2, 1), contiguous(2, 1, 2, 3), contiguous(2, 1, 2, 3), roles)

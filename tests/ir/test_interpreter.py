@@ -123,3 +123,77 @@ def test_elements_that_are_no_integers_move_as_bytes():
     out = np.zeros(2, np.float32)
     interpret(parse_module(text), np.array([0.5, 1], np.float32), np.array([0]), out)
     assert out.tolist() == [0.5, 0]
+
+
+def test_negative_subscript_is_an_internal_error():
+    body = "%low = arith.subi %c0, %c1 : index\n%x = memref.load %data[%low, %c0] : memref<5x4xi32>"
+    with pytest.raises(InternalError, match=r"access at \(-1, 0\) is outside an array of shape \(5, 4\)"):
+        run(body)
+
+
+def test_race_of_the_iterations_of_an_outer_parallel_loop_is_an_internal_error():
+    body = """%x = arith.constant 7 : i32
+      gather.loop parallel a(%i) = %c0 to %c3 step %c1 {
+        gather.loop parallel b(%j) = %c0 to %c3 step %c1 {
+          memref.store %x, %out[%j] : memref<3xi32>
+        }
+      }"""
+    with pytest.raises(InternalError, match="two iterations of a parallel loop write the element at"):
+        run(body)
+
+
+def test_parallel_loops_that_follow_each_other_may_write_one_element():
+    loop = """gather.loop parallel {name}(%i) = %c0 to %c3 step %c1 {{
+        %{name} = arith.subi %{last}, %i : index
+        memref.store %x, %out[%{place}] : memref<3xi32>
+      }}\n"""
+    body = "%x = arith.constant 7 : i32\n%last = arith.addi %c1, %c1 : index\n"
+    body += loop.format(name="a", last="last", place="i") + loop.format(name="b", last="last", place="b")
+    assert run(body).tolist() == [7, 7, 7]
+
+
+def test_order_of_points_is_shuffled():
+    body = """%none = arith.constant 0 : i64
+      %last = scf.parallel (%i) = (%c0) to (%c3) step (%c1) init (%none) -> i64 {
+        %wide = arith.index_cast %i : index to i64
+        scf.reduce(%wide : i64) {
+        ^bb0(%a: i64, %b: i64):
+          scf.reduce.return %b : i64
+        }
+      }
+      %place = arith.index_cast %last : i64 to index
+      %x = arith.constant 7 : i32
+      memref.store %x, %out[%place] : memref<3xi32>"""
+    assert len({tuple(run(body, seed=seed)) for seed in range(12)}) > 1
+
+
+def test_array_that_is_not_contiguous_is_an_internal_error():
+    text = """func.func @gather(%data: memref<5x4xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) {
+      func.return
+    }"""
+    with pytest.raises(InternalError, match="is handed an array of byte strides"):
+        interpret(parse_module(text), DATA[:, ::-1], INDICES, np.zeros(3, np.int32))
+
+
+def test_unsigned_index_is_read_as_it_is():
+    body = """%i = arith.constant -3 : i8
+      %n = memref.dim %data, %c0 : memref<5x4xi32>
+      %p, %v = gather.resolve %i within %n bounds {bounds} unsigned : i8
+      %x = memref.load %data[%p, %c0] : memref<5x4xi32>
+      memref.store %x, %out[%c0] : memref<3xi32>"""
+    assert run(body.format(bounds="clip"))[0] == DATA[4, 0]
+    assert run(body.format(bounds="wrap"))[0] == DATA[253 % 5, 0]
+
+
+@pytest.mark.parametrize(("least", "is_refused"), [(5, False), (6, True)])
+def test_axis_below_the_size_that_the_code_holds_for_is_refused(least, is_refused):
+    data = "memref<1x1x5x4xi32> {gather.view = #gather.view<batch[], outer[], axis[0], inner[1]>}"
+    indices = "memref<1x3xi64> {gather.view = #gather.view<batch[], indices[0]>}"
+    out = "memref<1x1x3x1xi32> {gather.view = #gather.view<batch[], outer[], indices[0], inner[]>}"
+    holds_for = f"attributes {{gather.min_axis_sizes = array<i64: {least}>}}"
+    text = f"func.func @gather(%data: {data}, %indices: {indices}, %out: {out}) {holds_for} {{\nfunc.return\n}}"
+    module = parse_module(text)
+    if not is_refused:
+        return interpret(module, DATA, INDICES, np.zeros(3, np.int32))
+    with pytest.raises(BoundsError, match="the axis has size 5, but this code holds for 6 and more"):
+        interpret(module, DATA, INDICES, np.zeros(3, np.int32))

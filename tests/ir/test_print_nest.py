@@ -37,8 +37,9 @@ if n_outside == 0:
   parallel for outer(o) in 0..n_outer:
     for indices(i) in 0..n_indices:
       index = indices[0, i]
+      wrapped = index + (n_axis & (index >> 63))
       for inner(j) in 0..n_inner:
-        out[0, o, i, j] = data[0, o, index + (n_axis & (index >> 63)), j]
+        out[0, o, i, j] = data[0, o, wrapped, j]
 return n_outside
 """
     )

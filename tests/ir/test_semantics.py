@@ -1,4 +1,4 @@
-"""The rules of SEMANTICS as functions of shapes: attributes, shapes, and the words of every refusal."""
+"""What a gather means, as functions of shapes: attributes, shapes, and the words of every refusal."""
 
 import numpy as np
 import pytest

@@ -69,6 +69,17 @@ def test_wrong_spec_says_what_is_wrong(text, message):
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize("text", ["4xf4", "4xi16x", "4xu1", "4xf8", "4xc8"])
+def test_numpy_s_codes_are_no_element_types(text):
+    with pytest.raises(InvalidGatherError, match="is not an element type"):
+        ArraySpec.parse(text)
+
+
+@pytest.mark.parametrize(("text", "name"), [("3xi4", "int4"), ("3xui2", "uint2"), ("3xi8", "int8"), ("3xint4", "int4")])
+def test_bits_are_counted_as_in_mlir(text, name):
+    assert ArraySpec.parse(text).dtype.name == name
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "strides", "message"),
     [

@@ -11,34 +11,50 @@ pytestmark = pytest.mark.usefixtures("serial")
 
 DATA = np.arange(24.0).reshape(2, 3, 4)
 
+CONVERT = "; convert them, for instance with numpy.asarray(indices).astype('int64')"
+MASK = "; for a mask, pass numpy.flatnonzero(mask)"
+PASS = "; pass an array or a list of integers"
+TOO_LONG = "integers that no one dtype holds; an index dtype has at most 64 bits, signed or unsigned"
 INDEX_ERRORS = [
-    ([0.5], "float64"),
-    (np.array([1.0]), "float64"),
-    ([True, False], "bool"),
-    (np.array([True]), "bool"),
-    ([None], "object"),
-    (np.array([1], object), "object"),
-    (["1"], "<U1"),
-    ([1j], "complex128"),
-    (np.array([1], "M8[s]"), "datetime64[s]"),
-    (np.array([1], "m8[s]"), "timedelta64[s]"),
-    (np.array([], float), "float64"),
-    (np.zeros((0, 2), bool), "bool"),
-    ([2**64], "object"),
-    (np.array([(1,)], [("i", "i8")]), "[('i', '<i8')]"),
-    (None, "object"),
-    (1.0, "float64"),
+    ([0.5], f"dtype float64{CONVERT}"),
+    (np.array([1.0]), f"dtype float64{CONVERT}"),
+    ([np.nan], f"dtype float64{CONVERT}"),
+    ([True, False], f"dtype bool{MASK}"),
+    (np.array([True]), f"dtype bool{MASK}"),
+    ([None], f"dtype object{PASS}"),
+    (np.array([1], object), f"dtype object{CONVERT}"),
+    (["1"], f"dtype <U1{PASS}"),
+    ([1j], f"dtype complex128{PASS}"),
+    (np.array([1], "M8[s]"), f"dtype datetime64[s]{PASS}"),
+    (np.array([1], "m8[s]"), f"dtype timedelta64[s]{PASS}"),
+    (np.array([], float), f"dtype float64{CONVERT}"),
+    (np.zeros((0, 2), bool), f"dtype bool{MASK}"),
+    ([2**64], TOO_LONG),
+    ([2**63, -1], f"dtype float64{CONVERT}"),
+    (np.array([(1,)], [("i", "i8")]), f"dtype [('i', '<i8')]{PASS}"),
+    (None, f"NoneType{PASS}"),
+    ((number for number in [0]), f"generator{PASS}"),
+    (slice(2), f"slice{PASS}"),
+    (1.0, f"dtype float64{CONVERT}"),
 ]
 
 
-@pytest.mark.parametrize(("indices", "dtype"), INDEX_ERRORS, ids=lambda value: repr(value)[:30])
-def test_indices_that_are_no_integers_are_a_type_error(indices, dtype):
+@pytest.mark.parametrize(("indices", "got"), INDEX_ERRORS, ids=[f"{number}" for number in range(len(INDEX_ERRORS))])
+def test_indices_that_are_no_integers_are_a_type_error(indices, got):
     with pytest.raises(TypeError) as caught:
         gn.gather(DATA, indices)
     assert isinstance(caught.value, gn.IndexTypeError)
-    assert str(caught.value) == (
-        f"indices must be integers, got dtype {dtype}; convert them, for instance with indices.astype('int64')"
-    )
+    assert str(caught.value) == f"indices must be integers, got {got}"
+
+
+@pytest.mark.parametrize("name", ["data", "indices"])
+def test_masked_arrays_and_ragged_lists_are_refused_by_name(name):
+    arguments = {"data": DATA, "indices": [0]}
+    masked = np.ma.masked_array([1, 2, 3], [0, 1, 0])
+    with pytest.raises(gn.InvalidGatherError, match=f"{name} is a masked array, and its mask would be lost"):
+        gn.gather(**arguments | {name: masked})
+    with pytest.raises(gn.InvalidGatherError, match=f"{name} does not make an array: .*inhomogeneous"):
+        gn.gather(**arguments | {name: [[1], [2, 3]]})
 
 
 ATTRIBUTE_ERRORS = [

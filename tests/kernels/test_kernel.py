@@ -1,6 +1,9 @@
 """`gathernest.compile` and the kernels it gives: what they serve, what they refuse, and what can be read of them."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -307,6 +310,7 @@ def test_a_program_that_the_backend_refuses_is_a_compile_error(broken_backend, c
     error = caught.value
     assert (error.line, error.op) == (6, "memref.load")
     assert f"{error.file}:6" in str(error)
+    assert "index = load_i64(indices, 0)" in Path(error.file).read_text()
     assert "'index = load_i64(indices, 0)', printed from memref.load" in str(error)
     assert "please report it" in str(error)
     assert (out == 7).all()
@@ -321,11 +325,35 @@ def test_a_program_that_the_backend_refuses_leaves_nothing_in_the_cache(broken_b
 def test_a_program_that_python_refuses_is_a_compile_error_with_its_line():
     with pytest.raises(CompileError) as caught:
         load_text(Program("import numba\ndef gather(:\n", (), {2: "func.func"}), "bad")
-    assert (caught.value.file, caught.value.line, caught.value.op) == (
-        "<gathernest kernel bad>",
-        2,
-        "func.func",
-    )
+    assert (caught.value.line, caught.value.op) == (2, "func.func")
+    assert Path(caught.value.file).read_text() == "import numba\ndef gather(:\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        (
+            "NUMBA_DISABLE_JIT",
+            "1",
+            "DependencyError: NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset",
+        ),
+        ("NUMBA_THREADING_LAYER", "nothing", "NUMBA_THREADING_LAYER"),
+    ],
+)
+def test_settings_of_numba_that_forbid_kernels_are_named(variable, value, message, tmp_path):
+    code = "import numpy as np, gathernest as gn; gn.gather(np.zeros((999, 99)), np.zeros(9999, int))"
+    settings = {**os.environ, variable: value, "GATHERNEST_CACHE_DIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert message in ended.stderr.splitlines()[-1]
+
+
+def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path):
+    code = "import gathernest as gn; gn.gather([1.0, 2.0], [0])"
+    for folder in ("cold", "warm"):
+        dump = {"GATHERNEST_DUMP_DIR": str(tmp_path / folder), "GATHERNEST_CACHE_DIR": str(tmp_path / "cache")}
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, **dump}, check=True)
+        assert list((tmp_path / folder).rglob("00-operator.mlir"))
 
 
 def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(monkeypatch, forget, cache_dir):

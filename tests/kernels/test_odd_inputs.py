@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -156,11 +157,7 @@ def test_a_schedule_made_of_lists_is_one_made_of_tuples():
 @pytest.mark.parametrize(
     "schedule",
     [
-        gn.Schedule(tiles=(("indices", 0),)),
-        gn.Schedule(tiles=(("indices", -1),)),
         gn.Schedule(tiles=(("indices", 2**63),)),
-        gn.Schedule(tiles=(("indices", 2), ("indices", 2))),
-        gn.Schedule(order=("indices", "indices")),
         gn.Schedule(parallel=("inner",)),
         gn.Schedule(parallel=("nothing",)),
     ],
@@ -169,6 +166,59 @@ def test_a_schedule_made_of_lists_is_one_made_of_tuples():
 def test_a_schedule_that_means_nothing_is_refused(schedule):
     with pytest.raises(gn.ScheduleError):
         gn.compile("gather", "4x3xf32", "2xi64", schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"parallel": "indices"}, "parallel of a schedule must be a sequence of names of loops, got 'indices'"),
+        ({"parallel": ("indices", 3)}, "parallel of a schedule must be a sequence of names of loops"),
+        ({"order": ("indices", "indices")}, "order of a schedule names a loop twice: indices, indices"),
+        ({"tiles": 5}, "tiles of a schedule must be pairs of a name and a whole number from 1, got 5"),
+        ({"tiles": (("indices",),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 2.5),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", True),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 0),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 2), ("indices", 2))}, "tiles of a schedule names a loop twice"),
+        ({"owners": "axis"}, "owners of a schedule must be pairs"),
+    ],
+)
+def test_fields_that_are_no_schedule_are_refused(fields, message):
+    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
+        gn.Schedule(**fields)
+
+
+def test_tiles_may_be_a_dictionary():
+    assert gn.Schedule(tiles={"indices": 2}) == gn.Schedule(tiles=(("indices", 2),))
+
+
+def test_operators_pickle_as_their_names():
+    assert pickle.loads(pickle.dumps(gn.ops["onnx.Gather-13"])) is gn.ops["onnx.Gather-13"]
+    assert pickle.loads(pickle.dumps(gn.ops)) is gn.ops
+
+
+def test_operators_and_knobs_show_what_they_hold():
+    assert "onnx.Gather-13(data" in repr(gn.ops["onnx.Gather-13"])
+    assert "labview.GatherND" in repr(gn.ops)
+    assert "num_threads=" in repr(gn.knobs)
+    assert "num_threads" in dir(gn.knobs)
+
+
+@pytest.mark.parametrize("value", ["", 3, 2.5])
+def test_a_folder_that_is_no_path_is_refused(value):
+    with pytest.raises(gn.GathernestError, match="is not allowed; set it to a path"), gn.knobs.scope(cache_dir=value):
+        pass
+
+
+def test_none_is_the_default_of_a_knob():
+    with gn.knobs.scope(interpret=None):
+        assert gn.knobs.interpret is False
+
+
+def test_an_out_whose_elements_overlap_is_written_through_a_temporary():
+    out = np.lib.stride_tricks.as_strided(np.zeros(10, int), (2, 3), (8, 8))
+    gn.gather(np.arange(6).reshape(2, 3), [0, 1], out=out)
+    assert out[1].tolist() == [3, 4, 5]
 
 
 def test_a_cache_folder_in_the_home_folder_is_found(monkeypatch):

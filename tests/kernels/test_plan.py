@@ -6,9 +6,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from gathernest.ir.argument_views import argument_view, bind_argument
 from gathernest.ir.array_spec import ArraySpec, contiguous_strides
 from gathernest.ir.context import parse_module
-from gathernest.ir.interpreter import argument_view, bind_argument
 from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import build_program, run_stages

@@ -11,7 +11,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.build import operator_module
 from gathernest.ir.context import parse_module
 from gathernest.ir.interpreter import interpret
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import run_pipeline
 
@@ -19,17 +19,37 @@ RNG = np.random.default_rng(7)
 
 
 class Sample:
-    """One gather with its arrays, and the bytes it must give."""
+    """One gather or gradient with its arrays, and the bytes it must give.
 
-    def __init__(self, operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: Bounds):
-        self.operator = operator.normalized(data.shape, indices.shape)
-        self.data, self.indices, self.bounds = data, indices, bounds
-        self.expected = reference.run(self.operator, data, indices, bounds)
+    Args:
+        source: data of a gather, grad of a gradient.
+        scale, data_shape: of a gradient; none of a gather.
+    """
+
+    def __init__(
+        self,
+        operator: OperatorSpec,
+        source: np.ndarray,
+        indices: np.ndarray,
+        bounds: Bounds,
+        *,
+        scale: float | None = None,
+        data_shape: tuple[int, ...] = (),
+    ):
+        self.operator = operator.normalized(data_shape if scale else source.shape, indices.shape)
+        self.data, self.indices, self.bounds = source, indices, bounds
+        self.gradient = None if scale is None else Gradient(scale)
+        if scale is None:
+            self.expected = reference.run(self.operator, source, indices, bounds)
+        else:
+            self.expected = reference.gradient(self.operator, source, indices, data_shape, bounds, scale)
 
     def module(self, pipeline: str = "") -> ModuleOp:
         """Return the operator after a pipeline."""
-        specs = ArraySpec.of(self.data), ArraySpec.of(self.indices)
-        module = operator_module(self.operator, *specs, bounds=self.bounds)
+        source, result = ArraySpec.of(self.data), ArraySpec.of(self.expected)
+        data, out = (source, None) if self.gradient is None else (result, source)
+        indices = ArraySpec.of(self.indices)
+        module = operator_module(self.operator, data, indices, bounds=self.bounds, out=out, gradient=self.gradient)
         run_pipeline(module, pipeline)
         return module
 
@@ -63,6 +83,31 @@ def make_samples() -> dict[str, Sample]:
     samples["gather-elements"] = Sample(GatherElements(1), data, _draw((2, 6, 2, 5), 3, error), error)
     small = np.arange(2 * 2 * 3 * 4).reshape(2, 2, 3, 4)
     samples["gather-elements-apart"] = Sample(GatherElements(3), small, _draw((2, 1, 3, 5), 4, error), error)
+    return samples | make_gradient_samples()
+
+
+def make_gradient_samples() -> dict[str, Sample]:
+    """Return gradients of every operator, and of every kind of number that is added differently."""
+    shape, error = (2, 3, 4, 5), Bounds.ERROR
+    grad = RNG.standard_normal((2, 3, 6, 5), dtype=np.float32)
+    samples = {
+        f"grad-{bounds}": Sample(Gather(2, 1), grad, _draw((2, 6), 4, bounds), bounds, scale=1.0, data_shape=shape)
+        for bounds in Bounds
+    }
+    reversed_grad = grad[:, ::-1, ::2]
+    rows = np.array([[1, -1, 1], [0, 0, 3]])
+    samples["grad-strided"] = Sample(Gather(2, 1), reversed_grad, rows, error, scale=0.1, data_shape=shape)
+    small = RNG.integers(-128, 128, (7, 2)).astype(np.uint8)
+    samples["grad-uint8"] = Sample(Gather(), small, np.arange(7) % 3, error, scale=3.0, data_shape=(3, 2))
+    waves = (RNG.random(9) + 1j * RNG.random(9)).astype(np.complex64)
+    samples["grad-complex"] = Sample(Gather(), waves, np.arange(9) % 4, error, scale=-0.5, data_shape=(4,))
+    tuples = _draw((2, 7, 2), 3, Bounds.ZERO)
+    slices = RNG.random((2, 7, 5))
+    samples["grad-nd"] = Sample(GatherNd(1), slices, tuples, Bounds.ZERO, scale=2.0, data_shape=shape)
+    each = _draw((2, 6, 2, 5), 3, error)
+    samples["grad-elements"] = Sample(
+        GatherElements(1), RNG.random(each.shape), each, error, scale=1.0, data_shape=shape
+    )
     return samples
 
 

@@ -77,7 +77,7 @@ def test_refused_code_names_file_line_and_operation():
     with pytest.raises(CompileError) as raised:
         load_text(broken, "broken")
     assert (raised.value.line, raised.value.op) == (line, "memref.load")
-    assert f"<gathernest kernel broken>:{line}" in str(raised.value)
+    assert f"{raised.value.file}:{line}" in str(raised.value)
     assert "printed from memref.load" in str(raised.value)
 
 

@@ -4,6 +4,7 @@ Kernels are keyed by what their code depends on, so each test draws many shapes 
 """
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.kernels import threads
 
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
+
 NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=True, database=None, phases=NO_SHRINKING, max_examples=7)
+EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING, max_examples=7 * MORE)
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 ROLES = ("batch", "outer", "indices", "inner")
@@ -64,7 +68,7 @@ def test_kernel_equals_the_reference_on_an_axis_that_the_index_dtype_cannot_leav
     check(oracle, case, gn.Schedule())
 
 
-@settings(EXACT, max_examples=3)
+@settings(EXACT, max_examples=3 * MORE)
 @given(data=st.data())
 def test_kernel_moves_elements_of_every_dtype(oracle, element_dtype, data):
     case = oracle.case_of_roles(data.draw, ROLES, dtype=element_dtype, index_dtype="int64", bounds="zero")

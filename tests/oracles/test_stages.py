@@ -1,5 +1,6 @@
 """The interpreter at every stage of every pipeline gives the reference's bytes, or refuses what it refuses."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -26,8 +27,11 @@ BEFORE_THE_CHECK = {
 }
 """Stages that resolve each index where they use it, and so may have written when they meet a bad one."""
 
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
+
 NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=True, database=None, phases=NO_SHRINKING)
+EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 
 
 def problem_of(case) -> Problem:
@@ -57,7 +61,7 @@ def check_every_stage(oracle, case, stages) -> None:
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 
 
-@settings(EXACT, max_examples=12)
+@settings(EXACT, max_examples=12 * MORE)
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_gives_the_reference_result(oracle, operator, data):
@@ -65,7 +69,7 @@ def test_every_stage_gives_the_reference_result(oracle, operator, data):
     check_every_stage(oracle, case, run_stages(make_plan(problem_of(case))))
 
 
-@settings(EXACT, max_examples=7)
+@settings(EXACT, max_examples=7 * MORE)
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, operator, data):
@@ -75,7 +79,7 @@ def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, o
     check_every_stage(oracle, case, run_pipeline(module, PIPELINES["static"]))
 
 
-@settings(EXACT, max_examples=3)
+@settings(EXACT, max_examples=3 * MORE)
 @given(data=st.data())
 @OPERATORS
 def test_every_stage_refuses_what_the_reference_refuses(oracle, operator, data):

@@ -196,7 +196,7 @@ def test_unexpected_error_of_a_pass_is_one_line(gathernest_opt, operator_text):
         ("tile-loops", "pass tile-loops: "),
         ("tile-loops{", "the pipeline does not parse: "),
         ("tile-loops{loops=indices sizes=a}", "pass tile-loops: "),
-        ("cse{x=1}", "pass cse: "),
+        ("cse{x=1}", "pass cse has no option 'x'; it takes none"),
     ],
 )
 def test_wrong_pipeline_is_one_line(gathernest_opt, operator_text, pipeline, message):

@@ -100,3 +100,52 @@ func.func @f(%n: index) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%grad: tensor<3xf16>, %indices: tensor<3xi64>) -> tensor<5xf16> {
+  // expected-error@+1 {{expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got f16; narrower floats are summed in f32}}
+  %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds zero : tensor<3xf16>, tensor<3xi64> -> tensor<5xf16>
+  func.return %r : tensor<5xf16>
+}
+
+// -----
+
+func.func @f(%grad: tensor<3xi32>, %indices: tensor<3xi64>) -> tensor<5xi32> {
+  // expected-error@+1 {{expected a whole number as the scale of integers, got 0.5}}
+  %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds zero scale 0.5 : tensor<3xi32>, tensor<3xi64> -> tensor<5xi32>
+  func.return %r : tensor<5xi32>
+}
+
+// -----
+
+func.func @f(%grad: tensor<4xf32>, %indices: tensor<3xi64>) -> tensor<5xf32> {
+  // expected-error@+1 {{expected grad of shape (3,), got (4,)}}
+  %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds zero : tensor<4xf32>, tensor<3xi64> -> tensor<5xf32>
+  func.return %r : tensor<5xf32>
+}
+
+// -----
+
+func.func @f(%out: memref<5xf32>, %n: index, %x: f32) {
+  // expected-error@+1 {{gather.loop indices: expected parallel or ordered, got both}}
+  gather.loop parallel ordered indices(%i) = %n to %n step %n {
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%out: memref<5xf32>, %n: index, %x: i32) {
+  // expected-error@+1 {{expected an element of type f32, got i32}}
+  gather.accumulate %x, %out[%n] : i32, memref<5xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%out: memref<5xf32>, %n: index, %x: f32) {
+  // expected-error@+1 {{expected 1 subscripts, got 2}}
+  gather.accumulate %x, %out[%n, %n] : f32, memref<5xf32>
+  func.return
+}

@@ -45,3 +45,32 @@ func.func @upstream(%n: index, %x: i64) -> i64 {
   }
   func.return %r : i64
 }
+
+// CHECK: gather.gather_grad %grad, %indices axis -1 batch_dims 0 bounds error scale 1.000000e-01 unsigned version "labview.GatherND" : tensor<2x3xf32>, tensor<3xi8> -> tensor<2x5xf32>
+func.func @grad(%grad: tensor<2x3xf32>, %indices: tensor<3xi8>) -> tensor<2x5xf32> {
+  %r = gather.gather_grad %grad, %indices axis -1 batch_dims 0 bounds error scale 0.1 unsigned version "labview.GatherND" : tensor<2x3xf32>, tensor<3xi8> -> tensor<2x5xf32>
+  func.return %r : tensor<2x5xf32>
+}
+
+// CHECK: gather.gather_nd_grad %grad, %indices into %out batch_dims 0 bounds wrap scale -2.000000e+00 : memref<3xi32>, memref<3x2xi64>, memref<2x5xi32>
+func.func @nd_grad(%grad: memref<3xi32>, %indices: memref<3x2xi64>, %out: memref<2x5xi32>) {
+  gather.gather_nd_grad %grad, %indices into %out batch_dims 0 bounds wrap scale -2.0 : memref<3xi32>, memref<3x2xi64>, memref<2x5xi32>
+  func.return
+}
+
+// CHECK: gather.gather_elements_grad %grad, %indices axis 0 bounds clip : tensor<3x5xcomplex<f64>>, tensor<3x5xui64> -> tensor<?x5xcomplex<f64>>
+func.func @elements_grad(%grad: tensor<3x5xcomplex<f64>>, %indices: tensor<3x5xui64>) -> tensor<?x5xcomplex<f64>> {
+  %r = gather.gather_elements_grad %grad, %indices axis 0 bounds clip : tensor<3x5xcomplex<f64>>, tensor<3x5xui64> -> tensor<?x5xcomplex<f64>>
+  func.return %r : tensor<?x5xcomplex<f64>>
+}
+
+// CHECK: gather.loop ordered indices(%i) = %n to %n step %n {
+// CHECK: gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
+// CHECK: gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
+func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %valid: i1) {
+  gather.loop ordered indices(%i) = %n to %n step %n {
+    gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
+    gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
+  }
+  func.return
+}

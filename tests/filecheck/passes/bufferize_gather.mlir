@@ -16,3 +16,21 @@ func.func @constant(%data: tensor<5xi32>) -> tensor<2xi32> {
   %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<5xi32>, tensor<2xi64> -> tensor<2xi32>
   func.return %r : tensor<2xi32>
 }
+
+// An element of five units: their stride is one unit, whatever those of the elements are.
+// CHECK: func.func @units(%data: memref<4x5xi16, strided<[10, 1]>>
+func.func @units(%data: tensor<4x5xi16> {gather.byte_strides = array<i64: 20>}, %indices: tensor<3xi64>) -> tensor<3x5xi16> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<4x5xi16>, tensor<3xi64> -> tensor<3x5xi16>
+  func.return %r : tensor<3x5xi16>
+}
+
+// A constant that something else uses stays.
+// CHECK: func.func @used_twice
+// CHECK-NEXT: %[[KEPT:.*]] = arith.constant dense<[1, -1]> : tensor<2xi64>
+// CHECK-NEXT: arith.addi %[[KEPT]], %[[KEPT]]
+func.func @used_twice(%data: tensor<5xi32>) -> tensor<2xi32> {
+  %indices = arith.constant dense<[1, -1]> : tensor<2xi64>
+  %twice = arith.addi %indices, %indices : tensor<2xi64>
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<5xi32>, tensor<2xi64> -> tensor<2xi32>
+  func.return %r : tensor<2xi32>
+}

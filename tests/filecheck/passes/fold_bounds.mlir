@@ -84,3 +84,91 @@ func.func @gather(%data: tensor<5xi32>) -> tensor<2xi32> {
   %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<5xi32>, tensor<2xi64> -> tensor<2xi32>
   func.return %r : tensor<2xi32>
 }
+
+// -----
+
+// A component that reaches past is checked, and the other is not; a component that does not says from which size on.
+// CHECK: func.func @gather(%data: memref<1x200x5
+// CHECK-SAME: attributes {gather.min_axis_sizes = array<i64: 128, 0>}
+// CHECK: gather.loop check_indices
+// CHECK: arith.cmpi uge
+// CHECK-NOT: arith.cmpi uge
+// CHECK: func.return
+func.func @gather(%data: tensor<200x5xf32>, %indices: tensor<3x2xi8>) -> tensor<3xf32> {
+  %r = gather.gather_nd %data, %indices batch_dims 0 bounds error : tensor<200x5xf32>, tensor<3x2xi8> -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+
+// -----
+
+// Where one axis is empty there is no position to clamp to: the load stays masked, by both components.
+// CHECK: func.func @gather(%data: memref<1x0x5
+// CHECK: %inside = arith.cmpi ult
+// CHECK: arith.cmpi ult
+// CHECK: %all_inside = arith.andi %inside
+// CHECK: gather.masked_load %data{{.*}}, %all_inside
+func.func @gather(%data: tensor<0x5xf32>, %indices: tensor<3x2xi64>) -> tensor<3xf32> {
+  %r = gather.gather_nd %data, %indices batch_dims 0 bounds zero : tensor<0x5xf32>, tensor<3x2xi64> -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+
+// -----
+
+// Every uint8 is valid on an axis of 256, and says so.
+// CHECK: func.func @gather(%data: memref<1x1x256x4
+// CHECK-SAME: attributes {gather.min_axis_sizes = array<i64: 256>}
+// CHECK-NOT: arith.cmpi
+// CHECK: func.return
+func.func @gather(%data: tensor<256x4xf32>, %indices: tensor<3xui8>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error : tensor<256x4xf32>, tensor<3xui8> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// An int8 on an axis of 128 needs no remainder to wrap, but it wraps.
+// CHECK: func.func @gather(%data: memref<1x1x128x4
+// CHECK-SAME: attributes {gather.min_axis_sizes = array<i64: 128>}
+// CHECK-NOT: arith.remsi
+// CHECK: %wrapped = arith.addi
+// CHECK-NOT: arith.remsi
+// CHECK: func.return
+func.func @gather(%data: tensor<128x4xf32>, %indices: tensor<3xi8>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds wrap : tensor<128x4xf32>, tensor<3xi8> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// Nor a limit above to clip; the one below stays.
+// CHECK: func.func @gather(%data: memref<1x1x128x4
+// CHECK-NOT: arith.minsi
+// CHECK: arith.maxsi
+// CHECK: func.return
+func.func @gather(%data: tensor<128x4xf32>, %indices: tensor<3xi8>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds clip : tensor<128x4xf32>, tensor<3xi8> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// A position is clamped to 0, and so there must be one.
+// CHECK: func.func @gather(%data: memref<1x1x5x4
+// CHECK-SAME: attributes {gather.min_axis_sizes = array<i64: 1>}
+// CHECK: %clamped = arith.select
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xi64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+// A uint64 of 2**63 is large, not negative.
+// CHECK: func.func @gather(%data: memref<1x1x5x4
+// CHECK-NOT: arith.remsi
+// CHECK: arith.remui %index, %size : i64
+// CHECK: func.return
+func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xui64>) -> tensor<3x4xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds wrap : tensor<5x4xf32>, tensor<3xui64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}

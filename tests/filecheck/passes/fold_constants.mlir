@@ -15,3 +15,23 @@ func.func @sizes(%data: memref<7x?xi32>) -> (index, i64, index, index) {
   %least = arith.minsi %size, %c9 : index
   func.return %size, %wide, %dynamic, %least : index, i64, index, index
 }
+
+// CHECK-LABEL: func.func @arithmetic
+// CHECK-SAME: %x: index
+// CHECK: %[[TWICE:.*]] = arith.addi %x, %x : index
+// CHECK: %[[SUM:.*]] = arith.constant 16 : index
+// CHECK: %[[WIDE:.*]] = arith.addi %{{.*}}, %{{.*}} : i64
+// CHECK: %[[NARROW:.*]] = arith.index_cast %{{.*}} : index to i8
+// CHECK: func.return %x, %[[TWICE]], %[[SUM]], %[[WIDE]], %[[NARROW]]
+func.func @arithmetic(%x: index) -> (index, index, index, i64, i8) {
+  %c7 = arith.constant 7 : index
+  %c9 = arith.constant 9 : index
+  %c300 = arith.constant 300 : index
+  %one = arith.constant 1 : i64
+  %same = arith.minsi %x, %x : index
+  %twice = arith.addi %x, %x : index
+  %sum = arith.addi %c7, %c9 : index
+  %wide = arith.addi %one, %one : i64
+  %narrow = arith.index_cast %c300 : index to i8
+  func.return %same, %twice, %sum, %wide, %narrow : index, index, index, i64, i8
+}

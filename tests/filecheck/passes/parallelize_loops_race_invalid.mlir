@@ -40,3 +40,22 @@ func.func @gather(%out: memref<6xi32>, %n: index) {
   }
   func.return
 }
+
+// -----
+
+// Tiles that are longer than the step overlap.
+// expected-error@unknown {{iterations of a would write the same element}}
+func.func @gather(%out: memref<6xi32>, %x: i32, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  gather.loop a(%t) = %c0 to %n step %c2 {
+    %limit = arith.addi %t, %c4 : index
+    %end = arith.minsi %limit, %n : index
+    gather.loop b(%i) = %t to %end step %c1 {
+      memref.store %x, %out[%i] : memref<6xi32>
+    }
+  }
+  func.return
+}

@@ -6,9 +6,16 @@ from gathernest.ir.context import make_context, parse_module, print_generic, ver
 from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
-ORDER = [name for name in NAMES if name not in ("tile-loops", "interchange-loops", "parallelize-loops")]
-IDEMPOTENT = [name for name in ORDER if name not in ("bufferize-gather", "lower-gather-to-nest", "lower-nest-to-loops")]
-OF_THE_NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+OPTIONS = {
+    "own-positions": "{owners=2}",
+    "tile-loops": "{loops=a sizes=1}",
+    "interchange-loops": "{order=a}",
+    "parallelize-loops": "{loops=a}",
+}
+ORDER = [name for name in NAMES if name not in OPTIONS]
+ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
+IDEMPOTENT = [name for name in ORDER if name not in ONCE]
+OF_THE_NEST = "canonical,lower-gather-to-nest,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 
 
 def before(name: str) -> str:
@@ -51,9 +58,8 @@ def test_pass_says_what_it_does_in_its_docstring(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_module_passes_through(name):
-    options = {"tile-loops": "{loops=a sizes=1}", "interchange-loops": "{order=a}", "parallelize-loops": "{loops=a}"}
     module = parse_module("builtin.module {\n}")
-    (step,) = parse_passes(name + options.get(name, ""))
+    (step,) = parse_passes(name + OPTIONS.get(name, ""))
     step.apply(make_context(), module)
     verify_module(module)
     assert str(module) == "builtin.module {\n}"

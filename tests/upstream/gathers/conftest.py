@@ -18,14 +18,14 @@ from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.build import operator_module
 from gathernest.ir.context import make_context, print_generic
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import default_pipeline, parse_passes
 
 
 @dataclass(frozen=True)
 class Case:
-    """One gather with the schedule that it is lowered by."""
+    """One gather with the schedule that it is lowered by, or one gradient, whose `data` is then grad."""
 
     name: str
     operator: OperatorSpec
@@ -36,25 +36,35 @@ class Case:
     erase_sizes: bool = True
     constant: bool = False
     out: np.ndarray | None = field(default=None)
+    gradient: Gradient | None = None
+    table_shape: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what the indices point into."""
+        return self.table_shape if self.gradient else self.data.shape
 
     def empty_out(self) -> np.ndarray:
         """Return where the result goes, every byte of it 0xA5."""
-        operator = self.operator.normalized(self.data.shape, self.indices.shape)
-        shape = operator.result_shape(self.data.shape, self.indices.shape)
+        operator = self.operator.normalized(self.shape, self.indices.shape)
+        shape = self.shape if self.gradient else operator.result_shape(self.shape, self.indices.shape)
         out = aligned(shape, self.data.dtype) if self.out is None else self.out
         out.view(f"V{out.dtype.itemsize}")[...] = np.void(b"\xa5" * out.dtype.itemsize)
         return out
 
     def outside(self) -> int:
         """Return how many indices (tuples of a gather_nd) are out of range."""
-        operator = self.operator.normalized(self.data.shape, self.indices.shape)
-        sizes = np.array([self.data.shape[axis] for axis in operator.axes(self.indices.shape)], object)
+        operator = self.operator.normalized(self.shape, self.indices.shape)
+        sizes = np.array([self.shape[axis] for axis in operator.axes(self.indices.shape)], object)
         values = self.indices.astype(object)
         outside = (values < -sizes) | (values >= sizes)
         return int(outside.any(axis=-1).sum() if isinstance(operator, GatherNd) else outside.sum())
 
     def expected(self) -> np.ndarray:
         """Return the result by the plain NumPy reference."""
+        if self.gradient:
+            rest = self.bounds, self.gradient.scale
+            return reference.gradient(self.operator, self.data, self.indices, self.shape, *rest)
         opaque = self.data.view(f"V{self.data.dtype.itemsize}")
         return reference.run(self.operator, opaque, self.indices, self.bounds)
 
@@ -226,7 +236,44 @@ def shape_cases(*, erase_sizes: bool) -> list[Case]:
     return cases
 
 
-CASES = {case.name: case for case in [*bounds_cases(), *shape_cases(erase_sizes=True), *shape_cases(erase_sizes=False)]}
+def gradient_case(name: str, grad: str, indices: str, table: str, bounds: str = "error", **rest: Any) -> Case:
+    """Return the gradient of a gather from data such as `5x3xf32`."""
+    operator, layout = rest.pop("operator", Gather()), rest.pop("layout", "plain")
+    spec = ArraySpec.parse(table)
+    normal = operator.normalized(spec.shape, ArraySpec.parse(indices).shape)
+    size = min(spec.shape[axis] for axis in normal.axes(ArraySpec.parse(indices).shape))
+    default = {"error": "inside", "unchecked": "unwrapped"}.get(bounds, "outside")
+    index_values = indices_of(indices, rest.pop("values", default), size)
+    numbers = aligned(ArraySpec.parse(grad).shape, spec.dtype)
+    numbers[...] = np.random.default_rng(3).integers(0, 99, numbers.shape)
+    gradient = Gradient(rest.pop("scale", 1.0))
+    source, out = lay_out(numbers, layout), lay_out(aligned(spec.shape, spec.dtype), layout)
+    return Case(
+        name, operator, source, index_values, Bounds(bounds), out=out, gradient=gradient, table_shape=spec.shape, **rest
+    )
+
+
+def gradient_cases() -> list[Case]:
+    """Every bounds mode, operator and kind of number, and every way in which threads share a gradient."""
+    rows = ("9x4xf32", "9xi64", "5x4xf32")
+    cases = [gradient_case(f"grad-{bounds}", *rows, bounds) for bounds in Bounds]
+    cases += [gradient_case(f"grad-{kind}", f"9x4x{kind}", "9xi64", f"5x4x{kind}") for kind in ("ui8", "complex<f64>")]
+    cases.append(gradient_case("grad-nd", "6x4xf64", "6x2xi32", "3x5x4xf64", "zero", operator=GatherNd()))
+    cases.append(gradient_case("grad-elements", "2x7x3xf32", "2x7x3xi32", "3x5x4xf32", operator=GatherElements(1)))
+    cases.append(gradient_case("grad-reversed", *rows, layout="reversed"))
+    cases.append(gradient_case("grad-scaled", *rows, scale=0.1))
+    cases.append(gradient_case("grad-outside", *rows, values="outside"))
+    shared = {
+        "owners": "own-positions{owners=3},parallelize-loops{loops=owners,clear_axis}",
+        "pieces": "tile-loops{loops=inner sizes=3},interchange-loops{order=inner_o,indices,inner_i},"
+        "parallelize-loops{loops=inner_o,clear_axis}",
+    }
+    cases += [gradient_case(f"grad-{name}", *rows, "zero", schedule=text) for name, text in shared.items()]
+    return cases
+
+
+SHAPES = [*shape_cases(erase_sizes=True), *shape_cases(erase_sizes=False)]
+CASES = {case.name: case for case in [*bounds_cases(), *SHAPES, *gradient_cases()]}
 
 
 def raises(case: Case) -> bool:
@@ -279,13 +326,14 @@ class Lowering:
 def lower(case: Case, entry: str) -> Lowering:
     """Run the default or static pipeline and keep every stage."""
     constant = case.indices if case.constant else None
-    specs = [ArraySpec.of(array) for array in (case.data, case.indices, case.empty_out())]
-    module = operator_module(
-        case.operator, *specs[:2], bounds=case.bounds, version="test", out=specs[2], constant_indices=constant
-    )
+    data, indices, out = (ArraySpec.of(array) for array in (case.data, case.indices, case.empty_out()))
+    data, out = (out, data) if case.gradient else (data, out)
+    given = {"bounds": case.bounds, "version": "test", "out": out, "gradient": case.gradient}
+    module = operator_module(case.operator, data, indices, constant_indices=constant, **given)
     context, lowering = make_context(), Lowering(entry)
     lowering.add("operator", module)
-    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes).split(",")
+    is_gradient = case.gradient is not None
+    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes, gradient=is_gradient).split(",")
     if case.schedule:
         pipeline.insert(pipeline.index("hoist-invariants"), case.schedule)
     for step in parse_passes(",".join(pipeline)):

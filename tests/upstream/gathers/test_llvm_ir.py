@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from gathernest.ir.interpreter import bind_argument
+from gathernest.ir.argument_views import bind_argument
 
 
 @dataclass
@@ -22,12 +22,14 @@ class Compiled:
         entry, out = f"{lowering.entry}_{stage}", case.empty_out()
         assert entry not in self.errors, self.errors[entry]
         arrays = [case.data, out] if case.constant else [case.data, case.indices, out]
-        views = [bind_argument(array, *kind) for array, kind in zip(arrays, lowering.arguments, strict=True)]
+        views = [bind_argument(array, *kind) for array, kind in zip(arrays, lowering.arguments, strict=False)]
         descriptors = [_descriptor(view) for view in views]
         returns = ctypes.c_int64 if "-> i64 attributes" in lowering.strict[stage][1] else None
         address = self.engine.get_function_address(f"_mlir_ciface_{entry}")
-        call = ctypes.CFUNCTYPE(returns, *[ctypes.c_void_p] * len(descriptors))(address)
-        return call(*map(ctypes.addressof, descriptors)) or 0, out
+        scales = [case.gradient.scale] if len(lowering.arguments) > len(arrays) else []
+        types = [ctypes.c_void_p] * len(descriptors) + [ctypes.c_float] * len(scales)
+        call = ctypes.CFUNCTYPE(returns, *types)(address)
+        return call(*map(ctypes.addressof, descriptors), *scales) or 0, out
 
 
 def _descriptor(view: np.ndarray) -> ctypes.Structure:

@@ -1,0 +1,262 @@
+"""The gradients of the gathers: `gather_grad`, `gather_nd_grad` and `gather_elements_grad`."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..ir.array_spec import ArraySpec
+from ..ir.element_types import number_width
+from ..ir.errors import InvalidGatherError
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
+from ..ir.semantics import Bounds, integer_argument, parse_bounds
+from ..lowering.schedule import Schedule
+from .arguments import check_out, data_array, index_array, may_overlap_itself
+from .gather import run_operator
+from .plan import Problem
+from .prepare import remembered
+
+_NARROW_INTEGERS = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}
+
+
+def gather_grad(
+    grad: ArrayLike,
+    indices: ArrayLike,
+    data_shape: Sequence[int],
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: str = "error",
+    scale: float = 1.0,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the gradient of `gather` with respect to data: `scale` times a scatter-add of `grad`.
+
+    `result[p.., indices[p.., i..], q..] += grad[p.., i.., q..]` from zeros, in the order of the indices, then times
+    `scale`. The bytes are the same for any number of threads.
+
+    Args:
+        grad: the gradient of what the gather gave, of shape `data_shape[:axis] + indices.shape[batch_dims:] +
+            data_shape[axis+1:]`; integers (added modulo their width), floats and complex numbers. Floats narrower
+            than 32 bits are added and scaled in float32 and rounded once.
+        indices: as for `gather`.
+        data_shape: the shape of data.
+        axis, batch_dims: as for `gather`.
+        bounds: as for `gather`. With "zero", an index outside adds nothing; with "clip" and "wrap" it adds where it
+            was read.
+        scale: a real number; a whole one for integers. It is rounded to the dtype of the sums.
+        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: the attributes, `grad` or `out` do not fit the shapes, or its elements have no sum.
+
+    Spec: the gradient of OpenVINO Gather-8 and ONNX Gather-13.
+    """
+    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
+
+
+def gather_nd_grad(
+    grad: ArrayLike,
+    indices: ArrayLike,
+    data_shape: Sequence[int],
+    *,
+    batch_dims: int = 0,
+    bounds: str = "error",
+    scale: float = 1.0,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the gradient of `gather_nd` with respect to data: `scale` times a scatter-add of `grad`.
+
+    `result[b.., indices[b.., i.., 0], ..., indices[b.., i.., k-1], q..] += grad[b.., i.., q..]` from zeros.
+
+    Args:
+        grad: of shape `indices.shape[:-1] + data_shape[batch_dims+k:]`; dtypes as for `gather_grad`.
+        indices, batch_dims: as for `gather_nd`.
+        data_shape: the shape of data.
+        bounds: with "zero", a tuple with any component outside adds nothing.
+        scale, out: as for `gather_grad`.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+
+    Raises:
+        BoundsError: a component is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: the attributes, `grad` or `out` do not fit the shapes, or its elements have no sum.
+
+    Spec: the gradient of ONNX GatherND-13.
+    """
+    operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
+
+
+def gather_elements_grad(
+    grad: ArrayLike,
+    indices: ArrayLike,
+    data_shape: Sequence[int],
+    axis: Any = 0,
+    *,
+    bounds: str = "error",
+    scale: float = 1.0,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the gradient of `gather_elements` with respect to data: `scale` times a scatter-add of `grad`.
+
+    `result[.., indices[.., i, ..], ..] += grad[.., i, ..]` on the axis, from zeros.
+
+    Args:
+        grad: of the shape of indices; dtypes as for `gather_grad`.
+        indices, axis: as for `gather_elements`.
+        data_shape: the shape of data.
+        bounds, scale, out: as for `gather_grad`.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: the attributes, `grad` or `out` do not fit the shapes, or its elements have no sum.
+
+    Spec: the gradient of ONNX GatherElements-13.
+    """
+    operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
+
+
+def run_gradient(
+    operator: OperatorSpec,
+    grad: ArrayLike,
+    indices: ArrayLike,
+    data_shape: Sequence[int],
+    bounds: Bounds,
+    scale: float = 1.0,
+    out: np.ndarray | None = None,
+    *,
+    version: str | None = None,
+    node: Node | None = None,
+    schedule: Schedule | None = None,
+) -> np.ndarray:
+    """Run the gradient of an operator; see the functions above."""
+    grad, indices = data_array(grad, "grad"), index_array(indices)
+    shape = ArraySpec(data_shape, grad.dtype).shape
+    normal = operator.normalized(shape, indices.shape)
+    _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
+    gradient = Gradient(checked_scale(scale))
+    check_whole(gradient.scale, grad.dtype)
+    if out is not None:
+        check_out(out, shape, grad.dtype)
+    if (summed := summation_dtype(grad.dtype)) is None:
+        sums = _sum_positions(normal, grad, indices, shape, bounds, gradient.scale)
+        return _delivered(sums, grad.dtype, out)
+    rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
+    if summed != grad.dtype or not _is_even(grad):
+        grad, wanted = np.ascontiguousarray(grad.astype(summed)), grad.dtype
+        sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
+        return _delivered(sums, wanted, out)
+    shared = (np.may_share_memory(out, array) for array in (grad, indices)) if out is not None else ()
+    if out is not None and (not _is_even(out) or may_overlap_itself(out) or any(shared)):
+        sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
+        return _delivered(sums, grad.dtype, out)
+    result = np.empty(shape, grad.dtype) if out is None else out
+    signature = (
+        *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
+        *(result.shape, result.strides, normal, bounds, version, node, gradient),
+    )
+
+    def problem() -> Problem:
+        specs = ArraySpec.of(result), ArraySpec.of(indices)
+        return Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient, node)
+
+    remembered(signature, problem, schedule).run(grad, indices, result)
+    return result
+
+
+def summation_dtype(dtype: np.dtype) -> np.dtype | None:
+    """Return the dtype in which elements are added, or None where only NumPy adds them (longdouble, object, m8).
+
+    Raises:
+        InvalidGatherError: elements of that dtype have no sum.
+    """
+    if dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8):
+        return np.dtype(np.float32) if dtype.kind == "f" and dtype.itemsize < 4 else dtype.newbyteorder("=")
+    if dtype in _NARROW_INTEGERS:
+        return np.dtype(np.int8)
+    if dtype.type.__module__ == "ml_dtypes":
+        return np.dtype(np.float32)
+    if dtype.kind in "fcmO":
+        return None
+    raise InvalidGatherError(
+        f"grad must have elements that can be added, got dtype {dtype}; a gradient is of floats, complex numbers or "
+        "integers"
+    )
+
+
+def _check_grad(grad: np.ndarray, wanted: tuple[int, ...], data_shape: tuple[int, ...], indices: np.ndarray) -> None:
+    if grad.shape != wanted:
+        raise InvalidGatherError(
+            f"grad must have shape {wanted}, as the gather of data {data_shape} by indices {indices.shape} gives, "
+            f"got {grad.shape}"
+        )
+
+
+def checked_scale(scale: Any, name: str = "scale") -> float:
+    """Return a scale as a float.
+
+    Raises:
+        InvalidGatherError: it is not a finite real number.
+    """
+    try:
+        value = float(scale)
+    except (TypeError, ValueError):
+        raise InvalidGatherError(f"{name} must be a real number, got {scale!r}") from None
+    if not math.isfinite(value):
+        raise InvalidGatherError(f"{name} must be a finite number, got {scale!r}")
+    return value
+
+
+def check_whole(scale: float, dtype: np.dtype) -> None:
+    """Check that a scale of integers is whole; raises InvalidGatherError."""
+    if (dtype.kind in "iu" or dtype in _NARROW_INTEGERS) and not scale.is_integer():
+        raise InvalidGatherError(
+            f"scale must be a whole number for a gradient of {dtype}, got {scale!r}; convert grad to a float dtype"
+        )
+
+
+def _is_even(array: np.ndarray) -> bool:
+    """Return whether elements lie at multiples of the numbers that they consist of."""
+    width = number_width(array.dtype)
+    return all(stride % width == 0 for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+
+
+def _delivered(sums: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
+    if out is None:
+        return sums.astype(dtype, copy=False)
+    out[...] = sums.astype(dtype, copy=False)
+    return out
+
+
+def _sum_positions(
+    operator: OperatorSpec,
+    grad: np.ndarray,
+    indices: np.ndarray,
+    data_shape: tuple[int, ...],
+    bounds: Bounds,
+    scale: float,
+) -> np.ndarray:
+    """Add with NumPy, at the positions that a kernel gathers; they count from 1, and 0 stands for none."""
+    size = ArraySpec(data_shape, np.int8).size
+    numbers = np.arange(1, size + 1, dtype=np.int64).reshape(data_shape)
+    read = run_operator(operator, numbers, indices, bounds, None).reshape(-1)
+    sums = np.zeros(size, grad.dtype)
+    np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
+    return (sums * scale if scale != 1 else sums).reshape(data_shape)

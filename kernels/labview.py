@@ -1,0 +1,151 @@
+"""GatherND as LabVIEW's deep-learning toolkit has it: a node with a name that can be trained through."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..ir.errors import GathernestError, InvalidGatherError
+from ..ir.operator_spec import GatherNd, Node
+from ..ir.semantics import Bounds, integer_argument
+from .arguments import data_array, index_array
+from .gather import run_operator
+from .gradient import checked_scale, run_gradient
+
+VERSION = "labview.GatherND"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherNDBackward:
+    """What the backward pass of a GatherND needs; call it with the gradient of the output.
+
+    Attributes:
+        operator: the operator with its `batch_dims`.
+        indices: a copy of the indices.
+        data_shape: the shape of data.
+        lda_coeff: what the gradient is multiplied by before it is handed to the previous layer.
+        node: the node's names.
+    """
+
+    operator: GatherNd
+    indices: np.ndarray
+    data_shape: tuple[int, ...]
+    lda_coeff: float
+    node: Node
+
+    def __call__(self, grad: ArrayLike, *, out: np.ndarray | None = None) -> np.ndarray:
+        """Return `lda_coeff` times the scatter-add of `grad`: the gradient for the previous layer.
+
+        Args:
+            grad: of the shape of the output; floats, complex numbers or integers.
+            out: where to put the result, as for `gathernest.gather_nd_grad`.
+
+        Returns:
+            An array of the shape of data and the dtype of grad.
+
+        Raises:
+            InvalidGatherError: `grad` or `out` does not fit; the message names the node.
+        """
+        with _named(self.node):
+            return run_gradient(
+                *(self.operator, grad, self.indices, self.data_shape, Bounds.ERROR, self.lda_coeff, out),
+                version=VERSION,
+                node=self.node,
+            )
+
+
+class GatherNDOutputs(NamedTuple):
+    """What `labview.GatherND` returns.
+
+    Attributes:
+        output: the gathered slices.
+        backward: what the backward pass needs; None when the layer is not in training mode.
+    """
+
+    output: np.ndarray
+    backward: GatherNDBackward | None
+
+
+def gather_nd(
+    data: ArrayLike,
+    indices: ArrayLike,
+    batch_dims: int = 0,
+    *,
+    training: bool = True,
+    lda_coeff: float = 1.0,
+    name: str = "",
+    specified_outputs_name: Sequence[str] = (),
+    out: np.ndarray | None = None,
+) -> GatherNDOutputs:
+    """Gather slices by tuples of k indices along the last dimension of indices.
+
+    Args:
+        data: (batch..., indexed..., inner...), rank 1 or more, any dtype.
+        indices: (batch..., any shape, k), any integer dtype, with 1 <= k <= rank(data) - batch_dims.
+        batch_dims: in [0, min(rank(data), rank(indices))-1].
+        training: whether the layer is in training mode, and keeps what its backward pass needs.
+        lda_coeff: what the backward pass multiplies the gradient by before it hands it on. The output does not
+            depend on it.
+        name: the node's name, kept in the IR and in the messages of errors.
+        specified_outputs_name: the name of the output, kept in the IR.
+        out: where to put the output.
+
+    Returns:
+        The output, of shape `indices.shape[:-1] + data.shape[batch_dims+k:]`, and in training mode the backward pass.
+
+    Raises:
+        BoundsError: an index is outside [-size, size-1].
+        InvalidGatherError: the attributes do not fit the shapes.
+
+    Types: the document's are all tensor types, with indices of int64; here any dtype and any integer dtype. Its
+    backward pass is for floats, complex numbers and integers.
+
+    Differs: from onnx.GatherND-13 in what it returns: its backward pass beside the output; and in its names.
+
+    Example:
+        >>> output, backward = gn.ops["labview.GatherND"]([[0.0, 1.0], [2.0, 3.0]], [[0, 0], [1, 1]], lda_coeff=0.5)
+        >>> output.tolist(), backward([1.0, 1.0]).tolist()
+        ([0.0, 3.0], [[0.5, 0.0], [0.0, 0.5]])
+
+    Spec: GatherND of the LabVIEW deep-learning toolkit. Its rank of the output, `q + r - k - 1`, leaves out `- b`.
+    """
+    node = Node(_text(name, "name"), _names(specified_outputs_name))
+    with _named(node):
+        if not isinstance(training, bool | np.bool_):
+            raise InvalidGatherError(f"training must be True or False, got {training!r}")
+        coefficient = checked_scale(lda_coeff, "lda_coeff")
+        array, index_values = data_array(data), index_array(indices)
+        operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
+        output = run_operator(operator, array, index_values, Bounds.ERROR, out, version=VERSION, node=node)
+    kept = GatherNDBackward(operator, index_values.copy(), array.shape, coefficient, node) if training else None
+    return GatherNDOutputs(output, kept)
+
+
+def _text(value: Any, what: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidGatherError(f"{what} must be text, got {value!r}")
+    return value
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    given = (values,) if isinstance(values, str) else values or ()
+    return tuple(_text(value, "specified_outputs_name") for value in given)
+
+
+@contextmanager
+def _named(node: Node) -> Iterator[None]:
+    """Put the node's name before the message of any error."""
+    try:
+        yield
+    except GathernestError as error:
+        if not node.name:
+            raise
+        raise type(error)(f"node {node.name!r} ({VERSION}): {error}") from None
+
+
+gather_nd.__name__ = gather_nd.__qualname__ = VERSION

@@ -1,0 +1,200 @@
+"""Names and addresses of generated kernels: what values are called, and where elements lie.
+
+Memrefs are base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. Sizes and strides that are not
+known are parameters of the kernel, named after the dimension that they belong to.
+"""
+
+import builtins
+import keyword
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import Attribute, SSAValue
+
+from ...ir.attributes import VIEW, ViewAttr
+from ...ir.errors import InternalError
+from ...ir.types import element_size_bytes, strides_of
+from ..nest import argument_number
+from .program import Parameter
+
+INDENT = "    "
+_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "parallel", "prange", "njit", "int64", "boolean", "k", "np"}
+
+
+@dataclass
+class Function:
+    """A Python function in the making: its lines, and the names that it takes from outside."""
+
+    name: str
+    parameters: list[str] = field(default_factory=list)
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    local: set[str] = field(default_factory=set)
+    depth: int = 1
+
+    def add(self, text: str, op: str = "") -> None:
+        self.lines.append((INDENT * self.depth + text, op))
+
+    def use(self, name: str) -> str:
+        """Return `name`, and make it a parameter when it is not defined here."""
+        if name.isidentifier() and name not in self.local and name not in self.parameters:
+            self.parameters.append(name)
+        return name
+
+    def define(self, name: str) -> str:
+        self.local.add(name)
+        return name
+
+
+class Naming:
+    """The names of one kernel: of its values, of its parameters, and of what it imports."""
+
+    def __init__(self, module: ModuleOp, function: func.FuncOp):
+        self.module, self.function = module, function
+        self.names: dict[SSAValue, str] = {}
+        self.taken: set[str] = set(_RESERVED)
+        self.parameters: dict[str, Parameter] = {}
+        self.strides: dict[str, str] = {}
+        self.intrinsics: set[str] = set()
+        self.main = Function("gather")
+        self.current = self.main
+
+    def reserve(self, argument: SSAValue) -> None:
+        """Keep values from taking the names that an argument's sizes and strides will have."""
+        if isinstance(argument.type, MemRefType):
+            for dim in range(argument.type.get_num_dims()):
+                label = self._dim_name(argument, dim)
+                self.taken |= {f"n_{label}", f"{self.name(argument)}_stride_{label}"}
+
+    def name(self, value: SSAValue, fallback: str = "v") -> str:
+        """Return the Python name of a value, made from its name in the IR."""
+        if value not in self.names:
+            self.names[value] = self.fresh(value.name_hint or fallback)
+        return self.names[value]
+
+    def fresh(self, hint: str) -> str:
+        """Return a name like `hint` that is not taken."""
+        base = re.sub(r"\W", "_", hint)
+        base = f"v{base}" if not base or base[0].isdigit() else base
+        name, number = base, 0
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
+
+    def value(self, value: SSAValue) -> str:
+        """Return the expression for a value: a literal, or a name that is made known to the current function."""
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr | FloatAttr):
+            return literal(owner.value.value.data, value.type)
+        if isinstance(owner, arith.IndexCastOp):
+            if {owner.input.type, owner.result.type} != {IndexType(), IntegerType(64)}:
+                raise InternalError("the code generator knows arith.index_cast between index and i64 only")
+            return self.value(owner.input)
+        if isinstance(owner, memref.DimOp):
+            return self.size(owner.source, self._static(owner.index))
+        return self.current.use(self.name(value))
+
+    def _static(self, value: SSAValue) -> int:
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return owner.value.value.data
+        raise InternalError("the code generator expects memref.dim of a constant dimension")
+
+    # memory
+
+    def size(self, source: SSAValue, dim: int) -> str:
+        """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        if type_.get_shape()[dim] >= 0:
+            return str(type_.get_shape()[dim])
+        return self._parameter("size", source, dim, "n")
+
+    def stride(self, source: SSAValue, dim: int) -> str:
+        """Return the stride of a memref along a dimension, in elements."""
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        strides = strides_of(type_)
+        if strides is not None:
+            known = strides[dim]
+            return (
+                str(known)
+                if known is not None
+                else self._parameter("stride", source, dim, f"{self.name(source)}_stride")
+            )
+        sizes = [self.size(source, later) for later in range(dim + 1, type_.get_num_dims())]
+        factors = [size for size in sizes if size != "1"]
+        if len(factors) <= 1:
+            return factors[0] if factors else "1"
+        name = f"{self.name(source)}_stride_{self._dim_name(source, dim)}"
+        self.strides.setdefault(name, " * ".join(factors))
+        self.main.local.add(name)
+        for factor in factors:
+            self.main.use(factor)
+        return self.current.use(name)
+
+    def _parameter(self, kind: str, source: SSAValue, dim: int, prefix: str) -> str:
+        name = f"{prefix}_{self._dim_name(source, dim)}"
+        assert kind == "size" or kind == "stride"
+        number = self._argument_number(source)
+        self.parameters.setdefault(name, Parameter(name, kind, number, dim))
+        self.taken.add(name)
+        return self.current.use(name)
+
+    def _argument_number(self, source: SSAValue) -> int:
+        number = argument_number(source, self.function)
+        if number is None:
+            raise InternalError("the code generator expects dynamic sizes and strides of arguments only")
+        return number
+
+    def _dim_name(self, source: SSAValue, dim: int) -> str:
+        """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
+        number = self._argument_number(source)
+        attributes = self.function.arg_attrs.data[number].data if self.function.arg_attrs is not None else {}
+        view = attributes.get(VIEW)
+        return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"
+
+    def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
+        """Return the two arguments that every load and store begins with: base address and byte offset."""
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        terms: list[str] = []
+        for dim, subscript in enumerate(subscripts):
+            place = self.value(subscript)
+            if place != "0":
+                stride = self.stride(source, dim)
+                terms.append(place if stride == "1" else f"{place} * {stride}")
+        width = element_size_bytes(type_.element_type)
+        offset = " + ".join(terms) or "0"
+        if width > 1 and terms:
+            offset = f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
+        return f"{self.current.use(self.name(source))}, {offset}"
+
+    def intrinsic(self, name: str) -> str:
+        self.intrinsics.add(name)
+        return name
+
+
+def literal(value: float, type_: Attribute) -> str:
+    """Return a constant as the source writes it."""
+    if isinstance(type_, AnyFloat):
+        return f"{numba_type(type_)}({float(value)!r})"
+    value = int(value)
+    if isinstance(type_, IndexType) or not isinstance(type_, IntegerType) or type_.width.data == 64:
+        return str(value)
+    if type_.width.data == 1:
+        return str(bool(value))
+    if type_.width.data == 128:
+        return f"({value & (2**64 - 1)}, {value >> 64})"
+    return f"int{type_.width.data}({value})"
+
+
+def numba_type(type_: Attribute) -> str:
+    """Return what Numba calls the type of a number."""
+    if isinstance(type_, IntegerType):
+        return f"int{type_.width.data}"
+    return str(type_).replace("f", "float")

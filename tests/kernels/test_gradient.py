@@ -1,0 +1,225 @@
+"""The gradients as their callers see them: arguments, errors, kernels as values, and the node that trains."""
+
+import pickle
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+GRAD = np.ones((4, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((GRAD, [0, 1], (5, 3)), {}, "grad must have shape (2, 3), as the gather of data (5, 3) by indices (2,) gives"),
+        ((GRAD, [0, 1, 2, 3], (-5, 3)), {}, "shape (-5, 3) has a negative size"),
+        ((GRAD, [0, 1, 2, 3], 5), {}, "sizes of an array must be a sequence of integers, got 5"),
+        ((GRAD, [0, 1, 2, 3], (5, 3), 2), {}, "axis 2 is out of range [-2, 1]"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": "big"}, "scale must be a real number, got 'big'"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": np.nan}, "scale must be a finite number, got nan"),
+        (
+            (GRAD.astype(int), [0, 1, 2, 3], (5, 3)),
+            {"scale": 0.5},
+            "scale must be a whole number for a gradient of int64",
+        ),
+        ((GRAD > 0, [0, 1, 2, 3], (5, 3)), {}, "grad must have elements that can be added, got dtype bool"),
+        ((GRAD.astype("S2"), [0, 1, 2, 3], (5, 3)), {}, "grad must have elements that can be added, got dtype |S2"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"out": np.ones((5, 3))}, "out must have dtype float32 as data has"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"out": GRAD}, "out must have shape (5, 3), got (4, 3)"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"bounds": "clamp"}, "'clamp' is not a bounds mode"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, options, message):
+    with pytest.raises(gn.InvalidGatherError, match=re.escape(message)):
+        gn.gather_grad(*arguments, **options)
+
+
+def test_float_indices_are_refused():
+    with pytest.raises(gn.IndexTypeError, match="indices must be integers, got dtype float64"):
+        gn.gather_grad(GRAD, [0.0, 1, 2, 3], (5, 3))
+
+
+def test_index_outside_leaves_out_untouched():
+    out = np.full((5, 3), 7, np.float32)
+    with pytest.raises(gn.BoundsError, match=re.escape("index 5 at position (3,) of indices is out of range [-5, 4]")):
+        gn.gather_grad(GRAD, [0, 1, 2, 5], (5, 3), out=out)
+    assert (out == 7).all()
+
+
+def test_axis_of_size_0_has_no_valid_index():
+    with pytest.raises(gn.BoundsError, match="axis 0 of data has size 0, so none of the 4 indices is valid"):
+        gn.gather_grad(GRAD, [0, 0, 0, 0], (0, 3))
+    assert gn.gather_grad(GRAD, [0, 0, 0, 0], (0, 3), bounds="zero").shape == (0, 3)
+
+
+def test_no_indices_give_zeros_in_a_used_out():
+    out = np.ones((5, 3), np.float32)
+    assert gn.gather_grad(GRAD[:0], np.zeros(0, int), (5, 3), out=out) is out
+    assert not out.any()
+
+
+def test_out_may_overlap_grad():
+    table = np.arange(12, dtype=np.float64).reshape(4, 3)
+    wanted = gn.gather_grad(table.copy(), [3, 2, 1, 0], (4, 3))
+    assert gn.gather_grad(table, [3, 2, 1, 0], (4, 3), out=table) is table
+    assert (table == wanted).all()
+
+
+def test_narrow_floats_are_rounded_once():
+    grad = np.full(4096, 1, np.float16)
+    assert gn.gather_grad(grad, np.zeros(4096, int), (1,)).tolist() == [4096.0]
+    tiny = np.full(600, 1, ml_dtypes.bfloat16)
+    assert gn.gather_grad(tiny, np.zeros(600, int), (1,), scale=0.5).tolist() == [300.0]
+
+
+@pytest.mark.parametrize("scale", [-1, 3, 2**40])
+def test_unsigned_sums_are_scaled_modulo_their_width(scale):
+    got = gn.gather_grad(np.array([200, 100], np.uint8), [0, 0], (1,), scale=scale)
+    assert got.tolist() == [300 * scale % 256]
+
+
+def test_threads_at_once_get_the_same_bytes():
+    rng = np.random.default_rng(0)
+    grad, indices = rng.standard_normal((5000, 40), np.float32), rng.integers(0, 3000, 5000)
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(lambda _: gn.gather_grad(grad, indices, (3000, 40)).tobytes(), range(12))
+    assert len(set(results)) == 1
+
+
+def test_interpreted_gradient_agrees():
+    with gn.knobs.scope(interpret=True):
+        interpreted = gn.gather_grad(GRAD, [0, -1, 0, 2], (5, 3), scale=0.1)
+    assert interpreted.tobytes() == gn.gather_grad(GRAD, [0, -1, 0, 2], (5, 3), scale=0.1).tobytes()
+
+
+# as kernels
+
+
+def test_kernel_of_a_gradient_takes_grad():
+    kernel = gn.compile("gather_grad", "5x3xf32", "4xi64", scale=2)
+    assert kernel(GRAD, [0, 1, 0, 4]).tolist() == [[4.0] * 3, [2.0] * 3, [0.0] * 3, [0.0] * 3, [2.0] * 3]
+    assert "lower-gradient-to-nest" in kernel.stages
+    assert "gather.gather_grad" in kernel.stages["operator"]
+    assert "reload_f32" in kernel.source
+    assert "gather_grad 5x3xf32 by 4xi64" in repr(kernel)
+
+
+def test_kernel_of_a_gradient_refuses_another_dtype():
+    kernel = gn.compile("gather_grad", "5x3xf32", "4xi64")
+    with pytest.raises(gn.InvalidGatherError, match="this kernel was compiled for grad 4x3xf32, got 4x3xf64"):
+        kernel(GRAD.astype("f8"), [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("gather_grad", "5xf16", "4xi64"), {}, "a gradient of float16 has no kernel of its own"),
+        (("gather", "5xf32", "4xi64"), {"scale": 2}, "scale is for gradients, and gather is none"),
+        (("gather_gard", "5xf32", "4xi64"), {}, "did you mean 'gather_grad'?"),
+        (("gather_grad", "5xi32", "4xi64"), {"scale": 0.5}, "scale must be a whole number"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused(arguments, options, message):
+    with pytest.raises(gn.InvalidGatherError, match=re.escape(message)):
+        gn.compile(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ("parallelize-loops{loops=indices}", "indices adds up in its order, so its iterations cannot run at once"),
+        ("own-positions{owners=2 axis=axes}", "there is no axis 'axes'; there is axis"),
+        (
+            "tile-loops{loops=indices sizes=2},interchange-loops{order=indices_i,indices_o,inner}",
+            "indices_o, indices_i add up in this order, and would run as indices_i, indices_o",
+        ),
+    ],
+)
+def test_schedule_that_would_change_a_sum_is_refused(schedule, message):
+    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
+        gn.compile("gather_grad", "5x3xf32", "4xi64", schedule=schedule)
+
+
+def test_schedule_with_owners_prints_as_what_it_parses_from():
+    schedule = gn.Schedule(parallel=("owners",), owners=("axis", 2))
+    assert str(schedule) == "own-positions{owners=2 axis=axis},parallelize-loops{loops=owners}"
+    assert gn.Schedule.parse(str(schedule)) == schedule
+    with pytest.raises(gn.ScheduleError, match="own-positions takes a number of owners of 1 or more, got 0"):
+        gn.Schedule.parse("own-positions{owners=0 axis=axis}")
+
+
+# labview.GatherND
+
+DATA = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+TUPLES = [[0, 1], [1, 0], [0, 1]]
+
+
+def test_labview_node_returns_its_output_and_its_backward_pass():
+    output, backward = gn.ops["labview.GatherND"](DATA, TUPLES, lda_coeff=0.5)
+    assert output.tolist() == [[2.0, 3.0], [4.0, 5.0], [2.0, 3.0]]
+    assert backward(np.ones((3, 2))).tolist() == [[[0, 0], [1, 1]], [[0.5, 0.5], [0, 0]]]
+
+
+def test_labview_node_that_is_not_training_keeps_nothing():
+    assert gn.ops["labview.GatherND"](DATA, TUPLES, training=False).backward is None
+
+
+def test_backward_pass_does_not_depend_on_what_becomes_of_the_indices():
+    indices = np.array(TUPLES)
+    _, backward = gn.ops["labview.GatherND"](DATA, indices)
+    before = backward(np.ones((3, 2)))
+    indices[:] = 0
+    assert (backward(np.ones((3, 2))) == before).all()
+
+
+def test_backward_pass_can_be_pickled():
+    _, backward = gn.ops["labview.GatherND"](DATA, TUPLES, name="decoder")
+    copy = pickle.loads(pickle.dumps(backward))
+    assert (copy(np.ones((3, 2))) == backward(np.ones((3, 2)))).all()
+
+
+def test_names_of_a_labview_node_are_in_the_ir(tmp_path):
+    with gn.knobs.scope(dump_dir=tmp_path, always_compile=True):
+        gn.ops["labview.GatherND"](DATA, TUPLES, name="decoder", specified_outputs_name=["picked"])
+    (text,) = [path.read_text() for path in tmp_path.rglob("00-operator.mlir")]
+    assert 'gather.node = "decoder"' in text
+    assert 'gather.outputs = ["picked"]' in text
+    assert 'version "labview.GatherND"' in text
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (
+            lambda node: node(DATA, [[0, 9]], name="decoder"),
+            gn.BoundsError,
+            "node 'decoder' (labview.GatherND): index 9 at position (0, 1) of indices is out of range [-2, 1]",
+        ),
+        (
+            lambda node: node(DATA, TUPLES, name="decoder").backward(np.ones((3, 9))),
+            gn.InvalidGatherError,
+            "node 'decoder' (labview.GatherND): grad must have shape (3, 2)",
+        ),
+        (
+            lambda node: node(DATA, TUPLES, lda_coeff="x", name="n"),
+            gn.InvalidGatherError,
+            "node 'n' (labview.GatherND): lda_coeff must be a real number, got 'x'",
+        ),
+        (lambda node: node(DATA, TUPLES, training=1), gn.InvalidGatherError, "training must be True or False, got 1"),
+        (lambda node: node(DATA, TUPLES, name=3), gn.InvalidGatherError, "name must be text, got 3"),
+        (
+            lambda node: node(DATA, TUPLES, specified_outputs_name=[3]),
+            gn.InvalidGatherError,
+            "specified_outputs_name must be text, got 3",
+        ),
+    ],
+    ids=["index", "grad", "coefficient", "training", "name", "outputs"],
+)
+def test_messages_of_a_labview_node_name_it(call, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        call(gn.ops["labview.GatherND"])
