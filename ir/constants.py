@@ -11,13 +11,15 @@ from xdsl.irdl import IRDLOperation
 
 from . import reference
 from .build import constant_tensor
-from .dialect import OperatorOp
+from .dialect import GatherElementsOp, GatherNdOp, GatherOp
 from .errors import GathernestError
 from .graph_ops import CastOp, GraphOp, ShapeOfOp, WeightOp, shape_of_value
 from .semantics import DYNAMIC
 from .types import ir_element_type, numpy_dtype
 from .weights import MOST_DENSE_ELEMENTS, Weights
 
+AnyGather = GatherOp | GatherNdOp | GatherElementsOp
+"""What the graph of a model gathers with; gradients are no part of one."""
 MOST_FOLLOWED = 1024
 """Vectors of sizes are followed element by element up to this many elements."""
 
@@ -73,7 +75,7 @@ class Constants:
                 return (
                     operands[0] if all(e is None or limits.min <= e <= limits.max for e in operands[0].flat) else None
                 )
-            if isinstance(op, OperatorOp):
+            if isinstance(op, AnyGather):
                 if any(element is None for element in operands[1].flat):
                     return None
                 return reference.run(op.normalized(), operands[0], operands[1].astype(np.int64), op.bounds.data)

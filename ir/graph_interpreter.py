@@ -8,8 +8,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from . import reference
-from .constants import constant_array
-from .dialect import OperatorOp
+from .constants import AnyGather, constant_array
 from .errors import BoundsError, InternalError
 from .graph_ops import GraphOp, WeightOp
 from .semantics import Bounds, shapes_agree
@@ -65,14 +64,14 @@ def _run(op: Operation, operands: list[np.ndarray], weights: Mapping[str, np.nda
     if isinstance(op, GraphOp):
         assert isinstance(op.result.type, TensorType)
         return type(op).compute(op.fields(), numpy_dtype(op.result.type.element_type), operands)
-    if isinstance(op, OperatorOp):
+    if isinstance(op, AnyGather):
         data, indices = operands
         refuse_negative_indices(op, indices)
         return reference.run(op.spec(), data, indices, op.bounds.data)
     raise InternalError(f"the interpreter of models does not know {op.name}")
 
 
-def refuse_negative_indices(op: OperatorOp, indices: np.ndarray) -> None:
+def refuse_negative_indices(op: AnyGather, indices: np.ndarray) -> None:
     """Raise BoundsError for a negative index where the operator's version allows none."""
     if op.version is None or op.version.data not in NO_NEGATIVE_INDICES or op.bounds.data is not Bounds.ERROR:
         return

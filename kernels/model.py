@@ -285,7 +285,7 @@ def _node_of(op: "Operation") -> str:
 
 def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
     """Return what carries out an operation on the arrays of its operands."""
-    from ..ir.dialect import OperatorOp
+    from ..ir.constants import AnyGather
     from ..ir.graph_interpreter import refuse_negative_indices
     from ..ir.graph_ops import GraphOp, tensor_type
     from ..ir.types import numpy_dtype
@@ -294,7 +294,7 @@ def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
         compute, fields = type(op).compute, op.fields()
         dtype = numpy_dtype(tensor_type(op.result).element_type)
         return lambda *arrays: compute(fields, dtype, arrays)
-    assert isinstance(op, OperatorOp)
+    assert isinstance(op, AnyGather)
     operator, bounds = op.spec(), op.bounds.data
     version = op.version.data if op.version else None
 

@@ -9,16 +9,15 @@ from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ..ir.attributes import NODE
-from ..ir.constants import constant_array, constant_op
-from ..ir.dialect import OperatorOp
+from ..ir.constants import AnyGather, constant_array, constant_op
 from ..ir.weights import Weights
 from .nest import gathers
 
 
-def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[OperatorOp, np.ndarray]]:
+def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[AnyGather, np.ndarray]]:
     """Yield every gather on tensors whose indices are a constant, with their values, in the order of the module."""
     for _, gather in gathers(module):
-        if gather.result is not None and gather.unsigned is None:
+        if isinstance(gather, AnyGather) and gather.result is not None and gather.unsigned is None:
             values = constant_array(gather.indices, weights)
             if values is not None:
                 yield gather, values

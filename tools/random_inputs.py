@@ -67,15 +67,15 @@ def index_limits(model: Model) -> dict[str, int | None]:
 
     None stands for an axis whose size is not known.
     """
+    from ..ir.constants import AnyGather
     from ..ir.context import parse_module
-    from ..ir.dialect import OperatorOp
     from ..ir.graph_interpreter import main_function
     from ..ir.semantics import DYNAMIC
 
     names = list(model.inputs)
     limits: dict[str, int | None] = {}
     for op in main_function(parse_module(str(model))).body.block.ops:
-        if not isinstance(op, OperatorOp):
+        if not isinstance(op, AnyGather):
             continue
         data_shape, index_shape = op.shapes()
         sizes = [data_shape[axis] for axis in op.normalized().axes(index_shape)]

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ...ir.attributes import BoundsAttr
-from ...ir.dialect import OperatorOp
+from ...ir.constants import AnyGather
 from ...ir.errors import BoundsError
 from ...ir.graph_interpreter import NO_NEGATIVE_INDICES
 from ...ir.semantics import DYNAMIC, Bounds
@@ -64,7 +64,7 @@ class CheckConstantIndices(ModulePass):
             gather.properties["bounds"] = BoundsAttr(Bounds.UNCHECKED)
 
 
-def _positions(gather: OperatorOp, values: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
+def _positions(gather: AnyGather, values: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
     """Return the positions that indices mean, or None where one of them gives zeros.
 
     Args:
@@ -82,7 +82,7 @@ def _positions(gather: OperatorOp, values: np.ndarray, axes: Sequence[int], size
     return positions
 
 
-def _resolved(gather: OperatorOp, values: np.ndarray, axis: int, size: int, last: tuple[int, ...]) -> np.ndarray | None:
+def _resolved(gather: AnyGather, values: np.ndarray, axis: int, size: int, last: tuple[int, ...]) -> np.ndarray | None:
     """Return the positions on one axis; `last` completes a place in `values` to one in the whole of the indices."""
     bounds = gather.bounds.data
     if values.size == 0:

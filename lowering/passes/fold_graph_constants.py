@@ -7,8 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ...ir.constants import Constants
-from ...ir.dialect import OperatorOp
+from ...ir.constants import AnyGather, Constants
 from ...ir.errors import ModelError
 from ...ir.graph_ops import GraphOp, ReshapeOp, SliceOp, SqueezeOp, UnsqueezeOp, WeightOp, shape_of_value, tensor_type
 from ...ir.semantics import DYNAMIC
@@ -53,7 +52,7 @@ class FoldGraphConstants(ModulePass):
         added_bytes = 0
         for function in functions(op):
             for inner in list(function.walk()):
-                if not isinstance(inner, GraphOp | OperatorOp) or isinstance(inner, WeightOp) or not inner.results:
+                if not isinstance(inner, GraphOp | AnyGather) or isinstance(inner, WeightOp) or not inner.results:
                     continue
                 array = _value(inner, constants, MOST_ADDED_BYTES - added_bytes)
                 if array is None:
@@ -63,7 +62,7 @@ class FoldGraphConstants(ModulePass):
                 replace_result(inner, insert_constant(array, inner, weights, name))
 
 
-def _value(op: GraphOp | OperatorOp, constants: Constants, budget_bytes: int) -> np.ndarray | None:
+def _value(op: GraphOp | AnyGather, constants: Constants, budget_bytes: int) -> np.ndarray | None:
     """Return what an operation gives, when that is known and does not take too many bytes."""
     result = op.results[0]
     shape, dtype = shape_of_value(result), numpy_dtype(tensor_type(result).element_type)
@@ -71,7 +70,7 @@ def _value(op: GraphOp | OperatorOp, constants: Constants, budget_bytes: int) ->
     if known is not None and not any(element is None for element in known.flat):
         return known.astype(dtype)
     operands = [constants.array(operand) for operand in op.operands]
-    if isinstance(op, OperatorOp) or any(operand is None for operand in operands) or DYNAMIC in shape:
+    if isinstance(op, AnyGather) or any(operand is None for operand in operands) or DYNAMIC in shape:
         return None
     is_view = isinstance(op, ReshapeOp | SqueezeOp | UnsqueezeOp | SliceOp)
     if not is_view and np.prod(shape, dtype=object) * dtype.itemsize > budget_bytes:

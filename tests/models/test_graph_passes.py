@@ -129,3 +129,24 @@ def test_pass_without_the_table_leaves_weights_alone():
     before = str(module)
     run_pipeline(module, "graph")
     assert str(module) == before
+
+
+def test_size_that_a_cast_cannot_hold_wraps_as_when_it_runs(load, make):
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Cast", ["s"], ["c"], to=TensorProto.INT8),
+        make_node("Cast", ["c"], ["y"], to=TensorProto.INT64),
+    ]
+    model = load.checked(make(nodes, {"x": "300x5xf32"}, {"y": "2xi64"}), {"x": X})
+    assert model(x=X)["y"].tolist() == [44, 5]
+
+
+def test_sizes_reshaped_to_sizes_that_only_the_run_knows(load, make):
+    nodes = [
+        make_node("Shape", ["x"], ["s"]),
+        make_node("Shape", ["z"], ["t"]),
+        make_node("Reshape", ["s", "t"], ["y"]),
+    ]
+    proto = make(nodes, {"x": "?x5xf32", "z": "?x1xf32"}, {"y": "?x?xi64"})
+    model = load.checked(proto, {"x": X, "z": X[:2, :1]})
+    assert model(x=X, z=X[:2, :1])["y"].tolist() == [[300], [5]]

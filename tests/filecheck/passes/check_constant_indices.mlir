@@ -54,3 +54,12 @@ func.func @left_alone(%x: tensor<5xf32>, %y: tensor<?xf32>) -> (tensor<2xf32>, t
   %d = gather.gather %y, %i axis 0 batch_dims 0 bounds error : tensor<?xf32>, tensor<2xi64> -> tensor<2xf32>
   func.return %z, %d : tensor<2xf32>, tensor<2xf32>
 }
+
+// Gradients are no part of a model.
+// CHECK-LABEL: @gradient
+// CHECK: gather.gather_grad %g, %i axis 0 batch_dims 0 bounds error
+func.func @gradient(%g: tensor<2xf32>) -> tensor<5xf32> {
+  %i = arith.constant dense<[0, -1]> : tensor<2xi64>
+  %r = gather.gather_grad %g, %i axis 0 batch_dims 0 bounds error : tensor<2xf32>, tensor<2xi64> -> tensor<5xf32>
+  func.return %r : tensor<5xf32>
+}

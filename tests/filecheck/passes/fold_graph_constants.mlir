@@ -29,3 +29,13 @@ func.func @dynamic_sizes(%x: tensor<?x4xf32>) -> tensor<1xi64> {
   %s = graph.shape_of %x start 0 end 1 : tensor<?x4xf32> -> tensor<1xi64>
   func.return %s : tensor<1xi64>
 }
+
+// The type says more than the sizes that are known.
+// CHECK-LABEL: @sizes_of_sizes
+// CHECK: graph.reshape
+func.func @sizes_of_sizes(%x: tensor<?x5xf32>, %y: tensor<?x1xf32>) -> tensor<2x1xi64> {
+  %s = graph.shape_of %x start 0 end 2 : tensor<?x5xf32> -> tensor<2xi64>
+  %t = graph.shape_of %y start 0 end 2 : tensor<?x1xf32> -> tensor<2xi64>
+  %r = graph.reshape %s, %t : tensor<2xi64>, tensor<2xi64> -> tensor<2x1xi64>
+  func.return %r : tensor<2x1xi64>
+}
