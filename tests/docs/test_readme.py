@@ -40,7 +40,15 @@ def test_picture_is_the_nest_of_that_stage(stage: str, column: slice) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/ir.md", "docs/passes.md"]
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/architecture.md",
+        "docs/ir.md",
+        "docs/larger_than_memory.md",
+        "docs/passes.md",
+    ],
 )
 def test_links_lead_to_files(page: str) -> None:
     path = ROOT / page
