@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.element_types import as_bytes
-from ..ir.errors import BoundsError
+from ..ir.errors import BoundsError, InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.reference import zero_of
 from ..ir.semantics import Bounds, Shape
@@ -138,7 +138,14 @@ class ChunkedGather:
         Args:
             shape: of the block.
             numbers: of the chunks that the parts come from.
+
+        Raises:
+            InvalidGatherError: an index points into another chunk than it did when the graph was made.
         """
+        if not split.picks.keys() <= set(numbers):
+            raise InvalidGatherError(
+                "indices were written to after the gather was made and before it was computed; pass a copy of them"
+            )
         operator, dtype = self.problem.operator, self.problem.data.dtype
         result = np.ndarray(shape, dtype)  # np.empty would make S1 of S0
         rows = result

@@ -7,6 +7,8 @@ chunk and one that merges; of indices that are an ndarray, only the chunks that 
 import functools
 import itertools
 import math
+import mmap
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,6 +68,8 @@ def gather_dask(
         operator, ArraySpec(data.shape, data.dtype), ArraySpec(indices.shape, indices.dtype), bounds, version=version
     )
     labels = _label_dimensions(problem)
+    if isinstance(indices, np.ndarray) and not is_mapped(indices):
+        indices = indices.copy()  # the graph names the chunks that they point into, so they must stay what they are
     known = indices if isinstance(indices, np.ndarray) else None
     chunks, data, indices = _align(problem, data, indices, labels)
     chunked = ChunkedGather(problem, schedule, tuple(_ends(chunks[axis]) for axis in problem.axes))
@@ -116,28 +120,46 @@ def _align(
     The dimensions that they share get the chunks of both. A tuple of indices is in one chunk. An ndarray is cut as the
     other array is; indices beyond that so that a block of the result is not larger than dask's `array.chunk-size`.
     """
-    from dask.array import from_array as untyped_from_array
-
-    from_array: Any = untyped_from_array  # its hints say that chunks are text alone
     data_labels, indices_labels, _ = labels
     if isinstance(problem.operator, GatherElements):
         axis, sizes = problem.operator.axis, problem.indices.shape
         data = data[tuple(slice(None) if dim == axis else slice(size) for dim, size in enumerate(sizes))]
     if isinstance(indices, np.ndarray):
-        indices = from_array(indices, chunks=_index_chunks(problem, data, labels))
+        indices = _as_dask_array(indices, _index_chunks(problem, data, labels))
     elif indices_labels and indices_labels[-1] not in labels[2]:
         indices = indices.rechunk({indices.ndim - 1: -1})
     if isinstance(data, np.ndarray):
         of_indices = dict(zip(indices_labels, indices.chunks, strict=True))
-        data = from_array(data, chunks=tuple(of_indices.get(dim, (size,)) for dim, size in enumerate(data.shape)))
-    of_data, of_indices = (
-        dict(zip(data_labels, data.chunks, strict=True)),
-        dict(zip(indices_labels, indices.chunks, strict=True)),
-    )
+        data = _as_dask_array(data, tuple(of_indices.get(dim, (size,)) for dim, size in enumerate(data.shape)))
+    of_data = dict(zip(data_labels, data.chunks, strict=True))
+    of_indices = dict(zip(indices_labels, indices.chunks, strict=True))
     shared = {label: _common_chunks(of_data[label], of_indices[label]) for label in of_data.keys() & of_indices.keys()}
     chunks = of_data | of_indices | shared
     data = data.rechunk(tuple(chunks[label] for label in data_labels))
     return chunks, data, indices.rechunk(tuple(chunks[label] for label in indices_labels))
+
+
+def _as_dask_array(array: np.ndarray, chunks: tuple[tuple[int, ...], ...]) -> Any:
+    """Return an ndarray as a dask array whose chunks are views of it.
+
+    `dask.array.from_array` would copy it, and its name is a digest of every byte: neither is fit for a mapped file.
+    """
+    from dask.array import Array
+    from dask.array.core import slices_from_chunks
+    from dask.base import tokenize
+
+    token = uuid.uuid4().hex if is_mapped(array) else tokenize(array, chunks)
+    name = f"array-{token}"
+    keys = itertools.product([name], *(range(len(sizes)) for sizes in chunks))
+    graph = {key: array[place] for key, place in zip(keys, slices_from_chunks(chunks), strict=True)}
+    return Array(graph, name, chunks, meta=np.empty((0,) * array.ndim, array.dtype))  # pyright: ignore[reportCallIssue]
+
+
+def is_mapped(array: Any) -> bool:
+    """Return whether an array is a view of a mapped file."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
 
 
 def _common_chunks(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

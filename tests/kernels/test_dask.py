@@ -307,6 +307,23 @@ def test_the_arrays_of_dasks_query_planner_are_refused(python):
     )
 
 
+def test_indices_written_to_before_the_gather_is_computed_are_those_that_were_passed():
+    indices = np.array([9, 0])
+    lazy = gn.gather(da.from_array(TABLE, chunks=3), indices)
+    indices[:] = 4
+    assert lazy.compute().tolist() == TABLE[[9, 0]].tolist()
+
+
+def test_a_file_of_indices_written_to_before_the_gather_is_computed_is_refused(tmp_path):
+    np.array([9, 0]).tofile(tmp_path / "indices")
+    indices = np.memmap(tmp_path / "indices", int, "r+")
+    lazy = gn.gather(da.from_array(TABLE, chunks=3), indices)
+    assert lazy.compute().tolist() == TABLE[[9, 0]].tolist()
+    indices[:] = 4
+    with pytest.raises(gn.InvalidGatherError, match="indices were written to after the gather was made and before it"):
+        lazy.compute()
+
+
 def test_equal_gathers_have_equal_names_and_different_ones_do_not():
     data = da.from_array(TABLE, chunks=3)
     first = gn.gather(data, [1, 2])

@@ -5,6 +5,8 @@ import os
 import pickle
 from pathlib import Path
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -106,6 +108,19 @@ def test_a_file_of_indices_is_read_where_the_result_needs_it(file):
     with Touched() as touched:
         assert gn.gather(np.arange(3.0), few).tolist() == [0.0] * 2000
     assert touched.bytes < LITTLE
+
+
+@linux_only
+@pytest.mark.parametrize("name", CALLS)
+def test_dask_indices_into_a_file_read_the_rows_they_need(big, name):
+    function, indices, _ = CALLS[name]
+    lazy = da.from_array(indices, chunks=2)
+    with dask.config.set(scheduler="sync"):
+        function(np.zeros((4, COLUMNS), np.float32), lazy % 2).compute()  # compiles
+        with Touched() as touched:
+            got = function(big, lazy).compute()
+    assert touched.bytes < LITTLE
+    assert got.reshape(3, -1)[:, 0].tolist() == [1, 1_234_568, ROWS]
 
 
 @linux_only
