@@ -85,6 +85,14 @@ def is_movable(dtype: np.dtype) -> bool:
     return not dtype.hasobject and dtype.kind != "T"
 
 
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return a view whose elements are their bytes, so that an assignment converts nothing and keeps the padding.
+
+    References (object, StringDType) and elements of no bytes stay what they are.
+    """
+    return array.view(f"V{array.dtype.itemsize}") if is_movable(array.dtype) and array.dtype.itemsize else array
+
+
 def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
     """Return the width in bytes that elements are moved by: the largest power of two, at most 16, that divides
     the element's size and every stride it is reached by.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .element_types import number_scale
+from .element_types import as_bytes, number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from .semantics import Bounds, Shape
@@ -14,12 +14,6 @@ from .semantics import Bounds, Shape
 def zero_of(dtype: np.dtype) -> Any:
     """Return what `bounds="zero"` puts for an index outside: all bytes zero; an empty string for object arrays."""
     return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
-
-
-def _as_bytes(data: np.ndarray) -> np.ndarray:
-    """Return elements as their bytes, so that nothing converts them on the way; references stay what they are."""
-    is_opaque = data.dtype.hasobject or data.dtype.kind == "T" or data.dtype.itemsize == 0
-    return data if is_opaque else data.view(f"V{data.dtype.itemsize}")
 
 
 def resolve(index: int, size: int, bounds: Bounds) -> int | None:
@@ -79,8 +73,8 @@ def gather(
     """
     operator = Gather(axis, batch_dims).normalized(data.shape, indices.shape)
     axis, batch_dims = operator.axis, operator.batch_dims
-    dtype, data = data.dtype, _as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    dtype, data = data.dtype, as_bytes(data)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     size = data.shape[axis]
     for batch in np.ndindex(*indices.shape[:batch_dims]):
         for pick in np.ndindex(*indices.shape[batch_dims:]):
@@ -109,8 +103,8 @@ def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds
     """
     operator = GatherNd(batch_dims).normalized(data.shape, indices.shape)
     sizes = [data.shape[dim] for dim in operator.axes(indices.shape)]
-    dtype, data = data.dtype, _as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    dtype, data = data.dtype, as_bytes(data)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape[:-1]):
         position = [resolve(int(index), size, bounds) for index, size in zip(indices[place], sizes, strict=True)]
         outside = None in position
@@ -135,8 +129,8 @@ def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds
         InvalidGatherError: the attributes do not fit the shapes.
     """
     operator = GatherElements(axis).normalized(data.shape[: indices.ndim], indices.shape)
-    dtype, data = data.dtype, _as_bytes(data)
-    out = np.empty(operator.result_shape(data.shape, indices.shape), data.dtype)
+    dtype, data = data.dtype, as_bytes(data)
+    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[operator.axis], bounds)
         source = (*place[: operator.axis], position, *place[operator.axis + 1 :])

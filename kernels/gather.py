@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.element_types import is_movable
+from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
@@ -30,7 +30,8 @@ def gather(
     Args:
         data: (batch..., outer..., axis, inner...), rank 1 or more, any dtype. Strided, reversed, broadcast, read-only
             and memory-mapped arrays are read in place; subclasses of ndarray give a plain one, masked arrays are
-            refused.
+            refused. When data or indices are a dask array, nothing is read before the result, a dask array too, is
+            computed; an index outside is reported then.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
@@ -67,7 +68,8 @@ def gather_nd(
     `out[b.., i.., q..] = data[b.., indices[b.., i.., 0], ..., indices[b.., i.., k-1], q..]`.
 
     Args:
-        data: (batch..., indexed..., inner...), rank 1 or more, any dtype; read in place whatever its strides.
+        data: (batch..., indexed..., inner...), rank 1 or more, any dtype; read in place whatever its strides. Dask
+            arrays as for `gather`.
         indices: (batch..., any shape, k), any integer dtype; 1 <= k <= rank(data) - batch_dims.
         batch_dims: leading dimensions that data and indices share, in [0, min(rank(data), rank(indices))-1].
         bounds: what a component outside [-s, s-1] means on its axis of size s, as for `gather`; with "zero", one
@@ -101,7 +103,7 @@ def gather_elements(
     `out[.., i, ..] = data[.., indices[.., i, ..], ..]` on the axis.
 
     Args:
-        data: rank 1 or more, any dtype; read in place whatever its strides.
+        data: rank 1 or more, any dtype; read in place whatever its strides. Dask arrays as for `gather`.
         indices: of data's rank, any integer dtype; sizes off the axis may be smaller than data's, never larger.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         bounds: what an index outside means, as for `gather`.
@@ -133,6 +135,10 @@ def run_operator(
     schedule: Schedule | None = None,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already; see the functions above."""
+    if type(data) is not np.ndarray or type(indices) is not np.ndarray:
+        from .dask_arrays import gather_dask
+
+        return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
         return gather_opaque(operator, data, indices, bounds, out, run_operator)
     if out is None:
@@ -143,7 +149,8 @@ def run_operator(
     normal = operator.normalized(data.shape, indices.shape)
     check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
     if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        out[...] = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
+        result = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
+        as_bytes(out)[...] = as_bytes(result)
         return out
     prepare(data, indices, out, operator, bounds, version=version, node=node, schedule=schedule).run(data, indices, out)
     return out

@@ -148,6 +148,8 @@ def run_gradient(
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
     grad, indices = data_array(grad, "grad"), index_array(indices)
+    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
+        raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
     shape = ArraySpec(data_shape, grad.dtype).shape
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)

@@ -11,7 +11,7 @@ from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import data_array, index_array
+from .arguments import data_array, index_array, is_dask_array
 from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
@@ -55,7 +55,7 @@ class Kernel:
         for name, array, spec in (source, ("indices", indices, wanted.indices)):
             if array.dtype != spec.dtype or array.ndim != spec.rank:
                 raise InvalidGatherError(
-                    f"this kernel was compiled for {name} {spec}, got {ArraySpec.of(array)}; compile one for that "
+                    f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
                     "dtype and rank, or call gathernest.gather"
                 )
 
@@ -146,7 +146,7 @@ def compile(
         ScheduleError: the schedule is not legal for this nest.
     """
     spec = _operator(operator, axis, batch_dims)
-    data_spec, index_spec = ArraySpec.of(data), _index_spec(indices)
+    data_spec, index_spec = _spec(data), _index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
         raise InvalidGatherError(
             f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
@@ -173,10 +173,15 @@ def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
     return Gradient(factor)
 
 
+def _spec(array: Any) -> ArraySpec:
+    """Return the spec of an array; a dask array, which is not read for that, counts as contiguous."""
+    return ArraySpec(array.shape, array.dtype) if is_dask_array(array) else ArraySpec.of(array)
+
+
 def _index_spec(indices: Any) -> ArraySpec:
     """Return the spec of indices as a kernel reads them; raises IndexTypeError when they are no integers."""
     if not isinstance(indices, ArraySpec | str):
-        return ArraySpec.of(index_array(indices))
+        return _spec(index_array(indices))
     spec = ArraySpec.of(indices)
     index_array(np.empty(0, spec.dtype))
     is_even = all(stride % spec.dtype.itemsize == 0 for stride in spec.layout_strides)

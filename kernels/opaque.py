@@ -28,7 +28,7 @@ def gather_opaque(
         check_out(out, shape, data.dtype)
     numbers = np.arange(1, data.size + 1, dtype=np.int64).reshape(data.shape)
     positions = run_operator(operator, numbers, indices, bounds, None)
-    result = np.empty(shape, data.dtype)
+    result = np.ndarray(shape, data.dtype)  # np.empty would make S1 of S0
     if data.size:
         # In one dimension throughout: an element that is an array itself would be spread over a 0-D result.
         result.reshape(-1)[...] = data.reshape(-1)[np.maximum(positions.reshape(-1) - 1, 0)]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
+from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.semantics import Bounds, integer_argument
 from . import labview
-from .arguments import data_array, index_array
+from .arguments import data_array, index_array, refuse_negative
 from .gather import run_operator
 
 Operator = Callable[..., Any]
@@ -82,7 +82,7 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text:
         array, index_values = data_array(data), index_array(indices)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
         spec = spec.normalized(array.shape, index_values.shape)
-        if bounds is Bounds.ERROR:
+        if bounds is Bounds.ERROR and isinstance(index_values, np.ndarray):
             refuse_negative(index_values, name)
         return run_operator(spec, array, index_values, bounds, out, version=name)
 
@@ -95,23 +95,6 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text:
         attributes=f"{_AXIS}\n        batch_dims: negative values count from the rank of indices; not above axis.",
         returns="An array of shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`.",
         raises=raises,
-    )
-
-
-def refuse_negative(indices: np.ndarray, version: str) -> None:
-    """Check that no index is negative.
-
-    Raises:
-        BoundsError: one is.
-
-    Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
-    """
-    if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
-        return
-    place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
-    raise BoundsError(
-        f"index {int(indices[place])} at position {place} of indices is negative, and {version} allows none; "
-        "use openvino.Gather-8, where negative indices count from the end"
     )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError
 from ..ir.operator_spec import Node, OperatorSpec
-from ..ir.semantics import Bounds
+from ..ir.semantics import Bounds, Shape
 from ..lowering.schedule import Schedule
+from .arguments import place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import NO_NEGATIVE_INDICES, Plan, Problem, make_plan
@@ -168,11 +169,19 @@ def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
+def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape) -> BoundsError:
+    """Return the error for a block of the indices of a problem, which starts at `origin`."""
+    if 0 in problem.axis_sizes:
+        return BoundsError(_empty_axis_message(problem))
+    return outside_error(problem, indices, origin)
+
+
+def outside_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
     """Return the error that names the first index outside, found by looking again.
 
     Args:
         indices: as they were passed; of a gather_nd the last dimension is the component.
+        origin: where they start in the whole that the message counts in, when they are a block of it.
     """
     sizes = np.array(problem.axis_sizes, np.int64)
     sizes = sizes if len(sizes) > 1 else sizes.reshape(())
@@ -184,11 +193,13 @@ def outside_error(problem: Problem, indices: np.ndarray) -> BoundsError:
     place = tuple(int(number) for number in places[0])
     which = place[-1] if sizes.ndim else 0
     size, axis = problem.axis_sizes[which], problem.axes[which]
-    others = f" ({len(places)} of {indices.size} indices are out of range)" if len(places) > 1 else ""
+    block = " of its block" if indices.shape != problem.indices.shape else ""
+    others = f" ({len(places)} of {indices.size} indices{block} are out of range)" if len(places) > 1 else ""
     least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
     remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
+    shown = place_in_whole(place, origin)
     return BoundsError(
-        f"index {int(indices[place])} at position {place} of indices is out of range [{least}, {size - 1}] "
+        f"index {int(indices[place])} at position {shown} of indices is out of range [{least}, {size - 1}] "
         f"for axis {axis} of size {size}{others}{remedy}"
     )
 

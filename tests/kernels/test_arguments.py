@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.arguments import index_array
 
 pytestmark = pytest.mark.usefixtures("serial")
 
@@ -70,6 +71,12 @@ def test_indices_are_anything_that_numpy_makes_an_integer_array_of(indices, boun
     got = gn.gather(DATA, indices, bounds=bounds)
     assert type(got) is np.ndarray
     assert got.tolist() == wanted.tolist()
+
+
+def test_indices_that_lie_as_a_kernel_reads_them_are_not_copied():
+    for strides in ((8, 8), (5, 8), (0, -8)):
+        indices = np.lib.stride_tricks.as_strided(np.zeros(9, np.int64)[4:], (1, 3), strides)
+        assert index_array(indices) is indices
 
 
 @pytest.mark.parametrize("indices", [[], (), [[]], [[], []], range(0)], ids=repr)

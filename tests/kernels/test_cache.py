@@ -1,6 +1,8 @@
 """The cache on disk: shared, damaged, deleted, unwritable. Whatever happens to it, the results are right."""
 
+import hashlib
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -176,6 +178,39 @@ def test_an_entry_that_another_process_made_meanwhile_is_kept(counted):
     assert counted.run(loaded) == WANTED
     assert counted.load().from_cache
     assert len(list(cache_root().iterdir())) == 1
+
+
+def test_an_entry_appears_whole(counted, monkeypatch):
+    rename, appeared = os.rename, []
+
+    def watched(source, target):
+        appeared.append((sorted(path.name for path in Path(source).iterdir()), Path(target).exists()))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", watched)
+    counted.load()
+    assert (["__pycache__", "kernel.json", "kernel.py"], False) in appeared
+
+
+def test_keys_whose_digests_begin_alike_have_entries_of_their_own(counted):
+    digests: dict[str, str] = {}
+    for number in range(10_000):
+        begin = hashlib.sha256(f"key {number}".encode()).hexdigest()[:4]
+        if begin in digests:
+            break
+        digests[begin] = f"key {number}"
+    for key in (digests[begin], f"key {number}"):
+        assert not load_kernel(key, counted.build).from_cache
+    assert counted.builds == 2
+
+
+def test_an_entry_that_cannot_be_written_is_used_from_a_copy(counted, monkeypatch):
+    counted.load()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    loaded = counted.load()
+    assert loaded.from_cache
+    assert counted.run(loaded) == WANTED
+    assert only_entry() not in Path(loaded.entry.py_func.__code__.co_filename).parents
 
 
 def test_a_file_in_the_place_of_an_entry_does_no_harm(counted, monkeypatch):

@@ -212,6 +212,7 @@ BOUNDS_ERRORS = [
         "index 4 at position (0, 0) of indices is out of range [-4, 3] for axis 2 of size 4 "
         "(3 of 4 indices are out of range)",
     ),
+    (np.zeros(5), [-5, 5], 0, "index 5 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
     (
         np.zeros(5),
         np.array([0, 2**64 - 1], np.uint64),

@@ -43,6 +43,13 @@ def test_out_writes_nothing_beside_itself():
     assert (base == -1).all()
 
 
+def test_out_may_have_any_stride_where_it_has_one_element():
+    base = np.zeros(3)
+    out = np.lib.stride_tricks.as_strided(base, (1, 3), (0, 8))
+    assert gn.gather(DATA, INDICES[:1], out=out) is out
+    assert base.tolist() == WANTED[0].tolist()
+
+
 def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
     path = tmp_path / "out.bin"
     out = np.memmap(path, np.float64, "w+", shape=(5, 3))

@@ -9,7 +9,8 @@ import pytest
 from gathernest.ir.argument_views import argument_view, bind_argument
 from gathernest.ir.array_spec import ArraySpec, contiguous_strides
 from gathernest.ir.context import parse_module
-from gathernest.ir.operator_spec import Gather
+from gathernest.ir.errors import InvalidGatherError
+from gathernest.ir.operator_spec import Gather, GatherNd
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import build_program, run_stages
 from gathernest.kernels.plan import Plan, Problem, make_plan
@@ -108,6 +109,38 @@ def test_the_numbers_of_a_kernel_are_in_the_order_of_its_parameters():
 def test_a_plan_says_what_empty_sizes_ask_for(data, indices, bounds, action):
     problem = Problem.checked(Gather(0), ArraySpec(data, "f4"), ArraySpec(indices, "i8"), bounds)
     assert make_plan(problem).action == action
+
+
+@pytest.mark.parametrize("bounds", list(Bounds))
+def test_an_axis_that_the_index_type_cannot_leave_has_a_kernel_of_its_own(bounds):
+    indices, axes = ArraySpec((6,), "i1"), (127, 128, 300)
+    keys = [make_plan(Problem.checked(Gather(), ArraySpec((size,), "f4"), indices, bounds)).key for size in axes]
+    assert keys[0] != keys[1] == keys[2]
+
+
+def test_one_component_that_can_be_outside_asks_for_the_check():
+    problem = Problem.checked(GatherNd(), ArraySpec((200, 5, 0), "f4"), ArraySpec((3, 2), "i1"), Bounds.ERROR)
+    assert make_plan(problem).action == "run"
+
+
+def test_a_result_of_2_to_the_63_bytes_is_refused_and_a_smaller_one_planned():
+    data, largest = ArraySpec((5,), "f8"), 2**60
+    assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).out_shape == (largest - 1,)
+    with pytest.raises(InvalidGatherError, match=r"its sizes, but for those of 0, make 2\*\*63 bytes or more"):
+        Problem.checked(Gather(), data, ArraySpec((largest,), "i1"), Bounds.ERROR)
+    with pytest.raises(InvalidGatherError, match=rf"a result of shape \({largest}, 0\) and float64 has no addresses"):
+        Problem.checked(Gather(), ArraySpec((5, 0), "f8"), ArraySpec((largest,), "i1"), Bounds.ERROR)
+
+
+def test_the_work_of_a_plan_is_its_indices_and_its_output():
+    problem = Problem.checked(Gather(1), ArraySpec((2, 5, 3), "f4"), ArraySpec((7,), "i8"), Bounds.ERROR)
+    assert make_plan(problem).work_bytes == 2 * 7 * 3 * 4 + 7 * 8
+
+
+@pytest.mark.parametrize(("data", "out", "width"), [(8, 8, 8), (12, 8, 4), (8, 10, 2), (12, 9, 1)])
+def test_the_strides_of_out_count_for_the_width_as_those_of_data(data, out, width):
+    specs = ArraySpec((6,), "f8", (data,)), ArraySpec((2,), "i8"), ArraySpec((2,), "f8", (out,))
+    assert make_plan(Problem.checked(Gather(), specs[0], specs[1], Bounds.ERROR, specs[2])).width_bytes == width
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,28 @@ def test_num_threads_is_what_a_launch_uses_and_numba_keeps_its_own(kernel):
     assert numba.get_num_threads() == MOST
 
 
+def test_a_launch_on_fewer_threads_gives_the_others_back(monkeypatch):
+    numbers = []
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(numba, "set_num_threads", numbers.append)
+    with gn.knobs.scope(num_threads=3):
+        assert launch(lambda *arguments: list(numbers), (), LARGE) == [3]
+    assert numbers == [3, 4]
+
+
+@pytest.mark.parametrize("has_started", [False, True])
+def test_a_child_has_a_lock_that_nobody_holds_and_knows_whether_its_threads_are_gone(monkeypatch, has_started):
+    held = threading.Lock()
+    held.acquire()
+    monkeypatch.setattr(threads, "_launch", held)
+    monkeypatch.setattr(threads, "_threads_lost", False)
+    monkeypatch.setattr("numba.np.ufunc.parallel._is_initialized", has_started)
+    threads._after_fork()
+    assert threads._launch.acquire(blocking=False)
+    assert (threads.available_threads() == 1) == (has_started or numba.get_num_threads() == 1)
+
+
 @needs_two_threads
 def test_a_launch_keeps_to_what_numba_is_set_to(kernel):
     numba.set_num_threads(1)

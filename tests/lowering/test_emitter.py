@@ -63,6 +63,13 @@ def test_names_that_python_keeps_are_changed():
     assert "print_1 = " in source
 
 
+def test_a_value_does_not_take_the_name_of_a_size():
+    text = COUNT.replace("%data: memref<?xi32>", "%data: memref<?xi32> {gather.view = #gather.view<inner[0]>}")
+    text = text.replace("%n = memref.dim", "%n_inner = arith.addi %none, %none : i64\n%n = memref.dim")
+    data, out = np.arange(5, dtype=np.int32), np.zeros(5, np.int32)
+    assert load_text(emit(parse_module(text)), "names")(address(data), address(out), 5, False) == 5
+
+
 def test_program_survives_json():
     program = emit(parse_module(COUNT))
     assert Program.from_json(program.source, program.to_json()) == program
@@ -85,6 +92,111 @@ def test_operation_without_a_form_is_an_internal_error():
     text = COUNT.replace("%next = arith.addi %sum", "%next = arith.divsi %sum")
     with pytest.raises(InternalError, match=r"the code generator has no form for arith\.divsi"):
         emit(parse_module(text))
+
+
+PARALLEL = """
+func.func @gather(%out: memref<4x5x6x7xi64>) {{
+  %one = arith.constant 1 : i64
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c5 = arith.constant 5 : index
+  %c6 = arith.constant 6 : index
+  %c7 = arith.constant 7 : index
+  scf.parallel (%i, %j, %k, %l) = {trips} {{
+    memref.store %one, %out[%i, %j, %k, %l] : memref<4x5x6x7xi64>
+  }}
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(
+    ("trips", "written"),
+    [
+        (
+            "(%c0, %c1, %c0, %c2) to (%c4, %c5, %c6, %c7) step (%c3, %c1, %c4, %c2)",
+            np.s_[0:4:3, 1:5, 0:6:4, 2:7:2],
+        ),
+        ("(%c1, %c0, %c2, %c0) to (%c4, %c5, %c5, %c7) step (%c2, %c2, %c1, %c1)", np.s_[1:4:2, 0:5:2, 2:5, 0:7]),
+        ("(%c4, %c5, %c0, %c0) to (%c1, %c2, %c6, %c7) step (%c1, %c1, %c1, %c1)", np.s_[4:1, 5:2, :, :]),
+    ],
+)
+def test_parallel_loop_runs_every_point_from_its_start_to_its_end(trips, written, parallel):
+    program = emit(parse_module(PARALLEL.format(trips=trips)))
+    out, expected = np.zeros((4, 5, 6, 7), np.int64), np.zeros((4, 5, 6, 7), np.int64)
+    expected[written] = 1
+    load_text(program, f"parallel_{abs(hash(trips))}")(address(out), parallel)
+    assert out.tolist() == expected.tolist()
+
+
+REDUCED = """
+func.func @gather(%out: memref<4xi64>) -> i64 {{
+  %one = arith.constant 1 : i64
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r = scf.parallel (%i) = (%c0) to (%c4) step (%c1) init (%one) -> i64 {{
+    {body}
+    scf.reduce(%one : i64) {{
+    ^bb0(%a: i64, %b: i64):
+      %c = arith.{op} %a, %b : i64
+      scf.reduce.return %c : i64
+    }}
+  }}
+  func.return %r : i64
+}}
+"""
+INNER = "scf.parallel (%j) = (%c0) to (%c4) step (%c1) {\nmemref.store %one, %out[%j] : memref<4xi64>\n}"
+
+
+@pytest.mark.parametrize(
+    ("op", "body", "message"),
+    [
+        ("muli", "", "the code generator knows the sum of one value as a reduction, and no other"),
+        ("addi", INNER, r"the code generator expects no scf\.parallel inside another"),
+    ],
+)
+def test_parallel_loop_without_a_form_is_an_internal_error(op, body, message):
+    with pytest.raises(InternalError, match=message):
+        emit(parse_module(REDUCED.format(op=op, body=body)))
+
+
+WINDOWS = """
+func.func @gather(%data: memref<3x4xi32, strided<[1, 1]>>, %out: memref<3x4xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  scf.for %i = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c4 step %c1 {
+      %x = memref.load %data[%i, %j] : memref<3x4xi32, strided<[1, 1]>>
+      memref.store %x, %out[%i, %j] : memref<3x4xi32>
+    }
+  }
+  func.return
+}
+"""
+
+
+def test_dimensions_that_both_have_a_stride_of_one_element_are_read_in_place():
+    program = emit(parse_module(WINDOWS))
+    data, out = np.arange(6, dtype=np.int32), np.zeros((3, 4), np.int32)
+    load_text(program, "windows")(address(data), address(out), False)
+    assert out.tolist() == np.lib.stride_tricks.sliding_window_view(data, 4).tolist()
+
+
+def test_a_flag_is_extended_by_its_sign_or_by_zeros():
+    count_one = "%next = arith.addi %sum, %one : i64"
+    flag = "%is = arith.cmpi eq, %sum, %sum : i64\n%wide = arith.{op} %is : i1 to i64\n"
+    flag += "%next = arith.addi %sum, %wide : i64"
+    data, out = np.arange(5, dtype=np.int32), np.zeros(5, np.int32)
+    for op, count in (("extsi", -5), ("extui", 5)):
+        program = emit(parse_module(COUNT.replace(count_one, flag.format(op=op))))
+        assert load_text(program, op)(address(data), address(out), 5, False) == count
 
 
 @pytest.mark.parametrize("bounds", ["error", "zero"])

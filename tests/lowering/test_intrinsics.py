@@ -57,3 +57,14 @@ def test_load_and_store_move_their_width_at_any_alignment(width):
     expected = np.zeros(64, np.uint8)
     expected[5 : 5 + width] = source[3 : 3 + width]
     assert target.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("width", [8, 16, 32])
+def test_zext_keeps_the_bits_and_adds_zeros(width):
+    zext = intrinsics.zext
+
+    @njit(f"int64(int{width})")
+    def extend(value):
+        return zext(value)
+
+    assert [extend(value) for value in (0, 1, -1, -(2 ** (width - 1)))] == [0, 1, 2**width - 1, 2 ** (width - 1)]

@@ -1,0 +1,53 @@
+"""Gathers of dask arrays on threads, on processes and on a cluster."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import gathernest as gn
+
+DATA = np.arange(4000.0).reshape(100, 40)
+INDICES = np.random.default_rng(0).integers(-100, 100, (6, 50))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as started,
+        Client(started, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["threads", "processes", "cluster"])
+def scheduler(request):
+    """Run what a test computes on every kind of worker."""
+    if request.param == "cluster":
+        with dask.config.set(scheduler=request.getfixturevalue("cluster").get):
+            yield request.param
+    else:
+        with dask.config.set(scheduler=request.param, num_workers=2 if request.param == "threads" else 1):
+            yield request.param
+
+
+def test_gathers_run_there_and_give_the_same(scheduler):
+    data = da.from_array(DATA, chunks=(30, 25))
+    indices = da.from_array(INDICES, chunks=(3, 50))
+    whole, apart, tuples, elements = dask.compute(
+        gn.gather(data.rechunk({0: -1}), indices),
+        gn.gather(data, indices),
+        gn.gather_nd(data, indices[..., None]),
+        gn.gather_elements(data, indices[:, :40]),
+    )
+    assert whole.tobytes() == apart.tobytes() == tuples.tobytes() == DATA[INDICES].tobytes()
+    assert elements.tobytes() == np.take_along_axis(DATA, INDICES[:, :40] % 100, 0).tobytes()
+
+
+def test_an_error_comes_back_from_there(scheduler):
+    indices = INDICES.copy()
+    indices[4, 7] = 100
+    lazy = gn.gather(da.from_array(DATA, chunks=30), da.from_array(indices, chunks=(3, 25)))
+    with pytest.raises(gn.BoundsError, match=r"index 100 at position \(4, 7\) of indices is out of range \[-100, 99\]"):
+        lazy.compute()

@@ -1,0 +1,81 @@
+"""Gathers of dask arrays, cut at random, give the reference's bytes or refuse what it refuses.
+
+The tasks run the slow reference instead of compiled kernels, so that every case costs milliseconds.
+"""
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import gathernest as gn
+from gathernest.ir import reference
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels import chunks
+
+BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
+OPERATORS = ("gather", "gather_nd", "gather_elements")
+QUICK = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=12,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture
+def slow_kernels(monkeypatch):
+    def run(operator, data, indices, bounds, out, **ignored):
+        return reference.run(operator, data, indices, bounds)
+
+    monkeypatch.setattr(chunks, "run_operator", run)
+
+
+def cut(draw, array: np.ndarray) -> da.Array:
+    """Return an array as dask's, every dimension in chunks of any size from 0."""
+    sizes = []
+    for size in array.shape:
+        ends = sorted(draw(st.lists(st.integers(0, size), max_size=2)))
+        sizes.append(tuple(np.diff([0, *ends, size]).tolist()))
+    return da.from_array(array, chunks=tuple(sizes))
+
+
+@pytest.mark.parametrize("kind", ["data", "indices", "both"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("operator", OPERATORS)
+@settings(QUICK)
+@given(draws=st.data())
+def test_a_chunked_gather_equals_the_reference(slow_kernels, oracle, operator, bounds, kind, draws):
+    case = oracle.case(draws.draw, operator=operator, bounds=bounds, layouts=("contiguous", "transposed"))
+    data = cut(draws.draw, case.data) if kind != "indices" else case.data
+    indices = cut(draws.draw, case.indices) if kind != "data" else case.indices
+    wanted = oracle.expected(case)
+    lazy = getattr(gn, operator)(data, indices, bounds=bounds, **case.attributes())
+    assert (lazy.shape, lazy.dtype) == (case.out_shape, case.data.dtype)
+    if wanted is None:
+        with pytest.raises(gn.BoundsError):
+            lazy.compute(scheduler="sync")
+    else:
+        assert oracle.same_bytes(np.asarray(lazy.compute(scheduler="sync")), wanted)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("size", [1, 100, 127, 128, 129, 255, 256, 300, 2**31, 2**32 + 5, 2**62 + 1])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_positions_of_every_index_dtype_are_those_of_the_reference(dtype, size, bounds):
+    info = np.iinfo(dtype)
+    wanted = [0, 1, -1, size, size - 1, -size, -size - 1, size + 1, info.min, info.max, info.max - 1, 255, -128]
+    values = [value for value in wanted if info.min <= value <= info.max]
+    if bounds == "unchecked":
+        values = [value for value in values if 0 <= value < size]
+    got = chunks.resolve_positions(np.array(values, dtype), size, Bounds(bounds))
+    assert got.dtype == np.int64
+    for value, position in zip(values, got.tolist(), strict=True):
+        try:
+            expected = reference.resolve(value, size, Bounds(bounds))
+        except gn.BoundsError:
+            expected = None
+        assert position == (-1 if expected is None else expected)
