@@ -23,9 +23,10 @@ def reshaped_sizes(shape: Shape, wanted: Sequence[Any], *, allow_zero: bool) -> 
 
     Spec: ONNX Reshape-14, "data", "shape" and "allowzero"; OpenVINO Reshape-1, `special_zero` is its opposite.
     """
+    numbers = [int(size) for size in wanted if size is not None]
     sizes = [DYNAMIC if size is None else int(size) for size in wanted]
-    text = f"sizes {[('?' if size == DYNAMIC else size) for size in sizes]}"
-    if any(size < -1 for size in sizes if size != DYNAMIC) or sizes.count(-1) > 1:
+    text = f"sizes {['?' if size is None else int(size) for size in wanted]}"
+    if any(size < -1 for size in numbers) or numbers.count(-1) > 1:
         raise ModelError(f"{text} are no shape: at most one size is -1, and the others are 0 or more")
     if allow_zero and 0 in sizes and -1 in sizes:
         raise ModelError(f"{text} have both 0 and -1, so that any number would do for -1")
@@ -59,7 +60,7 @@ def concat(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     Raises:
         ModelError: their shapes differ off the axis.
     """
-    if len({array.shape[:axis] + array.shape[axis + 1 :] for array in arrays}) > 1:
+    if len({(array.ndim, array.shape[:axis] + array.shape[axis + 1 :]) for array in arrays}) > 1:
         shapes = " and ".join(str(array.shape) for array in arrays)
         raise ModelError(f"shapes {shapes} differ off axis {axis}")
     return np.concatenate(arrays, axis)

@@ -286,7 +286,8 @@ class ConcatOp(GraphOp):
         first = shapes[0]
         result = list(first)
         for shape in shapes[1:]:
-            if not shapes_agree(first[:axis] + first[axis + 1 :], shape[:axis] + shape[axis + 1 :]):
+            others = first[:axis] + first[axis + 1 :], shape[:axis] + shape[axis + 1 :]
+            if len(first) != len(shape) or not shapes_agree(*others):
                 raise ModelError(f"shapes {first} and {shape} differ off axis {axis}")
             for dim, size in enumerate(shape):
                 if dim == axis:

@@ -1,7 +1,7 @@
 """Inputs for a model at random, with what is used as indices in range."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,15 +86,22 @@ def index_limits(model: Model) -> dict[str, int | None]:
     return limits
 
 
-def _sources(value: "SSAValue") -> Iterator[int]:
-    """Yield the arguments whose elements a value is made of."""
-    from xdsl.ir import Block, Operation
+def _sources(value: "SSAValue") -> set[int]:
+    """Return the arguments whose elements a value is made of."""
+    from xdsl.ir import BlockArgument, Operation
 
     from ..ir.graph_ops import ConcatOp, ShapeOfOp
 
-    if isinstance(value.owner, Block):
-        yield value.index  # type: ignore[attr-defined]
-    elif isinstance(value.owner, Operation) and not isinstance(value.owner, ShapeOfOp) and value.owner.operands:
-        several = isinstance(value.owner, ConcatOp)
-        for operand in value.owner.operands if several else value.owner.operands[:1]:
-            yield from _sources(operand)
+    found: set[int] = set()
+    seen: set[SSAValue] = set()
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, BlockArgument):
+            found.add(value.index)
+        elif isinstance(value.owner, Operation) and not isinstance(value.owner, ShapeOfOp):
+            stack += value.owner.operands if isinstance(value.owner, ConcatOp) else value.owner.operands[:1]
+    return found

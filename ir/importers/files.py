@@ -29,6 +29,12 @@ class Limits:
     max_file_bytes: int = DEFAULT_MAX_BYTES
     max_tensor_bytes: int = DEFAULT_MAX_BYTES
 
+    def check_static_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
+        """Check the sizes of a tensor as a file has them, where no number stands for one that is not known."""
+        if any(size < 0 for size in shape):
+            raise ModelError(f"{what} has shape {list(shape)}, and sizes are 0 or more")
+        self.check_shape(what, shape, dtype)
+
     def check_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
         """Check the sizes of a tensor, `DYNAMIC` where they are not known, before anything is allocated.
 

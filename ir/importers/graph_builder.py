@@ -156,6 +156,7 @@ class GraphBuilder:
             op.attributes[NODE] = StringAttr(self._node)
         self._block.add_op(op)
         self._hint(result, name)
+        self.constants.known(result)  # asked in the order of the graph, so that no answer needs a deep stack
         return result
 
     @staticmethod

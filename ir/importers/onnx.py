@@ -157,6 +157,9 @@ def _type_of(info: onnx.ValueInfoProto, what: str) -> tuple[Any, Shape, Sequence
     dtype = element_dtype(tensor.elem_type, f"{what} {info.name!r}")
     if not tensor.HasField("shape"):
         raise ModelError(f"{what} {info.name!r} has no shape, and its rank must be known; export the model with shapes")
+    if any(dim.dim_value < 0 for dim in tensor.shape.dim):
+        shown = [dim.dim_value for dim in tensor.shape.dim]
+        raise ModelError(f"{what} {info.name!r} has shape {shown}, and sizes are 0 or more")
     sizes = tuple(dim.dim_value if dim.HasField("dim_value") else DYNAMIC for dim in tensor.shape.dim)
     return dtype, sizes, [dim.dim_param if dim.HasField("dim_param") else "" for dim in tensor.shape.dim]
 

@@ -215,7 +215,10 @@ def _sizes(layer: Layer, *, dynamic: bool) -> tuple[int, ...]:
         if dynamic and (text in ("?", "-1") or ".." in text):
             sizes.append(DYNAMIC)
         elif text:
-            sizes.append(integer(text, "a size of its shape"))
+            size = integer(text, "a size of its shape")
+            if size < 0:
+                raise ModelError(f"its shape is {layer.required('shape')!r}, and sizes are 0 or more")
+            sizes.append(size)
     if "..." in layer.required("shape"):
         raise ModelError("its rank is not known; save the model with a known rank")
     return tuple(sizes)

@@ -258,3 +258,15 @@ def test_rows_picked_by_a_shape_that_exporters_compute(load, make):
     )
     model = load.checked(proto, {"i": np.array([[0, -1, 5], [1, 1, 2]])})
     assert str(model.outputs["y"]) == "f32[N, 12]"
+
+
+def test_long_chains_need_no_deep_stack(load, make):
+    nodes = [make_node("Shape", ["x"], ["v0"])]
+    nodes += [
+        make_node("Unsqueeze" if number % 2 == 0 else "Squeeze", [f"v{number}", "axes"], [f"v{number + 1}"])
+        for number in range(2000)
+    ]
+    nodes.append(make_node("Reshape", ["z", "v2000"], ["y"]))
+    proto = make(nodes, {"x": "Nx4xf32", "z": "?xf32"}, {"y": "?x4xf32"}, {"axes": np.array([0])})
+    model = load(proto)
+    assert model(x=TABLE, z=TABLE.reshape(-1))["y"].tolist() == TABLE.tolist()

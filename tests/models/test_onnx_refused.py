@@ -115,6 +115,8 @@ def test_operator_that_came_later_is_refused(load, make):
         (make_node("Concat", ["w", "w"], ["y"]), "attribute 'axis' is missing"),
         (make_node("Concat", ["w", "i"], ["y"], axis=0), "element types differ: tensor<6x4xf32>, tensor<2xi64>"),
         (make_node("Concat", ["i", "i2"], ["y"], axis=0), "shapes (2,) and (1, 1) differ off axis 0"),
+        (make_node("Concat", ["one", "scalar"], ["y"], axis=0), "shapes (1,) and () differ off axis 0"),
+        (make_node("Reshape", ["w", "least"], ["y"]), f"sizes [{-(2**63)}] are no shape: at most one size is -1"),
         (make_node("Reshape", ["w", "dynamic"], ["y"]), "the length of the new shape is dynamic"),
         (make_node("Reshape", ["w", "five"], ["y"]), "sizes [5] do not fit the 24 elements of shape (6, 4)"),
         (make_node("Unsqueeze", ["w", "i"], ["y"]), "axes must be known before the model runs"),
@@ -131,7 +133,8 @@ def test_operator_that_came_later_is_refused(load, make):
 )
 def test_node_that_is_wrong_is_named(load, make, node, message):
     node.name = "bad"
-    weights = {"w": TABLE, "i2": np.array([[1]]), "five": np.array([5]), "one": np.array([1])}
+    weights = {"w": TABLE, "i2": np.array([[1]]), "five": np.array([5]), "one": np.array([1]), "scalar": np.array(1)}
+    weights["least"] = np.array([-(2**63)])
     proto = make([node], {"i": "2xi64", "dynamic": "Nxi64"}, {"y": "?xf32"}, weights)
     refused(load, proto, f"node 'bad' ({node.op_type}): ")
     refused(load, proto, message)
@@ -184,7 +187,12 @@ def test_sparse_initializers_are_refused(load, make):
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"), [([2, -3], "has shape [2, -3], and sizes are 0 or more"), ([2**40], "max_tensor_bytes=")]
+    ("shape", "message"),
+    [
+        ([2, -3], "has shape [2, -3], and sizes are 0 or more"),
+        ([-(2**63)], "and sizes are 0 or more"),
+        ([2**40], "max_tensor_bytes="),
+    ],
 )
 def test_sizes_of_an_input_or_a_weight_are_checked(load, make, shape, message):
     proto = small(make)
