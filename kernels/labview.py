@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
-from .arguments import data_array, index_array
+from .arguments import data_array, index_array, is_dask_array
 from .gather import run_operator
 from .gradient import checked_scale, run_gradient
 
@@ -118,6 +118,11 @@ def gather_nd(
             raise InvalidGatherError(f"training must be True or False, got {training!r}")
         coefficient = checked_scale(lda_coeff, "lda_coeff")
         array, index_values = data_array(data), index_array(indices)
+        if training and (is_dask_array(array) or is_dask_array(index_values)):
+            raise InvalidGatherError(
+                "a layer in training mode keeps its indices for the backward pass, which is of arrays in memory, and got "
+                "a dask array; compute data and indices first, or pass training=False"
+            )
         operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
         output = run_operator(operator, array, index_values, Bounds.ERROR, out, version=VERSION, node=node)
     kept = GatherNDBackward(operator, index_values.copy(), array.shape, coefficient, node) if training else None

@@ -188,9 +188,17 @@ def test_indices_are_checked_when_the_result_is_empty():
 def test_every_operator_version_takes_dask_arrays(name, chunks):
     indices = np.array([[9, 0], [1, 2], [1, 3]])
     arguments = [0] if name in ("openvino.Gather-7", "openvino.Gather-8", "openvino.GatherElements-6") else []
-    got = gn.ops[name](da.from_array(TABLE, chunks=chunks), da.from_array(indices, chunks=2), *arguments)
+    options = {"training": False} if name == "labview.GatherND" else {}
+    lazy = gn.ops[name](da.from_array(TABLE, chunks=chunks), da.from_array(indices, chunks=2), *arguments, **options)
+    wanted = gn.ops[name](TABLE, indices, *arguments, **options)
+    got, wanted = (lazy.output, wanted.output) if options else (lazy, wanted)
     assert isinstance(got, da.Array)
-    assert got.compute().tolist() == gn.ops[name](TABLE, indices, *arguments).tolist()
+    assert got.compute().tolist() == wanted.tolist()
+
+
+def test_a_layer_that_trains_takes_no_dask_array():
+    with pytest.raises(gn.InvalidGatherError, match="a layer in training mode keeps its indices.* pass training=False"):
+        gn.ops["labview.GatherND"](da.from_array(TABLE), [[0, 1]])
 
 
 def test_gather_nd_5_makes_its_batch_dimensions_one():
