@@ -120,8 +120,8 @@ def gather_nd(
         array, index_values = data_array(data), index_array(indices)
         if training and (is_dask_array(array) or is_dask_array(index_values)):
             raise InvalidGatherError(
-                "a layer in training mode keeps its indices for the backward pass, which is of arrays in memory, and got "
-                "a dask array; compute data and indices first, or pass training=False"
+                "a layer in training mode keeps its indices for the backward pass, which is of arrays in memory, and "
+                "got a dask array; compute data and indices first, or pass training=False"
             )
         operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
         output = run_operator(operator, array, index_values, Bounds.ERROR, out, version=VERSION, node=node)

@@ -197,7 +197,7 @@ def test_every_operator_version_takes_dask_arrays(name, chunks):
 
 
 def test_a_layer_that_trains_takes_no_dask_array():
-    with pytest.raises(gn.InvalidGatherError, match="a layer in training mode keeps its indices.* pass training=False"):
+    with pytest.raises(gn.InvalidGatherError, match=r"a layer in training mode keeps its indices.* pass training=False"):
         gn.ops["labview.GatherND"](da.from_array(TABLE), [[0, 1]])
 
 
