@@ -33,18 +33,22 @@ _ML_DTYPES_NAMES = {
     "f8E3M4": "float8_e3m4",
     "f8E8M0FNU": "float8_e8m0fnu",
 }
+_VOID = re.compile(r"^void(\d+)$")
 _SHORT_NAMES = {"c64": "complex64", "c128": "complex128", "bool": "bool"}
 _IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items()}
 
 
 def parse_element_type(text: str) -> np.dtype:
-    """Return the dtype of an element type's name: the IR's (`f32`, `complex<f64>`) or NumPy's (`int4`, `S5`, `>f4`).
+    """Return the dtype of an element type's name: the IR's (`f32`, `complex<f64>`, `void24`, which is three bytes) or
+    NumPy's (`int4`, `S5`, `>f4`, `M8[ns]`).
 
     Raises:
         InvalidGatherError: no element type has that name.
     """
     if text in _NUMPY_NAMES or text in _SHORT_NAMES:
         return np.dtype((_NUMPY_NAMES | _SHORT_NAMES)[text])
+    if (bits := _VOID.match(text)) and int(bits[1]) % 8 == 0:
+        text = f"V{int(bits[1]) // 8}"
     try:
         import ml_dtypes
 
@@ -89,7 +93,10 @@ def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
     return min(common & -common, MAX_WIDTH_BYTES) if common else 1
 
 
-_SPEC = re.compile(r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?)(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$")
+_SPEC = re.compile(
+    r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?(?:\[[^\[\]]*\])?)"
+    r"(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$"
+)
 
 
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:

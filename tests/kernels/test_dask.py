@@ -201,7 +201,9 @@ def test_gather_nd_5_makes_its_batch_dimensions_one():
 
 @pytest.mark.parametrize("chunks", [10, 3])
 def test_gather_7_refuses_a_negative_index_when_it_is_computed(chunks):
-    lazy = gn.ops["openvino.Gather-7"](da.from_array(TABLE, chunks=chunks), da.from_array(np.array([0, 1, -1])), 0)
+    lazy = gn.ops["openvino.Gather-7"](
+        da.from_array(TABLE, chunks=chunks), da.from_array(np.array([0, 1, -1]), chunks=2), 0
+    )
     assert outside(lazy).startswith(
         "index -1 at position (2,) of indices is negative, and openvino.Gather-7 allows none"
     )
@@ -257,6 +259,11 @@ def test_out_is_refused():
         "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result with "
         "dask.array.store"
     )
+
+
+def test_a_dask_array_is_no_out():
+    with pytest.raises(gn.InvalidGatherError, match="out must be an ndarray, got Array"):
+        gn.gather(TABLE, [0], out=da.zeros((1, 4)))
 
 
 @pytest.mark.parametrize("name", ["data", "indices"])
