@@ -1,5 +1,7 @@
 """Gathers of dask arrays: lazy, chunk by chunk, with the same answers and errors, wherever the tasks run."""
 
+import pickle
+
 import dask
 import dask.array as da
 import ml_dtypes
@@ -132,6 +134,15 @@ def test_a_chunk_gives_no_more_than_its_share():
     parts = [key for key in graph if str(key[0]).startswith("part-")]
     rows = dask.get(dict(graph), parts)
     assert [0 if part is None else len(part) for part in rows] == [2, 0, 0, 0, 2]
+
+
+def test_a_task_is_small_however_many_chunks_there_are():
+    data, indices = da.zeros((5000, 2), chunks=(1, 2)), da.zeros(4, dtype=int, chunks=2)
+    lazy = gn.gather(data, indices)
+    tasks = dict(lazy.__dask_graph__().layers[lazy.name])
+    parts = [task for key, task in tasks.items() if key[0].startswith("part-")]
+    assert len(parts) == 2 * 5000
+    assert len(pickle.dumps(parts[-1])) < 2000
 
 
 def outside(lazy) -> str:
