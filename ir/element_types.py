@@ -44,11 +44,13 @@ _SHORT_NAMES = {
 }
 _CODE = re.compile(r"[biufc]\d+")
 """NumPy's codes count bytes, as in `f4`, where the IR's names count bits; so a code alone is no name here."""
+_VOID = re.compile(r"^void(\d+)$")
 _IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items()}
 
 
 def parse_element_type(text: str) -> np.dtype:
-    """Return the dtype of an element type's name: the IR's (`f32`, `complex<f64>`) or NumPy's (`int4`, `S5`, `>f4`).
+    """Return the dtype of an element type's name: the IR's (`f32`, `complex<f64>`, `void24`, which is three bytes) or
+    NumPy's (`int4`, `S5`, `>f4`, `M8[ns]`).
 
     Raises:
         InvalidGatherError: no element type has that name.
@@ -56,6 +58,8 @@ def parse_element_type(text: str) -> np.dtype:
     if text in _NUMPY_NAMES:
         return np.dtype(_NUMPY_NAMES[text])
     name = (_ML_DTYPES_NAMES | _SHORT_NAMES).get(text, text)
+    if (bits := _VOID.match(text)) and int(bits[1]) % 8 == 0:
+        name = f"V{int(bits[1]) // 8}"
     try:
         import ml_dtypes
 
@@ -101,7 +105,10 @@ def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
     return min(common & -common, MAX_WIDTH_BYTES) if common else 1
 
 
-_SPEC = re.compile(r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?)(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$")
+_SPEC = re.compile(
+    r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?(?:\[[^\[\]]*\])?)"
+    r"(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$"
+)
 
 
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:

@@ -64,7 +64,7 @@ class ChunkedGather:
     Attributes:
         problem: the whole arrays, as if they were contiguous, and the operator.
         schedule: how `gather_block` runs; chosen by the sizes when None.
-        ends: of each indexed axis, where its chunks end.
+        ends: of each indexed axis, where its chunks end; only `split` and `chunks_hit` ask for them.
     """
 
     problem: Problem

@@ -10,7 +10,7 @@ import math
 import mmap
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -224,6 +224,7 @@ class _Graph:
     def _in_parts(self) -> Iterator[tuple[tuple, tuple]]:
         """Return the tasks that split indices, those that take from a chunk, and those that merge."""
         axes = self.chunked.problem.axes
+        lean = replace(self.chunked, ends=())  # each task is pickled by itself, and the ends may be thousands
         every_chunk = list(itertools.product(*(range(len(ends)) for ends in self.chunked.ends)))
         hit: dict[tuple, Sequence[int]] = {}
         for place in self._places(self.labels[1]):
@@ -236,9 +237,9 @@ class _Graph:
             for number in hit[split]:
                 source = self._key(self.sources[0], place | dict(zip(axes, every_chunk[number], strict=True)), 0)
                 parts.append((*self._key(f"part-{self.name}", place, 2), number))
-                yield parts[-1], (partial(self.chunked.take, number), source, split)
+                yield parts[-1], (partial(lean.take, number), source, split)
             shape = tuple(self.chunks[label][place[label]] for label in self.labels[2])
-            yield self._key(self.name, place, 2), (partial(self.chunked.merge, shape, list(hit[split])), split, parts)
+            yield self._key(self.name, place, 2), (partial(lean.merge, shape, list(hit[split])), split, parts)
 
     def _places(self, labels: Labels) -> Iterator[dict[int, int]]:
         """Return the blocks of an array, each as the number of its chunk by label."""

@@ -48,7 +48,11 @@ def test_width_divides_the_element_and_its_strides(itemsize, strides, width):
 
 
 @pytest.mark.parametrize(
-    "text", ["2x64x128xf32", "f32", "0x3xi8", "4x3xf32 strided<[1, 4]>", "5xcomplex<f64>", "3x|S5"]
+    "text",
+    [
+        *("2x64x128xf32", "f32", "0x3xi8", "4x3xf32 strided<[1, 4]>", "5xcomplex<f64>", "3x|S5", "3x>f4", "3xint4"),
+        *("3x<M8[ns]", "3x<m8[7D] strided<[-2]>", "4xvoid24", "4x3xvoid8 strided<[0, 1]>"),
+    ],
 )
 def test_spec_reads_back_from_its_text(text):
     assert str(ArraySpec.parse(text)) == text
@@ -60,6 +64,8 @@ def test_spec_reads_back_from_its_text(text):
         ("2x64xf33", "'f33' is not an element type; use one of "),
         ("5", "'5' does not describe an array; write sizes and an element type, as in 2x64x128xf32"),
         ("?xf32", "'?xf32' does not describe an array"),
+        ("3xM8[lightyears]", "'M8[lightyears]' is not an element type"),
+        ("3xvoid23", "'void23' is not an element type"),
         ("2x3xf32 strided<[1]>", "has 2 sizes and 1 strides; give one stride a size"),
     ],
 )

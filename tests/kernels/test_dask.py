@@ -1,5 +1,7 @@
 """Gathers of dask arrays: lazy, chunk by chunk, with the same answers and errors, wherever the tasks run."""
 
+import pickle
+
 import dask
 import dask.array as da
 import ml_dtypes
@@ -134,6 +136,15 @@ def test_a_chunk_gives_no_more_than_its_share():
     assert [0 if part is None else len(part) for part in rows] == [2, 0, 0, 0, 2]
 
 
+def test_a_task_is_small_however_many_chunks_there_are():
+    data, indices = da.zeros((5000, 2), chunks=(1, 2)), da.zeros(4, dtype=int, chunks=2)
+    lazy = gn.gather(data, indices)
+    tasks = dict(lazy.__dask_graph__().layers[lazy.name])
+    parts = [task for key, task in tasks.items() if key[0].startswith("part-")]
+    assert len(parts) == 2 * 5000
+    assert len(pickle.dumps(parts[-1])) < 2000
+
+
 def outside(lazy) -> str:
     with pytest.raises(gn.BoundsError) as caught:
         lazy.compute()
@@ -197,7 +208,7 @@ def test_every_operator_version_takes_dask_arrays(name, chunks):
 
 
 def test_a_layer_that_trains_takes_no_dask_array():
-    with pytest.raises(gn.InvalidGatherError, match=r"a layer in training mode keeps its indices.* pass training=False"):
+    with pytest.raises(gn.InvalidGatherError, match=r"a layer in training mode keeps .* pass training=False"):
         gn.ops["labview.GatherND"](da.from_array(TABLE), [[0, 1]])
 
 
@@ -209,7 +220,9 @@ def test_gather_nd_5_makes_its_batch_dimensions_one():
 
 @pytest.mark.parametrize("chunks", [10, 3])
 def test_gather_7_refuses_a_negative_index_when_it_is_computed(chunks):
-    lazy = gn.ops["openvino.Gather-7"](da.from_array(TABLE, chunks=chunks), da.from_array(np.array([0, 1, -1])), 0)
+    lazy = gn.ops["openvino.Gather-7"](
+        da.from_array(TABLE, chunks=chunks), da.from_array(np.array([0, 1, -1]), chunks=2), 0
+    )
     assert outside(lazy).startswith(
         "index -1 at position (2,) of indices is negative, and openvino.Gather-7 allows none"
     )
@@ -265,6 +278,11 @@ def test_out_is_refused():
         "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result with "
         "dask.array.store"
     )
+
+
+def test_a_dask_array_is_no_out():
+    with pytest.raises(gn.InvalidGatherError, match="out must be an ndarray, got Array"):
+        gn.gather(TABLE, [0], out=da.zeros((1, 4)))
 
 
 @pytest.mark.parametrize("name", ["data", "indices"])

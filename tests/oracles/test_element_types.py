@@ -164,6 +164,7 @@ def test_every_element_type_goes_through_every_operator_version(dtype):
             got, wanted = operator(data, [[2, 3], [0, 1]]), gn.gather_nd(data, [[2, 3], [0, 1]])
         else:
             got, wanted = operator(data, [3, 0], 1), gn.gather(data, [3, 0], 1)
+        got = got.output if version == "labview.GatherND" else got
         assert same(got, wanted), version
 
 
