@@ -19,6 +19,7 @@ from .gather import run_operator
 from .plan import Problem
 from .prepare import remembered
 
+WHOLE_SCALES_BELOW = 2**53
 _NARROW_INTEGERS = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}
 
 
@@ -47,7 +48,7 @@ def gather_grad(
         axis, batch_dims: as for `gather`.
         bounds: as for `gather`. With "zero", an index outside adds nothing; with "clip" and "wrap" it adds where it
             was read.
-        scale: a real number; a whole one for integers. It is rounded to the dtype of the sums.
+        scale: a real number; for integers a whole one below 2**53. It is rounded to the dtype of the sums.
         out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
 
     Returns:
@@ -151,6 +152,10 @@ def run_gradient(
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
         raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
     shape = ArraySpec(data_shape, grad.dtype).shape
+    if grad.dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
+        raise InvalidGatherError(
+            f"data_shape {shape} has no addresses; its sizes, but for those of 0, make 2**63 bytes"
+        )
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
     gradient = Gradient(checked_scale(scale))
@@ -172,7 +177,7 @@ def run_gradient(
     result = np.empty(shape, grad.dtype) if out is None else out
     signature = (
         *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
-        *(result.shape, result.strides, normal, bounds, version, node, gradient),
+        *(result.shape, result.strides, normal, bounds, version, node, repr(gradient)),  # 0.0 is not -0.0
     )
 
     def problem() -> Problem:
@@ -218,19 +223,24 @@ def checked_scale(scale: Any, name: str = "scale") -> float:
         InvalidGatherError: it is not a finite real number.
     """
     try:
-        value = float(scale)
+        value = float("" if isinstance(scale, str) else scale)
     except (TypeError, ValueError):
         raise InvalidGatherError(f"{name} must be a real number, got {scale!r}") from None
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value):
         raise InvalidGatherError(f"{name} must be a finite number, got {scale!r}")
     return value
 
 
 def check_whole(scale: float, dtype: np.dtype) -> None:
-    """Check that a scale of integers is whole; raises InvalidGatherError."""
-    if (dtype.kind in "iu" or dtype in _NARROW_INTEGERS) and not scale.is_integer():
+    """Check that a scale of integers is whole, and that a float says it exactly; raises InvalidGatherError."""
+    if dtype.kind not in "iu" and dtype not in _NARROW_INTEGERS:
+        return
+    if not scale.is_integer() or abs(scale) >= WHOLE_SCALES_BELOW:
         raise InvalidGatherError(
-            f"scale must be a whole number for a gradient of {dtype}, got {scale!r}; convert grad to a float dtype"
+            f"scale must be a whole number below 2**53 for a gradient of {dtype}, got {scale!r}; convert grad to a "
+            "float dtype, or multiply the result"
         )
 
 
@@ -261,4 +271,5 @@ def _sum_positions(
     read = run_operator(operator, numbers, indices, bounds, None).reshape(-1)
     sums = np.zeros(size, grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
-    return (sums * scale if scale != 1 else sums).reshape(data_shape)
+    factor = int(scale) if scale.is_integer() and scale != 0 else scale
+    return (sums * factor if scale != 1 else sums).reshape(data_shape)

@@ -25,8 +25,16 @@ GRAD = np.ones((4, 3), np.float32)
         (
             (GRAD.astype(int), [0, 1, 2, 3], (5, 3)),
             {"scale": 0.5},
-            "scale must be a whole number for a gradient of int64",
+            "scale must be a whole number below 2**53 for a gradient of int64",
         ),
+        (
+            (GRAD.astype(int), [0, 1, 2, 3], (5, 3)),
+            {"scale": 2**53 + 1},
+            "scale must be a whole number below 2**53",
+        ),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": "2"}, "scale must be a real number, got '2'"),
+        ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": 10**400}, "scale must be a finite number"),
+        ((GRAD[:, :0], [0, 1, 2, 3], (2**62, 0)), {}, "data_shape (4611686018427387904, 0) has no addresses"),
         ((GRAD > 0, [0, 1, 2, 3], (5, 3)), {}, "grad must have elements that can be added, got dtype bool"),
         ((GRAD.astype("S2"), [0, 1, 2, 3], (5, 3)), {}, "grad must have elements that can be added, got dtype |S2"),
         ((GRAD, [0, 1, 2, 3], (5, 3)), {"out": np.ones((5, 3))}, "out must have dtype float32 as data has"),
@@ -88,6 +96,16 @@ def test_narrow_floats_are_rounded_once():
 def test_unsigned_sums_are_scaled_modulo_their_width(scale):
     got = gn.gather_grad(np.array([200, 100], np.uint8), [0, 0], (1,), scale=scale)
     assert got.tolist() == [300 * scale % 256]
+
+
+def test_a_scale_of_negative_zero_is_not_that_of_zero():
+    grad = np.array([1.0, 2.0], np.float32)
+    for scale, sign in ((0.0, False), (-0.0, True), (0.0, False)):
+        assert np.signbit(gn.gather_grad(grad, [0, 1], (2,), scale=scale)).tolist() == [sign, sign]
+
+
+def test_python_integers_are_scaled_as_what_they_are():
+    assert gn.gather_grad(np.array([2**80 + 1], object), [0], (1,), scale=3).tolist() == [3 * (2**80 + 1)]
 
 
 def test_threads_at_once_get_the_same_bytes():
