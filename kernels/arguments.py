@@ -26,8 +26,8 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
         return data  # type: ignore[return-value]
     if isinstance(data, np.ma.MaskedArray):
         raise InvalidGatherError(
-            f"{name} is a masked array, and its mask would be lost; gather {name}.filled(value), or its data and its "
-            "mask each"
+            f"{name} is a masked array, and its mask would be lost; pass its .filled(value), or gather its .data and "
+            "its .mask each"
         )
     try:
         return np.asarray(data)

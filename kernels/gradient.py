@@ -16,6 +16,7 @@ from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, data_array, index_array, may_overlap_itself
 from .gather import run_operator
+from .knobs import knobs
 from .plan import Problem
 from .prepare import remembered
 
@@ -178,6 +179,7 @@ def run_gradient(
     signature = (
         *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
         *(result.shape, result.strides, normal, bounds, version, node, repr(gradient)),  # 0.0 is not -0.0
+        knobs.num_threads,  # a gradient is cut up for so many
     )
 
     def problem() -> Problem:

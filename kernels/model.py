@@ -17,7 +17,7 @@ import numpy as np
 from ..ir.element_types import element_type_name
 from ..ir.errors import BoundsError, InvalidGatherError, ModelError, did_you_mean
 from ..ir.importers.files import DEFAULT_MAX_BYTES, Limits
-from .arguments import index_array
+from .arguments import data_array, index_array
 from .gather import run_operator
 from .requirements import require
 
@@ -106,7 +106,7 @@ class Model:
         self.stages = MappingProxyType({stage.pass_name: stage.text for stage in stages})
         self.inputs, self.outputs, self._values, self._steps, self._results = _plan(imported)
 
-    def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
+    def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
         """Run the model on inputs whose names are identifiers; see `run`."""
         return self.run(inputs)
 
@@ -198,7 +198,10 @@ def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -
     for name, spec in specs.items():
         if name not in given:
             raise ModelError(f"input {name!r} is missing; it is {spec}")
-        array = np.asarray(given[name])
+        try:
+            array = data_array(given[name], f"input {name!r}")
+        except InvalidGatherError as error:
+            raise ModelError(str(error)) from None
         if spec.dtype.hasobject and array.dtype.kind in "UT":
             array = array.astype(object)
         if array.dtype != spec.dtype:

@@ -86,7 +86,7 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     """Return why two parallel loops cannot be numbered through as one, or None when they can.
 
     `inner` must be the one loop in `outer`, with only computations beside it; its bounds must come from outside of
-    `outer`; and `outer` must sum what `inner` sums.
+    `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
     written = {op.memref for op in writes(outer)}
@@ -96,8 +96,11 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
         return f"{outer.label} does not yield what {inner.label} sums"
     if any(operand is inner.total for op in beside for operand in op.operands):
         return f"{outer.label} uses what {inner.label} sums"
-    if any(_is_below(bound, outer) for bound in (inner.lower, inner.upper, inner.step)):
-        return f"the bounds of {inner.label} come from {outer.label}; only one of them can be parallel"
+    for around in (outer, *enclosing_loops(outer)):
+        if around.parallel is None and around is not outer:
+            break
+        if any(_is_below(bound, around) for bound in (inner.lower, inner.upper, inner.step)):
+            return f"the bounds of {inner.label} come from {around.label}; only one of them can be parallel"
     return None
 
 

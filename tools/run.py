@@ -97,6 +97,8 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
             raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, model.inputs)}")
     arrays: Arrays = {name: _read(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
+    if seed is not None and seed < 0:
+        raise UsageError(f"--random takes a seed of 0 or more, got {seed}")
     if missing and seed is None:
         wanted = ", ".join(f"{name} ({model.inputs[name]})" for name in missing)
         raise ModelError(

@@ -71,6 +71,8 @@ def test_inputs_of_any_layout_are_read(model):
         ({"i": np.array([0], np.int32), "x": X}, "input 'i' must have dtype int64, got int32; convert it with .astype"),
         ({"i": np.array([[0]]), "x": X}, r"input 'i' must have rank 1 \(i64\[N\]\), got shape \(1, 1\)"),
         ({"i": [0], "x": X[:1]}, r"input 'x' must have the sizes of f32\[2\], got shape \(1,\)"),
+        ({"i": [0], "x": np.ma.masked_array(X, [1, 0])}, "input 'x' is a masked array, and its mask would be lost"),
+        ({"i": [[1], [2, 3]], "x": X}, "input 'i' does not make an array"),
         ({"i": [0], "x": X.astype(">f4")}, "input 'x' must have dtype float32, got >f4"),
     ],
 )

@@ -179,6 +179,12 @@ def test_sizes_that_are_not_known_are_not_invented(gathernest):
     )
 
 
+def test_a_seed_is_no_negative_number(gathernest):
+    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "-1")
+    assert ended.status != 0
+    assert "--random takes a seed of 0 or more, got -1" in ended.err
+
+
 def test_external_data_needs_its_flag(gathernest, tmp_path, tokens):
     nodes = [helper.make_node("Gather", ["table", "tokens"], ["y"])]
     path = write(
