@@ -168,7 +168,7 @@ def run_gradient(
         return _delivered(sums, grad.dtype, out)
     rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
     if summed != grad.dtype or not _is_even(grad):
-        grad, wanted = np.ascontiguousarray(grad.astype(summed)), grad.dtype
+        grad, wanted = grad.astype(summed, order="C"), grad.dtype
         sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, wanted, out)
     shared = (np.may_share_memory(out, array) for array in (grad, indices)) if out is not None else ()

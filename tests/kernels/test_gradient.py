@@ -108,6 +108,12 @@ def test_python_integers_are_scaled_as_what_they_are():
     assert gn.gather_grad(np.array([2**80 + 1], object), [0], (1,), scale=3).tolist() == [3 * (2**80 + 1)]
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f4", ml_dtypes.bfloat16, ml_dtypes.int4, "longdouble"])
+def test_a_gradient_of_rank_0_is_taken(dtype):
+    assert gn.gather_grad(np.array(3).astype(dtype), 1, (4,)).astype(float).tolist() == [0.0, 3.0, 0.0, 0.0]
+    assert gn.gather_nd_grad(np.array(3).astype(dtype), [1], (4,)).astype(float).tolist() == [0.0, 3.0, 0.0, 0.0]
+
+
 def test_threads_at_once_get_the_same_bytes():
     rng = np.random.default_rng(0)
     grad, indices = rng.standard_normal((5000, 40), np.float32), rng.integers(0, 3000, 5000)
