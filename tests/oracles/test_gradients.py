@@ -70,11 +70,9 @@ def sums_one_by_one(oracle, case, grad: np.ndarray, scale: float) -> np.ndarray 
         for place, value in zip(read.reshape(-1), grad.astype(kind).reshape(-1), strict=True):
             if place:
                 sums[place - 1] = sums[place - 1] + value
-        scaled = (
-            sums
-            if scale == 1
-            else (sums * (np.array(int(scale)).astype(kind) if kind.kind in "iu" else kind.type(scale))).astype(kind)
-        )
+        factor = int(scale) if kind.kind in "iumO" else kind.type(scale)
+        factor = np.array(factor).astype(kind) if kind.kind in "iu" else factor
+        scaled = sums if scale == 1 else (sums * factor).astype(kind)
         return scaled.astype(grad.dtype).reshape(shape)
 
 
