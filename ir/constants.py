@@ -1,7 +1,6 @@
 """What is known of the values in a model before it runs: constants, and sizes that are static."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
@@ -15,7 +14,7 @@ from .dialect import GatherElementsOp, GatherNdOp, GatherOp
 from .errors import GathernestError
 from .graph_ops import CastOp, GraphOp, ShapeOfOp, WeightOp, shape_of_value
 from .semantics import DYNAMIC
-from .types import ir_element_type, numpy_dtype
+from .types import dense_array, ir_element_type, numpy_dtype
 from .weights import MOST_DENSE_ELEMENTS, Weights
 
 AnyGather = GatherOp | GatherNdOp | GatherElementsOp
@@ -94,12 +93,7 @@ def constant_array(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.nda
     if isinstance(op, WeightOp):
         return weights.get(op.fields()["name"])
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-        dense = op.value
-        dtype = numpy_dtype(dense.get_element_type())
-        values: list[Any] = list(dense.get_values())
-        if dtype.kind == "b":
-            values = [element & 1 for element in values]
-        return np.array(values, dtype=object).astype(dtype).reshape(dense.get_shape())
+        return dense_array(op.value)
     return None
 
 

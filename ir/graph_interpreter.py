@@ -11,11 +11,8 @@ from . import reference
 from .constants import AnyGather, constant_array
 from .errors import BoundsError, InternalError
 from .graph_ops import GraphOp, WeightOp
-from .semantics import Bounds, shapes_agree
+from .semantics import NO_NEGATIVE_INDICES, Bounds, shapes_agree
 from .types import numpy_dtype
-
-NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
-"""Versions whose documents allow no negative index."""
 
 
 def main_function(module: ModuleOp) -> func.FuncOp:

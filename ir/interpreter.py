@@ -29,7 +29,7 @@ from .argument_views import bind_argument, check_axis_sizes
 from .attributes import SCALE, VIEW
 from .dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from .errors import BoundsError, InternalError
-from .types import numpy_dtype
+from .types import dense_array, numpy_dtype
 
 
 def interpret(
@@ -215,7 +215,7 @@ class _Machine:
         for candidate in self.module.ops:
             if isinstance(candidate, memref.GlobalOp) and candidate.sym_name == op.name_.root_reference:
                 assert isinstance(candidate.initial_value, DenseIntOrFPElementsAttr)
-                return (_dense_array(candidate.initial_value),)
+                return (dense_array(candidate.initial_value),)
         raise InternalError(f"no global {op.name_}")
 
     # scf
@@ -258,7 +258,7 @@ class _Machine:
 
     def run_arith_constant(self, op: arith.ConstantOp) -> tuple[Any]:
         if isinstance(op.value, DenseIntOrFPElementsAttr):
-            return (_dense_array(op.value),)
+            return (dense_array(op.value),)
         assert isinstance(op.value, IntegerAttr | FloatAttr)
         return (_number(op.value.value.data, op.result.type),)
 
@@ -349,9 +349,3 @@ def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
 def _load(memory: np.ndarray, subscripts: Sequence[int]) -> Any:
     value = memory[_place(memory, subscripts)]
     return value if memory.dtype.kind == "V" else int(value)
-
-
-def _dense_array(value: DenseIntOrFPElementsAttr) -> np.ndarray:
-    assert isinstance(value.type, TensorType | MemRefType)
-    dtype = numpy_dtype(value.get_element_type())
-    return np.array(value.get_values(), dtype=object).astype(dtype).reshape(value.get_shape())

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import IntegerType, MemRefType, NoneAttr, Signedness, StridedLayoutAttr
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    Signedness,
+    StridedLayoutAttr,
+)
 from xdsl.ir import Attribute
 
 from .dialect import BytesType
@@ -54,6 +61,12 @@ def numpy_dtype(element_type: Attribute) -> np.dtype:
     if isinstance(element_type, IntegerType) and element_type.width.data == 128:
         return np.dtype("V16")
     return parse_element_type(str(element_type))
+
+
+def dense_array(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
+    """Return the array that a dense constant is."""
+    values = np.array(dense.get_values(), dtype=object)
+    return values.astype(numpy_dtype(dense.get_element_type())).reshape(dense.get_shape())
 
 
 def element_size_bytes(element_type: Attribute) -> int:

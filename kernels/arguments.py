@@ -1,6 +1,7 @@
 """The arrays of a call, checked before anything runs."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,13 @@ def index_array(indices: ArrayLike) -> np.ndarray:
         raise IndexTypeError(f"indices must be integers, got {_not_integers(array, indices)}")
     if not isinstance(array, np.ndarray):
         return array
-    size_bytes = array.dtype.itemsize
-    is_even = all(stride % size_bytes == 0 for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    is_even = lies_evenly(array.shape, array.strides, array.dtype.itemsize)
     return array if array.dtype.isnative and is_even else array.astype(array.dtype.newbyteorder("="), order="C")
+
+
+def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) -> bool:
+    """Return whether the elements of an array lie at multiples of a width, so that a kernel can reach them in place."""
+    return all(stride % width_bytes == 0 for stride, size in zip(strides, shape, strict=True) if size > 1)
 
 
 def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
@@ -74,6 +79,8 @@ def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
 
 def may_overlap_itself(array: np.ndarray) -> bool:
     """Return whether two elements of an array may lie in the same place; True where it is not plain that none do."""
+    if array.flags.c_contiguous:
+        return False
     reach = array.itemsize
     for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True)):
         if size > 1 and stride < reach:

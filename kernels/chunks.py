@@ -15,11 +15,11 @@ from ..ir.element_types import as_bytes
 from ..ir.errors import BoundsError, InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.reference import zero_of
-from ..ir.semantics import Bounds, Shape
+from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule import Schedule
 from .arguments import index_array, refuse_negative
 from .gather import run_operator
-from .plan import NO_NEGATIVE_INDICES, Problem
+from .plan import Problem
 from .prepare import bounds_error
 
 _NOWHERE = -1

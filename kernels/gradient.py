@@ -14,10 +14,11 @@ from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import check_out, data_array, index_array, may_overlap_itself
+from .arguments import check_out, data_array, index_array, lies_evenly, may_overlap_itself
 from .gather import run_operator
 from .knobs import knobs
-from .plan import Problem
+from .opaque import gather_positions
+from .plan import Problem, check_addresses
 from .prepare import remembered
 
 WHOLE_SCALES_BELOW = 2**53
@@ -153,10 +154,7 @@ def run_gradient(
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
         raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
     shape = ArraySpec(data_shape, grad.dtype).shape
-    if grad.dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
-        raise InvalidGatherError(
-            f"data_shape {shape} has no addresses; its sizes, but for those of 0, make 2**63 bytes"
-        )
+    check_addresses(f"data_shape {shape}", shape, grad.dtype)
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
     gradient = Gradient(checked_scale(scale))
@@ -248,8 +246,7 @@ def check_whole(scale: float, dtype: np.dtype) -> None:
 
 def _is_even(array: np.ndarray) -> bool:
     """Return whether elements lie at multiples of the numbers that they consist of."""
-    width = number_width(array.dtype)
-    return all(stride % width == 0 for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    return lies_evenly(array.shape, array.strides, number_width(array.dtype))
 
 
 def _delivered(sums: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
@@ -268,10 +265,8 @@ def _sum_positions(
     scale: float,
 ) -> np.ndarray:
     """Add with NumPy, at the positions that a kernel gathers; they count from 1, and 0 stands for none."""
-    size = ArraySpec(data_shape, np.int8).size
-    numbers = np.arange(1, size + 1, dtype=np.int64).reshape(data_shape)
-    read = run_operator(operator, numbers, indices, bounds, None).reshape(-1)
-    sums = np.zeros(size, grad.dtype)
+    read = gather_positions(operator, data_shape, indices, bounds, run_operator).reshape(-1)
+    sums = np.zeros(math.prod(data_shape), grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
     factor = int(scale) if scale.is_integer() and scale != 0 else scale
     return (sums * factor if scale != 1 else sums).reshape(data_shape)

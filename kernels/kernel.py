@@ -11,7 +11,7 @@ from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
-from .arguments import data_array, index_array, is_dask_array
+from .arguments import data_array, index_array, is_dask_array, lies_evenly
 from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
@@ -184,7 +184,7 @@ def _index_spec(indices: Any) -> ArraySpec:
         return _spec(index_array(indices))
     spec = ArraySpec.of(indices)
     index_array(np.empty(0, spec.dtype))
-    is_even = all(stride % spec.dtype.itemsize == 0 for stride in spec.layout_strides)
+    is_even = lies_evenly(spec.shape, spec.strides, spec.dtype.itemsize)
     return spec if spec.dtype.isnative and is_even else ArraySpec(spec.shape, spec.dtype.newbyteorder("="))
 
 

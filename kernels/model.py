@@ -6,7 +6,7 @@ wherever that is enough.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -188,12 +188,17 @@ def load(
     return Model(import_openvino(file, limits=limits), file.name)
 
 
-def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
-    """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
-    for name in given:
+def check_input_names(specs: Mapping[str, TensorSpec], names: Iterable[str]) -> None:
+    """Check that a model with those inputs has each of these names; raises ModelError with the closest."""
+    for name in names:
         if name not in specs:
             there = ", ".join(specs) or "none"
             raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(str(name), specs)}")
+
+
+def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
+    check_input_names(specs, given)
     arrays: list[np.ndarray] = []
     for name, spec in specs.items():
         if name not in given:

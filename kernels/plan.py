@@ -15,15 +15,13 @@ from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, 
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
-from ..ir.semantics import DYNAMIC, Bounds, reaches_past
+from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
 from ..lowering.schedule import NestShape, Schedule, choose_gradient_schedule, choose_schedule
 from .knobs import knobs
 from .machine import usable_cores
 
 MOST_DIMENSIONS = 64
 MOST_OWNERS = 16
-NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
-"""Versions whose documents allow no negative index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,7 @@ class Problem:
                 f"the result of data of rank {data.rank} and indices of rank {indices.rank} has rank {rank}, and "
                 f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
             )
-        if data.dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
-            raise InvalidGatherError(
-                f"a result of shape {shape} and {data.dtype} has no addresses; its sizes, but for those of 0, "
-                "make 2**63 bytes or more"
-            )
+        check_addresses(f"a result of shape {shape} and {data.dtype}", shape, data.dtype)
         return cls(operator, data, indices, bounds, out, version, gradient, node)
 
     @property
@@ -106,6 +100,16 @@ class Problem:
     def axis_sizes(self) -> tuple[int, ...]:
         """The sizes of the indexed dimensions."""
         return tuple(self.data.shape[axis] for axis in self.axes)
+
+
+def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
+    """Check that NumPy can make an array of that shape; it leaves sizes of 0 out when it counts the bytes.
+
+    Raises:
+        InvalidGatherError: it cannot; `what` is how the message calls the array.
+    """
+    if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
+        raise InvalidGatherError(f"{what} has no addresses; its sizes, but for those of 0, make 2**63 bytes or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError
 from ..ir.operator_spec import Node, OperatorSpec
-from ..ir.semantics import Bounds, Shape
+from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule import Schedule
 from .arguments import place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
-from .plan import NO_NEGATIVE_INDICES, Plan, Problem, make_plan
+from .plan import Plan, Problem, make_plan
 from .requirements import require, require_compiler
 from .threads import launch
 

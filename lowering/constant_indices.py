@@ -10,7 +10,7 @@ from ..ir.build import constant_tensor
 from ..ir.dialect import MaskedLoadOp, ResolveOp
 from ..ir.errors import BoundsError, ScheduleError
 from ..ir.reference import resolve as resolve_index
-from ..ir.types import memref_type, numpy_dtype
+from ..ir.types import dense_array, memref_type
 from .nest import static_size
 
 
@@ -37,10 +37,9 @@ def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
     get_global = load.memref.owner
     holder = find_global(module, get_global)
     assert isinstance(holder.initial_value, DenseIntOrFPElementsAttr)
-    dtype = numpy_dtype(holder.initial_value.get_element_type())
-    values = np.array(holder.initial_value.get_values(), object).astype(dtype)
+    values = dense_array(holder.initial_value)
     if resolve.unsigned is not None:
-        values = values.view(f"u{dtype.itemsize}")
+        values = values.view(f"u{values.dtype.itemsize}")
     positions: list[int] = []
     for place, value in enumerate(values.flat):
         try:
@@ -50,7 +49,7 @@ def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
         if position is None:
             return False
         positions.append(position)
-    _install(holder, get_global, np.array(positions, np.int64).reshape(holder.initial_value.get_shape()))
+    _install(holder, get_global, np.array(positions, np.int64).reshape(values.shape))
     _drop(resolve, load)
     return True
 

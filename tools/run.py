@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir.element_types import element_type_name
 from ..ir.errors import ModelError, did_you_mean
-from ..kernels.model import Model, TensorSpec, load
+from ..kernels.model import Model, TensorSpec, check_input_names, load
 from .terminal import DONE, FAILED, Parser, UsageError, make_console
 
 if TYPE_CHECKING:
@@ -91,10 +91,7 @@ def _named_files(entries: list[str]) -> dict[str, Path]:
 
 def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
-    for name in given:
-        if name not in model.inputs:
-            there = ", ".join(model.inputs) or "none"
-            raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(name, model.inputs)}")
+    check_input_names(model.inputs, given)
     arrays: Arrays = {name: _read(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
     if seed is not None and seed < 0:

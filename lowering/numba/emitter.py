@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...ir.attributes import LOOP_NAMES
 from ...ir.errors import InternalError, ScheduleError
 from ..constant_indices import find_global
-from ..nest import PREFIXES, functions
+from ..nest import PREFIXES, functions, writes
 from .naming import INDENT, Function, Naming, numba_type
 from .program import Parameter, Program
 
@@ -77,7 +77,7 @@ class _Emitter(Naming):
         super().__init__(module, function)
         self.constants: list[str] = []
         self.tiles: list[Function] = []
-        self.written = {op.memref for op in function.walk() if isinstance(op, memref.StoreOp)}
+        self.written = {op.memref for op in writes(function)}
         self.adds = any(isinstance(op, memref.LoadOp) and op.memref in self.written for op in function.walk())
 
     # the program

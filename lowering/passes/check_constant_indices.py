@@ -11,8 +11,7 @@ from xdsl.passes import ModulePass
 from ...ir.attributes import BoundsAttr
 from ...ir.constants import AnyGather
 from ...ir.errors import BoundsError
-from ...ir.graph_interpreter import NO_NEGATIVE_INDICES
-from ...ir.semantics import DYNAMIC, Bounds
+from ...ir.semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
 from ...ir.weights import weights_of
 from ..graph import constant_gathers, insert_constant, node_label
 
