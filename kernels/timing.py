@@ -1,0 +1,67 @@
+"""Interleaved timing: contenders take turns round by round, so that a busy machine slows all of them alike."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Call = Callable[[], object]
+
+SHORTEST_ROUND_S = 200e-6
+"""A contender is called as often in a round as fills this, so that reading the clock costs nothing beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds a call, one number a round and contender.
+
+    Attributes:
+        rounds_s: by contender, in the order of the rounds.
+    """
+
+    rounds_s: Mapping[str, Sequence[float]]
+
+    def median_s(self, name: str) -> float:
+        """Return the median time of one call of a contender, in seconds."""
+        return statistics.median(self.rounds_s[name])
+
+    def ratio(self, name: str, beside: str) -> float:
+        """Return how many times as fast `name` is as `beside`: the median of the ratios within each round."""
+        pairs = zip(self.rounds_s[beside], self.rounds_s[name], strict=True)
+        return statistics.median(other / own for other, own in pairs)
+
+
+def time_interleaved(
+    contenders: Mapping[str, Call], *, rounds: int = 7, shortest_s: float = SHORTEST_ROUND_S
+) -> Timings:
+    """Time calls in turn, each round beginning with another one.
+
+    Args:
+        contenders: what to call, by name; each is called once before, which is not timed.
+        rounds: how many times each is timed, 1 or more.
+        shortest_s: what one timing must take at least; short calls are repeated within it.
+    """
+    repeats = {name: _repeats(call, shortest_s) for name, call in contenders.items()}
+    names = list(contenders)
+    rounds_s: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            rounds_s[name].append(_timed(contenders[name], repeats[name]))
+    return Timings(rounds_s)
+
+
+def _repeats(call: Call, shortest_s: float) -> int:
+    """Return how often a call must be repeated to take `shortest_s`."""
+    call()
+    repeats = 1
+    while (taken := _timed(call, repeats) * repeats) < shortest_s:
+        repeats = max(2 * repeats, min(int(repeats * shortest_s / max(taken, 1e-9)), 100 * repeats))
+    return repeats
+
+
+def _timed(call: Call, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats

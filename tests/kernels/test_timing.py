@@ -1,0 +1,25 @@
+from gathernest.kernels.timing import Timings, time_interleaved
+
+
+def test_interleaved_calls_take_turns_and_each_begins_in_turn() -> None:
+    seen: list[str] = []
+    timings = time_interleaved({name: lambda name=name: seen.append(name) for name in "ab"}, rounds=3, shortest_s=0)
+    assert seen[-6:] == list("abbaab")
+    assert [len(times) for times in timings.rounds_s.values()] == [3, 3]
+
+
+def test_short_calls_are_repeated_until_a_round_is_long_enough() -> None:
+    count = [0]
+
+    def call() -> None:
+        count[0] += 1
+
+    timings = time_interleaved({"call": call}, rounds=1, shortest_s=0.001)
+    assert count[0] > 100
+    assert 0 < timings.median_s("call") < 0.001
+
+
+def test_the_ratio_is_taken_within_the_rounds_so_that_a_slow_round_does_not_count() -> None:
+    timings = Timings({"ours": [1.0, 10.0, 1.0], "theirs": [2.0, 20.0, 2.0]})
+    assert timings.ratio("ours", "theirs") == 2.0
+    assert timings.median_s("theirs") == 2.0
