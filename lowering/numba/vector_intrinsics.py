@@ -101,9 +101,10 @@ def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
     positions = VectorType(type_.lanes, 64)
 
     def build(builder: Any, address: ir.Value, places: ir.Value) -> ir.Value:
-        element = ir.IntType(type_.bits)
-        base = builder.inttoptr(address, element.as_pointer())
-        pointers = builder.gep(base, [places])
+        base = _splat(builder, address, type_.lanes)
+        width = ir.Constant(positions.llvm, [type_.bits // 8] * type_.lanes)
+        element = ir.IntType(type_.bits).as_pointer()
+        pointers = builder.inttoptr(builder.add(base, builder.mul(places, width)), ir.VectorType(element, type_.lanes))
         mask = ir.Constant(ir.VectorType(ir.IntType(1), type_.lanes), [1] * type_.lanes)
         name = f"llvm.masked.gather.v{type_.lanes}i{type_.bits}.v{type_.lanes}p0"
         kind = ir.FunctionType(type_.llvm, [pointers.type, _I32, mask.type, type_.llvm])
@@ -121,6 +122,15 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "stream": _stream,
     "gather": _gather,
 }
+
+
+def _splat(builder: Any, value: ir.Value, lanes: int) -> ir.Value:
+    """Return a vector with the value in every lane."""
+    vector = ir.VectorType(value.type, lanes)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _I32(0))
+    return builder.shuffle_vector(
+        first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes)
+    )
 
 
 @functools.cache
