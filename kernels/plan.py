@@ -13,9 +13,9 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
-from ..ir.errors import InvalidGatherError
+from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
-from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
+from ..ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
 from ..lowering.cost_model import NestShape, choose_gradient_schedule, choose_schedule
 from ..lowering.schedule import Schedule
 from .knobs import knobs
@@ -174,6 +174,7 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
         nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
         is_gradient = problem.gradient is not None
         schedule = choose_gradient_schedule(nest, _sharing_threads()) if is_gradient else choose_schedule(nest)
+    _check_row(canonical, width, schedule)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
@@ -185,6 +186,16 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
         moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
         _action(problem, is_empty=items == 0, has_check=has_check),
     )
+
+
+def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
+    """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
+    rows = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    if schedule.specialize is not None and "inner" in rows and rows["inner"] * width != schedule.specialize:
+        raise ScheduleError(
+            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {rows['inner'] * width}; "
+            "leave specialize-inner out, or give it those bytes"
+        )
 
 
 def _strided(spec: ArraySpec, width: int) -> Strided:
@@ -205,11 +216,12 @@ def _key(
         for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
     ]
     reach = " ".join("reaches past" if past else "stays within" for past in reaches)
+    wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
     element = f"{8 * width} bits"
     if problem.gradient is not None:
         element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
     return (
-        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, "
+        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
         f"{', '.join(views)}, schedule {str(schedule) or 'none'}"
     )
 

@@ -36,9 +36,9 @@ def test_empty_schedule_is_empty_text():
     [
         (
             "tile-loop{loops=a sizes=1}",
-            "'tile-loop' is not a pass of a schedule; use own-positions, tile-loops, interchange-loops, "
-            "parallelize-loops; "
-            "did you mean 'tile-loops'?",
+            "'tile-loop' is not a pass of a schedule; use specialize-inner, own-positions, tile-loops, "
+            "interchange-loops, parallelize-loops, hoist-indices, vectorize-inner, unroll, prefetch-indices, "
+            "stream-stores; did you mean 'tile-loops'?",
         ),
         ("tile-loops{loops=a}", "tile-loops in a schedule takes loops and sizes, got {loops=a}"),
         (
@@ -72,7 +72,7 @@ def test_wrong_text_says_what_is_wrong(text, message):
 )
 def test_pass_out_of_order_is_refused(text):
     with pytest.raises(
-        ScheduleError, match="a schedule has each pass once, in the order own-positions, tile-loops, interchange-loops"
+        ScheduleError, match="a schedule has each pass once, in the order specialize-inner, own-positions, tile-loops, "
     ):
         Schedule.parse(text)
 

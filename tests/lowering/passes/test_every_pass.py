@@ -11,7 +11,14 @@ OPTIONS = {
     "tile-loops": "{loops=a sizes=1}",
     "interchange-loops": "{order=a}",
     "parallelize-loops": "{loops=a}",
+    "specialize-inner": "{bytes=4}",
+    "hoist-indices": "{before=a}",
+    "vectorize-inner": "{lanes=4}",
+    "unroll": "{loop=a factor=2}",
+    "prefetch-indices": "{loop=a}",
+    "stream-stores": "",
 }
+"""Passes of a schedule, which ask for a loop or a size; not in the default order of the others."""
 ORDER = [name for name in NAMES if name not in OPTIONS]
 ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]
