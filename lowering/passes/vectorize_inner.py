@@ -111,7 +111,7 @@ class _Vectorizing:
         beside = (
             op for op in loop.body.block.ops if op is not self.store and not isinstance(op, YieldOp | memref.LoadOp)
         )
-        if any(not is_side_effect_free(op) for op in beside):
+        if any(not is_side_effect_free(op) and not isinstance(op, arith.ExtSIOp) for op in beside):
             raise ScheduleError(f"vectorize-inner: {loop.label} does more than copy an element; vectors are made first")
         out_type = self.store.memref.type
         assert isinstance(out_type, MemRefType)

@@ -205,9 +205,9 @@ def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(o
         schedule = draw_legal_schedule(data.draw, case)
         try:
             check_kernel(oracle, case, schedule)
-        except ScheduleError as error:
-            # It is compiled for a contiguous result first, whose nest may have other loops than that of this `out`.
-            assert case.out_layout != "contiguous", error
+        except ScheduleError:  # it is compiled for a contiguous result first, whose nest may have other loops
+            if case.out_layout == "contiguous":
+                raise
 
     check()
 
