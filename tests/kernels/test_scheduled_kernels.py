@@ -33,7 +33,7 @@ def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
     assert kernel(data, indices, out).tolist() == data[indices].tolist()
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 4096, 4099])
+@pytest.mark.parametrize("count", [0, 2, 7, 8, 9, 4096, 4099])
 def test_hoisted_streamed_scalars_of_any_count(count):
     schedule = (
         "tile-loops{loops=indices sizes=4096},hoist-indices{before=indices_i},vectorize-inner{lanes=8},stream-stores"
