@@ -177,5 +177,5 @@ def _stack(count: int, bits: int) -> Any:
             buffer.align = 64
         return builder.ptrtoint(buffer, _I64)
 
-    doc = f"Return the address of {count} integers of {bits} bits on the stack, not cleared, one for each use of the name."
+    doc = f"Return the address of {count} integers of {bits} bits on the stack, which are not cleared."
     return _named(f"stack_{count}xi{bits}", doc, types.int64(), generate)

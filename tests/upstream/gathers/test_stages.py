@@ -1,5 +1,7 @@
 """Upstream parses and verifies every stage of every gather, and what it prints of them is what we meant."""
 
+import re
+
 import pytest
 
 from gathernest.ir.context import parse_module, print_generic
@@ -34,6 +36,10 @@ def printed(request, upstream, lowerings) -> dict[str, tuple]:
     return {name: (module, prints[name]) for name, module in modules.items()}
 
 
+FLAGS_OF_TRUNCI = re.compile(r'("arith.trunci"\(%\w+\)) <\{overflowFlags = #arith.overflow<none>\}>')
+"""What upstream writes about overflow, which xDSL's `arith.trunci` has no place for."""
+
+
 def _distinct(lowerings, group: str) -> dict[str, str]:
     """Return the texts of a group of stages, each once; a text is its own name."""
     return {text: text for lowering in lowerings.values() for _, text in getattr(lowering, group)}
@@ -61,4 +67,5 @@ def test_loops_stage_is_accepted_without_unregistered_dialects(case, lowerings, 
 
 def test_module_printed_by_upstream_reads_back_as_the_same(case, printed) -> None:
     module, text = printed[case.name]
+    text = FLAGS_OF_TRUNCI.sub(r"\1", text)
     assert parse_module(text).is_structurally_equivalent(module)
