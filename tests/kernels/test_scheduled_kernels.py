@@ -75,3 +75,13 @@ def test_positions_of_a_tile_of_three_loops_lie_in_one_buffer():
     indices = np.random.default_rng(6).integers(0, 5, (3, 4, 9))
     kernel = gn.compile("gather", data, indices, axis=2, batch_dims=2, schedule=schedule)
     assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 2).tolist()
+
+
+def test_source_streams_and_prefetches_as_the_schedule_says():
+    schedule = "vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=4 lines=1 locality=0}"
+    plain = gn.compile("gather", "1000x64xf32", "500xi64", schedule=schedule).source
+    streaming = gn.compile("gather", "1000x64xf32", "500xi64", schedule=f"{schedule},stream-stores").source
+    assert "prefetch_0(data, " in plain
+    assert "store_v8xi32(out, " in plain
+    assert "stream_v8xi32(out, " in streaming
+    assert "store_v8xi32(out, " not in streaming
