@@ -216,7 +216,7 @@ def test_a_streaming_store_must_be_aligned(offset):
     out = room[start : start + 16].view(np.int32)
     data, indices = np.arange(4, dtype=np.int32), np.zeros(1, np.int64)
     if offset:
-        with pytest.raises(InternalError, match="a streaming store of 16 bytes at .*, which is no multiple of it"):
+        with pytest.raises(InternalError, match=r"a streaming store of 16 bytes at .*, which is no multiple of it"):
             interpret(module, data, indices, out)
         return
     interpret(module, data, indices, out)
