@@ -4,6 +4,7 @@ A knob is looked up in `with knobs.scope(...)`, then its assignments, then the e
 """
 
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -109,6 +110,8 @@ KNOBS: dict[str, Knob] = {
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
+"""Knobs that a call prepared without them does not know of."""
 
 
 class Knobs:
@@ -125,6 +128,8 @@ class Knobs:
     def __init__(self) -> None:
         object.__setattr__(self, "_assigned", {})
         object.__setattr__(self, "_scoped", ContextVar[Mapping[str, Any]]("gathernest_knobs", default=_NOTHING))
+        object.__setattr__(self, "_deciding", ContextVar[bool | None]("gathernest_deciding_knobs", default=None))
+        object.__setattr__(self, "_assigned_deciding", array("q", [0]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -138,6 +143,7 @@ class Knobs:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._assigned[name] = _checked(name, value)
+        self._note_deciding()
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *KNOBS]
@@ -148,6 +154,22 @@ class Knobs:
     def __delattr__(self, name: str) -> None:
         _find(name)
         self._assigned.pop(name, None)
+        self._note_deciding()
+
+    def _note_deciding(self) -> None:
+        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_WHAT_RUNS)
+        self._assigned_deciding[0] = any(value != default for value, default in values)
+
+    def gate(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
+        """Return where machine code sees that no knob which decides what runs has been touched.
+
+        Returns:
+            The address of an int64, not 0 while one is assigned; a context variable, not None inside a scope of one;
+            the dictionary behind `os.environ`; and its keys for them.
+        """
+        environment: Any = os.environ
+        variables = tuple(environment.encodekey(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
+        return self._assigned_deciding.buffer_info()[0], self._deciding, environment._data, variables
 
     @contextmanager
     def scope(self, **values: Any) -> Iterator[None]:
@@ -158,9 +180,12 @@ class Knobs:
         """
         checked = {name: _checked(name, value) for name, value in values.items()}
         token = self._scoped.set({**self._scoped.get(), **checked})
+        decides = any(name in checked for name in _DECIDE_WHAT_RUNS)
+        deciding_token = self._deciding.set(True if decides else self._deciding.get())
         try:
             yield
         finally:
+            self._deciding.reset(deciding_token)
             self._scoped.reset(token)
 
 

@@ -32,7 +32,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """A plan with its kernel and the sizes and strides that the kernel takes.
 
@@ -40,11 +40,13 @@ class Prepared:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
         numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
+        was_run: whether it has been carried out.
     """
 
     plan: Plan
     loaded: Loaded | None
     numbers: tuple[float, ...]
+    was_run: bool = False
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
@@ -66,6 +68,7 @@ class Prepared:
         addresses = (_address(data), _address(indices), _address(out))
         if launch(self.loaded.entry, addresses + self.numbers, self.plan.work_bytes):
             raise outside_error(self.plan.problem, indices)
+        self.was_run = True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         from ..ir.context import parse_module
