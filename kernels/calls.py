@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from . import threads
 from .arguments import may_overlap_itself
 from .knobs import knobs
 from .prepare import Prepared
-from .threads import SERIAL_BELOW_BYTES, launch
 
 Keys = tuple[Any, Any, Any]
 
@@ -59,7 +59,7 @@ class RememberedCall:
         result = problem.data if problem.gradient is not None else problem.slices
         self._prepared, self._keys, self._dtypes = prepared, keys, (data.dtype, indices.dtype)
         self._shape, self._has_out = result.shape, out is not None
-        self._is_shared = prepared.plan.work_bytes >= SERIAL_BELOW_BYTES
+        self._is_shared = prepared.work_ns >= threads.SERIAL_BELOW_NS
         self._finish = self.finish
         like_out = np.empty(result.shape, data.dtype) if out is None else out
         self._guard = guard_words(data, indices, like_out)
@@ -75,7 +75,7 @@ class RememberedCall:
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """Carry out what the entry may not: work for several threads, or the error of an index outside."""
         result = np.empty(self._shape, self._dtypes[0]) if out is None else out
-        if not self._is_shared or launch(self._run, (data, indices, result), SERIAL_BELOW_BYTES):
+        if not self._is_shared or threads.launch(self._run, (data, indices, result), self._prepared.work_ns):
             self._prepared.run(data, indices, result)  # raises what the kernel has found
         return result
 

@@ -272,14 +272,15 @@ def _run(module: ir.Module) -> None:
     arrays = [code.word(args, place) for place in range(3)]
     parallel = code.zext(code.same(code.word(args, 3), _TRUE), I64)
     call = code.load_at(self, Field.DATA)
+    is_shared = code.not_(code.same(code.word(call, Call.IS_SHARED), I64(0)))
     holder = cgutils.alloca_once(code, I64)
-    with code.if_else(code.same(code.word(call, Call.IS_SHARED), I64(0))) as (alone, shared):
-        with alone:
-            code.store(_run_kernel(code, call, arrays, parallel), holder)
-        with shared:
+    with code.if_else(code.and_(is_shared, code.same(parallel, I64(0)))) as (long, other):
+        with long:
             state = code.call_python("PyEval_SaveThread")
             code.store(_run_kernel(code, call, arrays, parallel), holder)
             code.call_python("PyEval_RestoreThread", state, result=VOID)
+        with other:  # Numba's threads let the GIL go by themselves, and would have to take it first
+            code.store(_run_kernel(code, call, arrays, parallel), holder)
     code.ret(code.call_python("PyLong_FromLongLong", code.load(holder)))
 
 
@@ -297,7 +298,8 @@ class Entry:
             other calls to the function with the arguments as they are.
         hash: of a table; `hash(data, indices, out, a, b, c)` returns where `find` looks first.
         run: of a call; `run(data, indices, out, parallel)` runs its kernel without looking at the arrays, and returns
-            how many indices are outside, or -1 when the kernel raised. Without the GIL when the call is shared.
+            how many indices are outside, or -1 when the kernel raised. Lets the GIL go meanwhile when there is much to
+            do.
     """
 
     find: Callable[[np.ndarray], Any]
@@ -312,7 +314,7 @@ def make_entry(gate: Gate) -> Entry:
     Raises:
         NotImplementedError: NumPy or Python lie otherwise in memory than the entry expects.
     """
-    if not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if type(gate.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotImplementedError
     module = ir.Module("gathernest_entry")
     _hash_call(module)
