@@ -1,5 +1,6 @@
 """The functions that people call: `gather`, `gather_nd` and `gather_elements`."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ def gather(
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
-    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+    axis = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
+    operator = Gather(axis, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
     return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
@@ -177,15 +179,19 @@ def run_operator(
     return result
 
 
+_WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
+"""The text of each mode, as the one object that a caller's literal is."""
+
+
 def _keys(
     operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | None
 ) -> Keys:
     """Return the objects by which calls of an operator are found: the arguments themselves where they say it all."""
     if version is None and node is None and schedule is None:
         if isinstance(operator, Gather):
-            return one_object(operator.axis), one_object(operator.batch_dims), bounds.value
+            return one_object(operator.axis), one_object(operator.batch_dims), _WORDS[bounds]
         if isinstance(operator, GatherNd):
-            return GatherNd, one_object(operator.batch_dims), bounds.value
+            return GatherNd, one_object(operator.batch_dims), _WORDS[bounds]
         if isinstance(operator, GatherElements):
-            return GatherElements, one_object(operator.axis), bounds.value
+            return GatherElements, one_object(operator.axis), _WORDS[bounds]
     return one_object((operator, bounds, version, node, schedule)), None, None
