@@ -44,7 +44,8 @@ def gather(
 
     Returns:
         `out`, or a new C-contiguous array of shape `data.shape[:axis] + indices.shape[batch_dims:] +
-        data.shape[axis+1:]` and data's dtype.
+        data.shape[axis+1:]` and data's dtype. The pages of a large new array are first touched by the threads that
+        write them, so they lie in the memory of those threads' cores; an `out` lies where it was first written.
 
     Raises:
         BoundsError: an index is not valid under `bounds`; `out` is untouched.
