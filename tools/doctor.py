@@ -85,8 +85,10 @@ def _machine_facts() -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "cpu": machine.cpu_model(),
         "architecture": platform.machine(),
-        "usable_cores": machine.usable_cores(),
         "cores": os.cpu_count(),
+        "cores_by_affinity": machine.affine_cores(),
+        "cores_by_quota": machine.cpu_quota() or "no limit",
+        "usable_cores": machine.usable_cores(),
         "caches_bytes": machine.cache_sizes(),
     }
 
