@@ -100,6 +100,22 @@ class Ceilings:
             [(piece, _interpolated(rates, table_bytes)) for piece, rates in by_piece.items()], piece_lines
         )
 
+    def or_better(self, other: "Ceilings | None") -> "Ceilings":
+        """Return these ceilings, with every rate that is higher in the other ones, which are of the same sizes."""
+        if other is None or self._sizes() != other._sizes():
+            return self
+        copies = zip(self.copies, other.copies, strict=True)
+        lines = zip(self.lines, other.lines, strict=True)
+        return Ceilings(
+            self.machine,
+            tuple(max(pair, key=lambda rate: rate.bytes_per_s) for pair in copies),
+            tuple(max(pair, key=lambda rate: rate.lines_per_s) for pair in lines),
+        )
+
+    def _sizes(self) -> list[tuple[int, ...]]:
+        copies = [(rate.footprint_bytes,) for rate in self.copies]
+        return [*copies, *((rate.table_bytes, rate.piece_lines) for rate in self.lines)]
+
     def to_json(self) -> dict[str, Any]:
         """Return the ceilings as JSON can hold them."""
         return {"format": FORMAT, **asdict(self)}
@@ -132,18 +148,19 @@ def ceilings(remeasure: bool = False, progress: Progress | None = None) -> Ceili
     and `always_compile` (which neither reads nor writes the file) are heeded.
 
     Args:
-        remeasure: measure anew and replace what is known.
+        remeasure: measure again, and keep the better of the known and the new for every rate: what else runs on the
+            machine can only make one lower.
         progress: is called after every pass of measuring with (passes done, passes in all).
     """
     require_compiler()
     facts = machine_facts()
     name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_folder() / "ceilings" / f"{name}.json"
-    found = None if remeasure else _known.get(name) or _read(path, facts)
-    if found is None:
+    found = _known.get(name) or _read(path, facts)
+    if found is None or remeasure:
         from .measure_ceilings import measure_ceilings
 
-        found = measure_ceilings(facts, progress)
+        found = measure_ceilings(facts, progress).or_better(found)
         _write(path, found)
     _known[name] = found
     return found

@@ -15,11 +15,11 @@ from .ceilings import Ceilings, CopyRate, LineRate, Progress
 from .machine import free_memory_bytes
 from .threads import launch
 
-LEAST_PASSES, MOST_PASSES = 3, 12
-MOST_S = 7.5
-"""Seconds, those of compiling included, after which no pass is begun that need not be."""
+LEAST_PASSES, MOST_PASSES = 4, 16
+MOST_S = 8.0
+"""Seconds, those of compiling included, after which only the first pass goes on."""
 
-TRIED_S = 8e-3
+TRIED_S = 3e-3
 """Seconds for which one way to do the work is called in a pass, twice at least."""
 
 IMPROVES_BY = 1.02
@@ -29,11 +29,12 @@ HOPELESS = 1.5
 """A way to do the work that after two passes takes so many times as long as the best is left out of the next ones."""
 
 PIECES_LINES = (1, 4, 16, 64)
-MIN_COPIED_BYTES = 64 * 1024**2
-"""Bytes that one timing of a copy reads and writes; a smaller copy is repeated, so that its launch costs nothing."""
+COPIED_BYTES = 64 * 1024**2
+"""Bytes that one timing of a copy reads and writes: a smaller copy is repeated, so that its launch costs nothing, and a
+larger one is timed window by window, as a short time is more often undisturbed than a long one."""
 
 CACHED_READ_LINES, FAR_READ_LINES = 2**20, 2**18
-"""Lines that one timing of the reads takes, for the same reason: of a table within the caches, and of a larger one."""
+"""Lines that one timing of the reads takes, for the same reasons: of a table within the caches, and of a larger one."""
 
 LARGEST_TABLE_BYTES = 256 * 1024**2
 MOST_BYTES = 2 * 1024**3
@@ -103,9 +104,8 @@ def measure_ceilings(facts: dict[str, Any], progress: Progress | None = None) ->
     }
     rates = [*copies.values(), *reads.values()]
     for number in range(MOST_PASSES):
-        improved = [rate.improve() for rate in rates]
-        is_late = time.perf_counter() - start > MOST_S
-        done = number + 1 >= LEAST_PASSES and (is_late or not any(improved))
+        improved = [rate.improve() for rate in rates if number == 0 or time.perf_counter() - start < MOST_S]
+        done = len(improved) < len(rates) or (number + 1 >= LEAST_PASSES and not any(improved))
         if progress is not None:
             progress(MOST_PASSES if done else number + 1, MOST_PASSES)
         if done:
@@ -155,19 +155,24 @@ def _touch(memory: np.ndarray, threads: int) -> None:
 
 
 def _copies(memory: np.ndarray, footprint: int, threads: int) -> _Rate:
-    """Return the copies between the halves of some memory: through the caches and past them."""
-    repeats = max(1, MIN_COPIED_BYTES // footprint)
-    first, length = _address(memory), footprint // 2 // threads
+    """Return the copies between the halves of some memory, through the caches and past them, a window of it a call."""
+    half, repeats = footprint // 2, max(1, COPIED_BYTES // footprint)
+    length = min(half, COPIED_BYTES // 2) // threads // loops.BLOCK_BYTES * loops.BLOCK_BYTES
+    starts = _cycle(range(0, half - threads * length + 1, threads * length))
 
     def copier(loop: int) -> Callable[[], object]:
-        arguments = loop, first, first + footprint // 2, 0, 0, length, threads, repeats, 1, 0
-        return lambda: launch(loops.run_loop, arguments, len(memory))
+        def copy() -> None:
+            addresses = _address(memory), _address(memory) + half, 0
+            launch(loops.run_loop, (loop, *addresses, next(starts), length, threads, repeats, 1, 0), len(memory))
 
-    return _Rate([copier(loop) for loop in (loops.STREAM_COPY, loops.CACHED_COPY)], footprint * repeats)
+        return copy
+
+    calls = [copier(loop) for loop in (loops.STREAM_COPY, loops.CACHED_COPY)]
+    return _Rate(calls, 2 * threads * length * repeats)
 
 
 def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int, cache_bytes: int) -> _Rate:
-    """Return the reads of all pieces of a table in a random order, a window of them a call."""
+    """Return the reads of the pieces of a table in a random order, a window of them a call."""
     pieces = table_bytes // (piece_lines * LINE_BYTES)
     lines = CACHED_READ_LINES if table_bytes < cache_bytes else FAR_READ_LINES
     share = max(1, lines // piece_lines // threads)
