@@ -19,8 +19,8 @@ LEAST_PASSES, MOST_PASSES = 4, 16
 MOST_S = 8.0
 """Seconds, those of compiling included, after which only the first pass goes on."""
 
-TRIED_S = 3e-3
-"""Seconds for which one way to do the work is called in a pass, twice at least."""
+TRIED_S = 5e-3
+"""Seconds for which one way to do the work is called in a pass, three times at least."""
 
 IMPROVES_BY = 1.02
 """What the fastest of a pass must be faster than all before, for any size, to make another pass worth while."""
@@ -28,7 +28,10 @@ IMPROVES_BY = 1.02
 HOPELESS = 1.5
 """A way to do the work that after two passes takes so many times as long as the best is left out of the next ones."""
 
-PIECES_LINES = (1, 4, 16, 64)
+PIECES_LINES = (1, 4, 16, 64, 512)
+AHEAD_LINES = ((0, 0), (0, 16), (64, 0), (128, 16), (loops.MOST_AHEAD, 16))
+"""Prefetch distances (far, near) that are tried, in lines."""
+
 COPIED_BYTES = 64 * 1024**2
 """Bytes that one timing of a copy reads and writes: a smaller copy is repeated, so that its launch costs nothing, and a
 larger one is timed window by window, as a short time is more often undisturbed than a long one."""
@@ -77,7 +80,7 @@ def _fastest_s(call: Callable[[], object]) -> float:
     """Return the seconds of the fastest of some calls, after one that is not timed."""
     call()
     times_s: list[float] = []
-    while len(times_s) < 2 or sum(times_s) < TRIED_S:
+    while len(times_s) < 3 or sum(times_s) < TRIED_S:
         start = time.perf_counter()
         call()
         times_s.append(time.perf_counter() - start)
@@ -150,7 +153,7 @@ def _touch(memory: np.ndarray, threads: int) -> None:
     share = len(memory) // 2 // threads // loops.BLOCK_BYTES * loops.BLOCK_BYTES
     first = _address(memory)
     for source, target in ((first + threads * share, first), (first, first + threads * share)):
-        launch(loops.run_loop, (loops.CACHED_COPY, source, target, 0, 0, share, threads, 1, 1, 0), len(memory))
+        launch(loops.run_loop, (loops.CACHED_COPY, source, target, 0, 0, share, threads, 1, 1, 0, 0), len(memory))
     memory[2 * threads * share :] = 0
 
 
@@ -163,7 +166,7 @@ def _copies(memory: np.ndarray, footprint: int, threads: int) -> _Rate:
     def copier(loop: int) -> Callable[[], object]:
         def copy() -> None:
             addresses = _address(memory), _address(memory) + half, 0
-            launch(loops.run_loop, (loop, *addresses, next(starts), length, threads, repeats, 1, 0), len(memory))
+            launch(loops.run_loop, (loop, *addresses, next(starts), length, threads, repeats, 1, 0, 0), len(memory))
 
         return copy
 
@@ -182,16 +185,16 @@ def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int,
     sums = _aligned(threads * LINE_BYTES)
     starts = _cycle(range(0, len(positions) - loops.MOST_AHEAD, window))
 
-    def reader(ahead: int) -> Callable[[], object]:
+    def reader(far: int, near: int) -> Callable[[], object]:
         def read() -> None:
             addresses = _address(memory), _address(positions), _address(sums)
-            numbers = next(starts), share, threads, 1, piece_lines, ahead
+            numbers = next(starts), share, threads, 1, piece_lines, far, near
             launch(loops.run_loop, (loops.READ_LINES, *addresses, *numbers), len(memory))
 
         return read
 
-    aheads = sorted({0, *(max(1, ahead // piece_lines) for ahead in (8, 16, loops.MOST_AHEAD))})
-    return _Rate([reader(ahead) for ahead in aheads], window * piece_lines)
+    aheads = {(-(-far // piece_lines), -(-near // piece_lines)) for far, near in AHEAD_LINES}
+    return _Rate([reader(*ahead) for ahead in sorted(aheads)], window * piece_lines)
 
 
 def _cycle(values: Sequence[int]) -> Iterator[int]:
