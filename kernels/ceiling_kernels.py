@@ -18,7 +18,7 @@ from ..lowering.numba.vector_intrinsics import (
     stream_v16xi32,
 )
 
-STREAM_COPY, CACHED_COPY, READ_LINES = 0, 1, 2
+STREAM_COPY, CACHED_COPY, READ_LINES, TOUCH = 0, 1, 2, 3
 LINE_BYTES = 64
 BLOCK_BYTES = 4 * LINE_BYTES
 """What the copies move at a time; a share is a multiple of it."""
@@ -53,6 +53,12 @@ def _copy_share(source, target, first, last):
 
 
 @njit
+def _touch_share(target, first, last):
+    for at in range(first, last, LINE_BYTES):
+        store_i64(target, at, at)
+
+
+@njit
 def _read_share(table, positions, first, last, lines, far, near):
     """Return the sum of one number of each line, so that the reads are needed."""
     piece_bytes = lines * LINE_BYTES
@@ -60,8 +66,8 @@ def _read_share(table, positions, first, last, lines, far, near):
     for number in range(first, last):
         place = np.int64(load_i32(positions, 4 * number)) * piece_bytes
         later = np.int64(load_i32(positions, 4 * (number + far))) * piece_bytes
-        soon = np.int64(load_i32(positions, 4 * (number + near))) * piece_bytes
         if near > 0:
+            soon = np.int64(load_i32(positions, 4 * (number + near))) * piece_bytes
             for line in range(lines):
                 prefetch_1(table, later + line * LINE_BYTES)
                 prefetch_3(table, soon + line * LINE_BYTES)
@@ -77,19 +83,6 @@ def _read_share(table, positions, first, last, lines, far, near):
 
 
 @njit
-def _read_single_share(table, positions, first, last, far, near):
-    """Do what `_read_share` does for pieces of one line, without a loop over it."""
-    total = np.int64(0)
-    for number in range(first, last):
-        if far > 0:
-            prefetch_1(table, np.int64(load_i32(positions, 4 * (number + far))) * LINE_BYTES)
-        if near > 0:
-            prefetch_3(table, np.int64(load_i32(positions, 4 * (number + near))) * LINE_BYTES)
-        total += load_i64(table, np.int64(load_i32(positions, 4 * number)) * LINE_BYTES)
-    return total
-
-
-@njit
 def _share(loop, source, target, sums, share, first, length, lines, far, near):
     """Do one share; one function calls all loops, so that Numba makes parallel code once."""
     start = first + share * length
@@ -97,8 +90,8 @@ def _share(loop, source, target, sums, share, first, length, lines, far, near):
         _stream_share(source, target, start, start + length)
     elif loop == CACHED_COPY:
         _copy_share(source, target, start, start + length)
-    elif lines == 1:
-        store_i64(sums, share * LINE_BYTES, _read_single_share(source, target, start, start + length, far, near))
+    elif loop == TOUCH:
+        _touch_share(target, start, start + length)
     else:
         store_i64(sums, share * LINE_BYTES, _read_share(source, target, start, start + length, lines, far, near))
 
@@ -109,14 +102,14 @@ def run_loop(loop, source, target, sums, first, length, shares, repeats, lines, 
 
     Args:
         loop: `STREAM_COPY` past the caches or `CACHED_COPY` through them, both from `source` to `target`, addresses
-            that are multiples of 64; or `READ_LINES`, of the table at `source`, in pieces whose numbers are the int32
-            at `target`, where `MOST_AHEAD` more must follow than are read.
+            that are multiples of 64; `TOUCH`, which writes to each line of `target`; or `READ_LINES`, of the table at
+            `source`, in pieces whose numbers are the int32 at `target`, where `MOST_AHEAD` more follow than are read.
         sums: address of 64 bytes for each share, which take a sum of what was read, so that it is needed.
         first, length, shares: where the first share begins, how long each is, and how many there are; in bytes that are
             a multiple of `BLOCK_BYTES`, or in pieces.
         lines: lines a piece.
         far, near: how many pieces ahead to prefetch into the second and into the first cache; 0 for no prefetch. With
-            far alone, 256 MB are read at 415 million lines a second by two cores of a Zen 4, with both at 530, and with
+            far alone, 256 MB are read at 415 million lines a second by two cores of a Zen 4, with both at 510, and with
             near alone at 250: a core waits for some 24 lines for its first cache, and for more for its second.
     """
     if in_parallel:

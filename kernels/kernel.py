@@ -1,6 +1,6 @@
 """Kernels as values: compiled ahead of their calls, with every stage to read."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
 from .prepare import Prepared, prepare_problem
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
 
 OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
@@ -40,7 +43,7 @@ class Kernel:
             InvalidGatherError: the arrays are not of the dtypes and ranks that it was compiled for.
         """
         arrays = data_array(data), index_array(indices)
-        self._check_served(*arrays)
+        self.check_served(*arrays)
         problem = self._problem
         if problem.gradient is not None:
             return run_gradient(
@@ -49,7 +52,12 @@ class Kernel:
             )
         return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self._given)
 
-    def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
+    def check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
+        """Check that arrays are of the dtypes and ranks that it was compiled for.
+
+        Raises:
+            InvalidGatherError: they are not.
+        """
         wanted = self._problem
         source = ("data", data, wanted.data) if wanted.gradient is None else ("grad", data, wanted.slices)
         for name, array, spec in (source, ("indices", indices, wanted.indices)):
@@ -68,6 +76,11 @@ class Kernel:
     def schedule(self) -> Schedule:
         """How its nest is tiled, ordered and shared among threads."""
         return self._prepared.plan.schedule
+
+    @property
+    def given_schedule(self) -> Schedule | None:
+        """The schedule that it was compiled with; None where one is chosen by the sizes."""
+        return self._given
 
     @property
     def key(self) -> str:
@@ -108,6 +121,30 @@ class Kernel:
         from .inspection import assembly
 
         return assembly(self._prepared.plan)
+
+    def explain(
+        self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
+    ) -> "Explanation":
+        """Measure it beside the machine's ceilings, and beside its schedule with each pass left out.
+
+        Args:
+            data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
+                of the sizes that it was compiled for.
+            rounds: how often each schedule is timed, 1 or more.
+
+        Returns:
+            Bytes by stream, the ceilings, the times, the fraction of the limit, and what each pass is worth. Its `str`
+            is a text, its `to_json()` the same for scripts.
+
+        Raises:
+            ExplainError: only one of data and indices is given, or nothing runs for these sizes.
+            SampleError: arrays of the compiled sizes do not fit in memory.
+            BoundsError: an index is not valid.
+        """
+        from .explain import explain
+
+        read = None if data is None else data_array(data)
+        return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
 
     def __repr__(self) -> str:
         problem = self._problem

@@ -149,11 +149,13 @@ def _address(memory: np.ndarray) -> int:
 
 
 def _touch(memory: np.ndarray, threads: int) -> None:
-    """Write every page, each half by the threads that copy to and from it, so that it lies near to them."""
+    """Write every page, each half by the threads that copy to and from it, so that it lies near to them.
+
+    Nothing is read before: where a page of zeros has been read, Linux makes small pages of a huge one.
+    """
     share = len(memory) // 2 // threads // loops.BLOCK_BYTES * loops.BLOCK_BYTES
-    first = _address(memory)
-    for source, target in ((first + threads * share, first), (first, first + threads * share)):
-        launch(loops.run_loop, (loops.CACHED_COPY, source, target, 0, 0, share, threads, 1, 1, 0, 0), len(memory))
+    for first in (0, threads * share):
+        launch(loops.run_loop, (loops.TOUCH, 0, _address(memory), 0, first, share, threads, 1, 1, 0, 0), len(memory))
     memory[2 * threads * share :] = 0
 
 

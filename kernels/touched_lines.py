@@ -24,8 +24,10 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
     spread = math.prod(size for size, _ in pattern.spread)
     if indices.size * spread > MOST_PIECES:
         return None
+    if not pattern.draws:
+        return 0, 1.0
     places = _places(plan, pattern, indices) + (offset_bytes + pattern.lowest_bytes)
-    if not places.size or not spread:
+    if not places.size:
         return 0, 1.0
     beside = np.zeros(1, np.int64)
     for size, stride in pattern.spread:

@@ -8,6 +8,7 @@ where slices have such holes, an index reads several. A window is a set of posit
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.array_spec import contiguous_strides
@@ -89,6 +90,7 @@ def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
     lowest = sum((size - 1) * min(stride, 0) for size, stride in free if (size, stride) not in spread)
     chosen = {loop for loop, _, _ in own}
     draws = math.prod(trips[dim] for dim in canonical.indices.dims if dim in trips and dim not in chosen)
+    draws = 0 if any(size == 0 for size, _ in free) else draws
     return ReadPattern(piece_bytes, lowest, spread, tuple(axes), tuple(own), draws)
 
 
@@ -140,33 +142,44 @@ def traffic_streams(
 def expected_lines(pattern: ReadPattern, offset_bytes: int = 0) -> tuple[float, float]:
     """Return (lines of data to expect of uniformly random indices, adjacent lines at each place).
 
-    Every line of a window is taken to be as likely as any other. Windows nearer to each other than a line count as one,
-    with the indices of all of them.
+    Every line of a window is taken to be as likely as any other. Windows that share lines, since they begin less than a
+    line apart, count as one with the indices of all of them.
 
     Args:
         pattern: where data is read.
         offset_bytes: where data begins in a line.
     """
-    windows = math.prod(size for size, _ in pattern.spread)
-    if pattern.draws * windows == 0 or any(size == 0 for size, _ in pattern.axes):
-        return 0.0, 1.0
-    count, draws, together, steps = float(windows), float(pattern.draws), [], [stride for _, stride in pattern.spread]
+    windows, draws = float(math.prod(size for size, _ in pattern.spread)), float(pattern.draws)
+    steps = [stride for _, stride in pattern.spread]
+    together = 1.0
     for _, size, stride in pattern.own:
-        near = size if stride == 0 else min(size, -(-LINE_BYTES // abs(stride)))
-        count, draws = count * size / max(near, 1), draws * near
-        steps.append(stride)
-        if near > 1:
-            together.append((near, stride))
-    piece = mean_lines(pattern.piece_bytes, [*steps, *(stride for _, stride in pattern.axes)], offset_bytes)
-    extent, holes = merged(pattern.piece_bytes, [*pattern.axes, *together])
-    beside = [*steps, *(stride for _, stride in holes)]
-    window = math.prod(size for size, _ in holes) * mean_lines(extent, beside, offset_bytes)
-    found = window * -math.expm1(draws * math.log1p(-piece / window)) if piece < window else window
+        windows, draws = (windows, draws * size) if stride == 0 else (windows * size, draws)
+        if size > 1 and stride:
+            steps.append(stride)
+            together *= max(1.0, min(size, LINE_BYTES / abs(stride)))
+    if windows * draws == 0 or any(size == 0 for size, _ in pattern.axes):
+        return 0.0, 1.0
+    axis_steps = [stride for size, stride in pattern.axes if size > 1]
+    piece = mean_lines(pattern.piece_bytes, [*steps, *axis_steps], offset_bytes)
+    if together > 1:
+        piece, window, holes = 1.0, _lines_together(pattern.axes), ()
+    else:
+        extent, holes = merged(pattern.piece_bytes, pattern.axes)
+        beside = [*steps, *(stride for _, stride in holes)]
+        window = math.prod(size for size, _ in holes) * mean_lines(extent, beside, offset_bytes)
+    missed = math.exp(draws * together * math.log1p(-piece / window)) if piece < window else 0.0
+    found = window * (1 - missed)
     is_whole = window * LINE_BYTES <= NEAR_BYTES and 2 * found > window and not holes
-    return count * found, max(found if is_whole else piece, 1.0)
+    return windows / together * found, max(found if is_whole else piece, 1.0)
 
 
-def merged(piece_bytes: int, dims: list[tuple[int, int]] | Dims) -> tuple[int, Dims]:
+def _lines_together(axes: Dims) -> float:
+    """Return the lines of windows that share lines: one for each position a line or more from the next."""
+    span_bytes = sum((size - 1) * abs(stride) for size, stride in axes if abs(stride) < LINE_BYTES)
+    return math.prod(size for size, stride in axes if abs(stride) >= LINE_BYTES) * max(1.0, span_bytes / LINE_BYTES)
+
+
+def merged(piece_bytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, Dims]:
     """Return the piece that grows along dimensions without leaving a whole line out, and the dimensions that do.
 
     A hole of less than 64 bytes leaves no line out, whatever it lies at.
