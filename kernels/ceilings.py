@@ -12,7 +12,7 @@ import json
 import math
 import os
 import platform
-import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -196,13 +196,12 @@ def _write(path: Path, found: Ceilings) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", prefix=f".{path.stem}-", dir=path.parent, delete=False) as file:
-            file.write(json.dumps(found.to_json(), indent=1) + "\n")
+        written = path.with_name(f".{path.stem}-{os.getpid()}-{threading.get_ident()}")
         try:
-            os.replace(file.name, path)
-        except OSError:
-            os.unlink(file.name)
-            raise
+            written.write_text(json.dumps(found.to_json(), indent=1) + "\n")
+            written.replace(path)
+        finally:
+            written.unlink(missing_ok=True)
     except OSError as error:
         warn_unwritable(path.parent, error, "the ceilings of this machine are measured anew in every process")
 

@@ -20,7 +20,7 @@ MOST_S = 8.0
 """Seconds, those of compiling included, after which only the first pass goes on."""
 
 TRIED_S = 5e-3
-"""Seconds for which one way to do the work is called in a pass, three times at least."""
+"""Seconds for which one way to do the work is called in a pass, once at least."""
 
 IMPROVES_BY = 1.02
 """What the fastest of a pass must be faster than all before, for any size, to make another pass worth while."""
@@ -80,7 +80,7 @@ def _fastest_s(call: Callable[[], object]) -> float:
     """Return the seconds of the fastest of some calls, after one that is not timed."""
     call()
     times_s: list[float] = []
-    while len(times_s) < 3 or sum(times_s) < TRIED_S:
+    while not times_s or sum(times_s) < TRIED_S:
         start = time.perf_counter()
         call()
         times_s.append(time.perf_counter() - start)

@@ -139,6 +139,19 @@ def test_expected_lines_are_near_the_counted_ones_of_random_indices(operator, sh
     assert expected.lines == pytest.approx(np.mean(counted), rel=0.1)
 
 
+@pytest.mark.parametrize("start", [0, 16, 36, 60])
+@pytest.mark.parametrize("columns", [1, 7, 16, 40])
+def test_expected_lines_heed_where_data_begins(start, columns):
+    memory = np.zeros(4 * 3000 * columns + 128, np.uint8)
+    first = (start - memory.__array_interface__["data"][0]) % 64
+    data = np.ndarray((3000, columns), np.float32, memory, first)
+    indices = np.random.default_rng(start).integers(0, 3000, 2000)
+    problem = problem_of(Gather(), data, indices)
+    counted = gather_floor(problem, indices, CEILINGS, data=data).traffic
+    assert counted.lines == lines_by_brute_force(Gather(), data, indices, Bounds.ERROR, start)
+    assert gather_floor(problem, None, CEILINGS, data=data).traffic.lines == pytest.approx(counted.lines, rel=0.05)
+
+
 def test_streams_are_indices_data_and_output():
     data, indices = np.zeros((1000, 16), np.float32), np.arange(10, dtype=np.int32)
     floor = gather_floor(problem_of(Gather(), data, indices), indices, CEILINGS)
