@@ -12,6 +12,7 @@ from gathernest.kernels.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.floor import gather_floor
 from gathernest.kernels.plan import Problem, make_plan
 from gathernest.kernels.touched_lines import count_lines
+from gathernest.lowering.traffic import merged
 
 CEILINGS = Ceilings(
     {"threads": 2},
@@ -187,6 +188,31 @@ def test_repeated_and_broadcast_arrays_are_read_once():
     assert floor.bytes_by_stream == {"indices": 40, "data": 5 * 64, "output": 100 * 5 * 64}
 
 
+def test_a_piece_grows_over_holes_of_less_than_a_line():
+    assert merged(64, [(3, 127)]) == (64 + 2 * 127, ())
+    assert merged(64, [(3, 128)]) == (64, ((3, 128),))
+    assert merged(4, [(5, -400), (10, -40), (1, 7), (9, 0)]) == (4 + 9 * 40 + 4 * 400, ())
+
+
+def test_batches_of_one_broadcast_table_draw_from_it_together():
+    data = np.broadcast_to(np.zeros((1, 5000, 16), np.float32), (40, 5000, 16))
+    indices = np.random.default_rng(0).integers(0, 5000, (40, 100))
+    problem = problem_of(Gather(1, 1), data, indices)
+    counted = gather_floor(problem, indices, CEILINGS).traffic.lines
+    assert gather_floor(problem, None, CEILINGS).traffic.lines == pytest.approx(counted, rel=0.03)
+
+
+def test_arrays_with_holes_count_by_whole_lines():
+    data, indices = np.zeros((50, 3), np.float32), np.zeros((10, 32), np.int32)[:, 5]
+    out = ArraySpec((10, 3), np.float32, (256, 128))
+    problem = Problem.checked(Gather(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.ERROR, out)
+    assert gather_floor(problem, None, CEILINGS).bytes_by_stream | {"data": 0} == {
+        "indices": 10 * 64,
+        "data": 0,
+        "output": 30 * 64,
+    }
+
+
 def test_an_empty_gather_reads_no_data():
     for data, indices in ((np.zeros((5, 4)), np.zeros(0, np.int64)), (np.zeros((5, 0)), np.arange(3))):
         problem = problem_of(Gather(), data, indices)
@@ -224,6 +250,8 @@ def test_sorted_indices_are_read_as_one_long_piece():
 def test_small_windows_count_as_whole_pieces():
     last_axis = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((512,), "i8"))
     assert gather_floor(last_axis, None, CEILINGS).traffic.piece_lines == pytest.approx(64, rel=0.01)
+    sparse = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((3,), "i8"))
+    assert gather_floor(sparse, None, CEILINGS).traffic.piece_lines == 1
 
 
 def test_floor_takes_a_kernel_and_prints_as_json():
