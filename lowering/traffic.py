@@ -212,9 +212,9 @@ def stored_bytes(operand: Operand, width_bytes: int) -> float:
         return 0.0
     distinct = width_bytes * math.prod(size for size, stride in dims if stride)
     extent, holes = merged(width_bytes, dims)
+    if not holes and extent <= distinct:
+        return float(extent)
     count = math.prod(size for size, _ in holes)
-    if count * extent <= distinct:
-        return float(count * extent)
     return count * mean_lines(extent, [stride for _, stride in holes]) * LINE_BYTES
 
 
