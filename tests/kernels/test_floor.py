@@ -213,6 +213,12 @@ def test_arrays_with_holes_count_by_whole_lines():
     }
 
 
+def test_every_second_index_costs_the_lines_of_all():
+    indices = np.zeros(20, np.int32)[::2]
+    problem = problem_of(Gather(), np.zeros((50, 16), np.float32), indices)
+    assert gather_floor(problem, indices, CEILINGS).bytes_by_stream == {"indices": 128, "data": 64, "output": 640}
+
+
 def test_an_empty_gather_reads_no_data():
     for data, indices in ((np.zeros((5, 4)), np.zeros(0, np.int64)), (np.zeros((5, 0)), np.arange(3))):
         problem = problem_of(Gather(), data, indices)
