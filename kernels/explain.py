@@ -110,6 +110,7 @@ def explain(
         floor=floor,
         ceilings=measured,
         measured_us=1e6 * timings.median_s(WHOLE),
+        fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
         predicted_us=None if predict is None else predict(plan, measured),
         ablations=tuple(ablations[left_out] for left_out in shorter_schedules(whole.schedule)),

@@ -6,6 +6,9 @@ from typing import Any
 from .ceilings import Ceilings
 from .floor import Floor
 
+BUSY = 1.5
+"""How many times the fastest round a median is that says more of the machine's other work than of the kernel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
@@ -36,6 +39,7 @@ class Explanation:
         floor: the fewest bytes and the least time.
         ceilings: the machine's ceilings.
         measured_us: the median time of a call.
+        fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
         rounds: how many rounds were timed.
         predicted_us: what the cost model expects; None without one.
         ablations: the schedule without each of its passes.
@@ -47,6 +51,7 @@ class Explanation:
     floor: Floor
     ceilings: Ceilings
     measured_us: float
+    fastest_us: float
     rounds: int
     predicted_us: float | None = None
     ablations: tuple[Ablation, ...] = ()
@@ -67,6 +72,7 @@ class Explanation:
             "ceilings": self.ceilings.to_json(),
             **predicted,
             "measured_us": self.measured_us,
+            "fastest_us": self.fastest_us,
             "fraction": self.fraction,
             "rounds": self.rounds,
             "ablations": [asdict(ablation) for ablation in self.ablations],
@@ -108,12 +114,17 @@ class Explanation:
         return [*_rows(rows), f"bound by {floor.bound_by}, on {threads} thread{'' if threads == 1 else 's'}"]
 
     def _time_lines(self) -> list[str]:
-        rows = [("limit", _us(self.floor.time_us))]
+        rows: list[tuple[str, ...]] = [("limit", _us(self.floor.time_us))]
         if self.predicted_us is not None:
             rows.append(("predicted", _us(self.predicted_us)))
-        rows.append(("measured", f"{_us(self.measured_us)}   median of {self.rounds} rounds"))
+        rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
+        rows.append(("fastest round", _us(self.fastest_us)))
         rows.append(("fraction of the limit", f"{self.fraction:>12.2f}"))
-        return _rows(rows)
+        is_busy = self.measured_us > BUSY * self.fastest_us
+        remark = (
+            ["the median is far above the fastest round: the machine is busy, and times say little"] if is_busy else []
+        )
+        return [*_rows(rows), *remark]
 
 
 def _ablation_row(ablation: Ablation) -> tuple[str, ...]:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_text_has_a_part_for_each_question():
         "The time",
         "Without a pass, the time of a call, and how many times as fast the whole schedule is",
     ]
-    for part in ("together", "counted from the indices", "at 100.0 GB/s", "on 2 threads", "median of 1 rounds"):
+    for part in ("together", "counted from the indices", "at 100.0 GB/s", "on 2 threads", "median of 1 round\n"):
         assert part in text
     assert "predicted" not in text
 
@@ -54,6 +55,14 @@ def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
     assert found.sections()["The schedule"] == ["none"]
     assert not any(title.startswith("Without a pass") for title in found.sections())
+
+
+def test_median_far_above_the_fastest_round_is_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    remark = "the median is far above the fastest round: the machine is busy, and times say little"
+    assert found.fastest_us == found.measured_us
+    assert remark not in str(found)
+    assert remark in str(dataclasses.replace(found, fastest_us=found.measured_us / 2))
 
 
 def test_predictions_and_reasons_are_printed_where_they_are_given():
