@@ -153,18 +153,18 @@ def _write_json(report: "Report", target: str) -> None:
 
 
 def _print_report(report: "Report", *, as_markdown: bool) -> None:
-    from . import report as reports
+    from . import table
 
     if as_markdown:
-        sys.stdout.write(reports.as_markdown(report))
+        sys.stdout.write(table.as_markdown(report))
         return
     console = make_console()
     console.print("times as fast as each peer; the best peer of a case in bold", style="bold")
-    console.print(reports.as_table(report), soft_wrap=False, width=max(console.width, 110))
+    console.print(table.as_table(report), soft_wrap=False, width=max(console.width, 110))
     console.print("\ngeometric means against the best peer of each case", style="bold")
-    for line in reports.summary(report):
+    for line in table.summary(report):
         console.print(f"  {line}")
-    console.print(f"\n{reports.conditions(report)}", style="dim")
+    console.print(f"\n{table.conditions(report)}", style="dim")
 
 
 def _say(kind: str, lines: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ class Measured:
         ways: what was called, by contender.
         refused: why a contender cannot run it.
         wrong: what is wrong with what a contender gave; it is not timed.
+        rounds_us: microseconds a call of each round, by contender.
         floor_us: the least that this machine can take, or None where that is not known.
     """
 
@@ -43,6 +44,7 @@ class Measured:
     ways: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
+    rounds_us: dict[str, list[float]] = field(default_factory=dict)
     floor_us: float | None = None
 
     @property
@@ -163,5 +165,6 @@ def _in_turn(calls: Sequence[Call]) -> Call:
 def _record(timings: Timings, result: Measured) -> None:
     for name in timings.rounds_s:
         result.median_us[name] = timings.median_s(name) * 1e6
+        result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[name]]
         if name != OURS and OURS in timings.rounds_s:
             result.ratios[name] = timings.ratio(OURS, name)

@@ -7,7 +7,8 @@ from typing import Any
 from ...ir.errors import DependencyError
 from ..terminal import UsageError
 from .measure import OURS, Measured
-from .report import Report, conditions
+from .report import Report
+from .table import conditions
 
 SUFFIXES = (".png", ".svg")
 GOOD, POOR, LIMIT = "#1b7837", "#c0392b", "#444444"
@@ -33,12 +34,12 @@ def check_plot(path: str) -> Path:
 
 
 def plot(report: Report, path: Path) -> None:
-    """Write the picture: PNG or SVG, as the file's name says.
+    """Write the picture of a run: PNG or SVG, as the file's name says."""
+    draw(report).savefig(path, dpi=150)
 
-    Args:
-        report: with one case or more that has a ratio or a floor.
-        path: where to.
-    """
+
+def draw(report: Report) -> Any:
+    """Return the figure: a bar for each case that has a peer, and a point for each whose floor is known."""
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
     with_ratio = [one for one in report.measured if one.ratio is not None]
@@ -50,7 +51,7 @@ def plot(report: Report, path: Path) -> None:
     if with_floor:
         _draw_roofline(axes[1], with_floor)
     figure.supxlabel(conditions(report), fontsize=6, wrap=True)
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def _draw_ratios(axes: Any, measured: Sequence[Measured]) -> None:

@@ -79,7 +79,8 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
             if error.name == name:
                 absent.append(name)
             else:
-                broken[name] = f"needs {error.name}: pip install {error.name}"
+                package = str(error.name).partition(".")[0]
+                broken[name] = f"needs {package}: pip install {package}"
         except Exception as error:  # a runtime that does not fit this machine may raise anything
             reason = str(error).strip().partition("\n")[0]
             broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
