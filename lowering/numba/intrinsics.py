@@ -29,7 +29,20 @@ def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> Non
     instruction.set_metadata("noalias", _scope(builder, apart_from))
 
 
-def _pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
+def mark_read(builder: Any, instruction: Any) -> Any:
+    """Say that a load is of data or indices, which no store of the kernel changes; return it."""
+    _mark(builder, instruction, scope="read", apart_from="written")
+    return instruction
+
+
+def mark_written(builder: Any, instruction: Any) -> Any:
+    """Say that a store, or a load of what the kernel wrote, is of out; return it."""
+    _mark(builder, instruction, scope="written", apart_from="read")
+    return instruction
+
+
+def pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
+    """Return address + offset, both of 64 bits, as a pointer."""
     base = builder.inttoptr(address, ir.IntType(8).as_pointer())
     return builder.bitcast(builder.gep(base, [offset]), pointee.as_pointer())
 
@@ -46,13 +59,11 @@ _ELEMENTS: dict[str, tuple[Any, ir.Type]] = {
 def _make_load(element: str, *, again: bool = False) -> Any:
     """Make the load of an element; `again` is for memory that the kernel itself writes."""
     numba_type, llvm_type = _ELEMENTS[element]
-    scopes = ("written", "read") if again else ("read", "written")
+    mark = mark_written if again else mark_read
 
     def load(typing_context: Any, address: Any, offset: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            value = builder.load(_pointer(builder, arguments[0], arguments[1], llvm_type), align=1)
-            _mark(builder, value, scope=scopes[0], apart_from=scopes[1])
-            return value
+            return mark(builder, builder.load(pointer(builder, arguments[0], arguments[1], llvm_type), align=1))
 
         return numba_type(types.int64, types.int64), generate
 
@@ -66,9 +77,8 @@ def _make_store(element: str) -> Any:
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            place = _pointer(builder, arguments[0], arguments[1], llvm_type)
-            instruction = builder.store(arguments[2], place, align=1)
-            _mark(builder, instruction, scope="written", apart_from="read")
+            place = pointer(builder, arguments[0], arguments[1], llvm_type)
+            mark_written(builder, builder.store(arguments[2], place, align=1))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, numba_type), generate

@@ -1,0 +1,170 @@
+"""The vector operations of generated kernels: loads, stores, joined elements, prefetches and buffers.
+
+A vector is a Numba type of its own, one LLVM vector. The operations are made when a kernel imports them by name:
+`load_v8xi32`, `store_v8xi32`, `stream_v8xi32`, `join_v8xi32`, `prefetch_3`, `stack_256xi32`. Loads and stores need no
+alignment, but for streaming stores, which go past the caches.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
+from numba.extending import intrinsic
+
+from .intrinsics import mark_read, mark_written, pointer
+
+_NAME = re.compile(r"(?P<operation>[a-z]+)_v(?P<lanes>\d+)xi(?P<bits>\d+)")
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+class VectorType(types.Type):
+    """A vector of `lanes` integers of `bits` bits, in Numba's type system."""
+
+    def __init__(self, lanes: int, bits: int):
+        super().__init__(f"v{lanes}xi{bits}")
+        self.lanes, self.bits = lanes, bits
+
+    @property
+    def llvm(self) -> ir.VectorType:
+        """The type of its values in LLVM, where 16 bytes are two integers of 8."""
+        parts = max(self.bits // 64, 1)
+        return ir.VectorType(ir.IntType(self.bits // parts), self.lanes * parts)
+
+
+@register_default(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, type_: VectorType):
+        super().__init__(manager, type_, type_.llvm)
+
+
+def __getattr__(name: str) -> Any:
+    """Make the operation of that name, such as `load_v8xi32`."""
+    if match := re.fullmatch(r"prefetch_([0-3])", name):
+        return _prefetch(int(match[1]))
+    if match := re.fullmatch(r"stack_(\d+)xi(8|16|32|64)", name):
+        return _stack(int(match[1]), int(match[2]))
+    match = _NAME.fullmatch(name)
+    if match is None or match["operation"] not in _MAKERS:
+        raise AttributeError(f"no vector operation is called {name!r}")
+    return _make(match["operation"], VectorType(int(match["lanes"]), int(match["bits"])))
+
+
+@functools.cache
+def _make(operation: str, type_: VectorType) -> Any:
+    doc, signature, build = _MAKERS[operation](type_)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        result = build(builder, *arguments)
+        return context.get_dummy_value() if result is None else result
+
+    return _named(f"{operation}_{type_.name}", doc, signature, generate)
+
+
+def _named(name: str, doc: str, signature: Any, generate: Callable) -> Any:
+    """Make an intrinsic that takes what the signature says."""
+    parameters = ", ".join(f"a{number}" for number in range(len(signature.args)))
+    space: dict[str, Any] = {"signature": signature, "generate": generate}
+    exec(f"def operation(typing_context, {parameters}): return signature, generate", space)
+    operation = space["operation"]
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = doc
+    return intrinsic(operation)
+
+
+def _load(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, address: ir.Value, offset: ir.Value) -> ir.Value:
+        return mark_read(builder, builder.load(pointer(builder, address, offset, type_.llvm), align=1))
+
+    return f"Load {type_.name} at address + offset.", type_(types.int64, types.int64), build
+
+
+def _store(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, address: ir.Value, offset: ir.Value, value: ir.Value) -> None:
+        mark_written(builder, builder.store(value, pointer(builder, address, offset, type_.llvm), align=1))
+
+    return f"Store {type_.name} at address + offset.", types.void(types.int64, types.int64, type_), build
+
+
+def _stream(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, address: ir.Value, offset: ir.Value, value: ir.Value) -> None:
+        place = pointer(builder, address, offset, type_.llvm)
+        store = builder.store(value, place, align=type_.lanes * type_.bits // 8)
+        store.set_metadata("nontemporal", builder.module.add_metadata([_I32(1)]))
+        mark_written(builder, store)
+
+    doc = f"Store {type_.name} past the caches at address + offset, which is a multiple of its size."
+    return doc, types.void(types.int64, types.int64, type_), build
+
+
+def _join(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, *elements: ir.Value) -> ir.Value:
+        result = ir.Constant(type_.llvm, ir.Undefined)
+        for lane, element in enumerate(elements):
+            parts = [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
+            for part, value in enumerate(parts):
+                result = builder.insert_element(result, value, _I32(lane * len(parts) + part))
+        return result
+
+    return f"Make {type_.name} of its elements.", type_(*[_element(type_)] * type_.lanes), build
+
+
+def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, element: ir.Value) -> ir.Value:
+        first = builder.insert_element(ir.Constant(type_.llvm, ir.Undefined), element, _I32(0))
+        lanes = ir.Constant(ir.VectorType(_I32, type_.lanes), [0] * type_.lanes)
+        return builder.shuffle_vector(first, ir.Constant(type_.llvm, ir.Undefined), lanes)
+
+    return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
+
+
+def _and(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        return builder.and_(left, right)
+
+    return f"The bits that two {type_.name} share.", type_(type_, type_), build
+
+
+def _element(type_: VectorType) -> Any:
+    """Return the Numba type of an element; 16 bytes are two integers of 8."""
+    return types.UniTuple(types.int64, 2) if type_.bits == 128 else types.Integer.from_bitwidth(type_.bits)
+
+
+_MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
+    "load": _load,
+    "store": _store,
+    "stream": _stream,
+    "join": _join,
+    "broadcast": _broadcast,
+    "and": _and,
+}
+
+
+@functools.cache
+def _prefetch(locality: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
+            builder.module, kind, "llvm.prefetch.p0"
+        )
+        builder.call(function, [pointer(builder, arguments[0], arguments[1], ir.IntType(8)), _I32(0), _I32(locality), _I32(1)])
+        return context.get_dummy_value()
+
+    doc = f"Ask for the line at address + offset to be read soon; locality 0 (gone after use) to 3 (kept): {locality}."
+    return _named(f"prefetch_{locality}", doc, types.void(types.int64, types.int64), generate)
+
+
+@functools.cache
+def _stack(count: int, bits: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        buffer = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(bits), count))
+        return builder.ptrtoint(buffer, _I64)
+
+    doc = f"Return the address of {count} integers of {bits} bits on the stack, one place for all calls in a function."
+    return _named(f"stack_{count}xi{bits}", doc, types.int64(), generate)
