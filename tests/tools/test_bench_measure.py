@@ -152,13 +152,13 @@ def test_best_peer_is_the_one_with_the_least_time():
 
 
 def test_fraction_of_the_limit_is_the_floor_over_the_time(monkeypatch):
-    monkeypatch.setattr(measuring, "floor_us", lambda case: 1e-3)
+    monkeypatch.setattr(measuring, "floor_us", lambda case, inputs: 1e-3)
     result = measured()
     assert result.of_limit == pytest.approx(1e-3 / result.median_us["gathernest"])
 
 
 def test_without_ceilings_there_is_no_floor():
-    assert floors.floor_us(ROWS) is None
+    assert floors.floor_us(ROWS, ROWS.make()) is None
     assert measured().of_limit is None
 
 

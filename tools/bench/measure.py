@@ -72,8 +72,8 @@ def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads
         rounds: how often each is timed.
         threads: how many gathernest uses.
     """
-    result = Measured(case, floor_us=floor_us(case))
     inputs = case.make()
+    result = Measured(case, floor_us=floor_us(case, inputs))
     ready: dict[str, dict[str, Sequence[Call]]] = {}
     with knobs.scope(num_threads=threads):
         for contender in contenders:
