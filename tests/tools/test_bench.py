@@ -20,6 +20,7 @@ BESIDE_NUMPY = (*QUICK, "--peers", "numpy")
 @pytest.fixture(autouse=True)
 def little(monkeypatch):
     monkeypatch.setattr(command, "QUICK_SIZE", 16)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 
 
 def test_table_has_the_cases_that_were_asked_for(gathernest):
@@ -59,6 +60,14 @@ def test_plot_is_written(gathernest, tmp_path):
     ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B", "--plot", str(tmp_path / "run.svg"))
     assert (ended.status, ended.err) == (0, "")
     assert "<svg" in (tmp_path / "run.svg").read_text()
+
+
+def test_busy_machine_is_told(gathernest, monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
+    monkeypatch.setattr(command, "usable_cores", lambda: 4)
+    ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B")
+    assert ended.status == 0
+    assert ended.err == "gathernest: note: the machine is busy (load 7.2 on 4 cores), so the figures say little\n"
 
 
 def test_list_names_every_case_and_runs_none(gathernest):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.errors import GathernestError
 from ...kernels.knobs import knobs
+from ...kernels.machine import usable_cores
 from ...kernels.requirements import require_compiler
 from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
 
@@ -124,9 +125,17 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
     cut = QUICK_SIZE if options.quick else None
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
-    _say("note", entrants.notes)
+    _say("note", [*entrants.notes, *_busy_notes()])
     measured = _measure_all([case.cut(cut) if cut else case for case in cases], entrants.contenders, rounds, threads)
     return Report(measured, entrants.versions, threads, rounds, cut)
+
+
+def _busy_notes() -> list[str]:
+    """Return a line when more wants to run than there are cores; parallel calls then wait for whole time slices."""
+    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, usable_cores()
+    if load <= cores:
+        return []
+    return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
 
 
 def _measure_all(
