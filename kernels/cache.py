@@ -53,13 +53,18 @@ class Loaded:
 Build = Callable[[], tuple[Program, str]]
 
 
-def cache_root() -> Path:
-    """Return the folder of this machine's and these versions' entries."""
+def cache_folder() -> Path:
+    """Return the folder of everything that is kept on disk."""
     if knobs.cache_dir is not None:
-        return Path(knobs.cache_dir) / code_fingerprint()
+        return Path(knobs.cache_dir)
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("gathernest")) / code_fingerprint()
+    return Path(platformdirs.user_cache_dir("gathernest"))
+
+
+def cache_root() -> Path:
+    """Return the folder of this machine's and these versions' entries."""
+    return cache_folder() / code_fingerprint()
 
 
 def load_kernel(key: str, build: Build) -> Loaded:
@@ -176,11 +181,11 @@ def _warn_once(folder: Path, error: OSError) -> None:
         f"the cache folder {folder} cannot be written ({error.strerror or error}); kernels are compiled anew in every "
         "process. Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
-        stacklevel=_levels_to_caller(),
+        stacklevel=levels_to_caller(),
     )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """Return how far up the stack the first line outside this package is."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
