@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import tuning
+from gathernest.kernels import tuner
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.sample_arrays import sample_arrays
 from gathernest.kernels.timing import Timings
-from gathernest.kernels.tuning import Tuner, tune
+from gathernest.kernels.tuner import Progress, Tuner, TuningResult
+from gathernest.kernels.tuning import forget_plans, tune
 from gathernest.kernels.tuning_records import TuningWarning, read_records
 
 DATA, INDICES = "1000x64xf32", "4000xi64"
@@ -42,10 +43,10 @@ def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
 @pytest.fixture(autouse=True)
 def _own_records(cache_dir):
     yield
-    tuning.forget_plans()
+    forget_plans()
 
 
-def outcomes(result: tuning.TuningResult) -> dict[str, str]:
+def outcomes(result: TuningResult) -> dict[str, str]:
     return {str(trial.schedule): trial.outcome for trial in result.trials[1:]}
 
 
@@ -128,7 +129,7 @@ def test_nothing_is_won_where_every_other_fails(timed, serial_default):
 
 def test_a_schedule_that_gives_other_bytes_cannot_win(timed, serial_default, monkeypatch):
     timed({LARGE: 0.5})
-    prepared = tuning.prepare_problem
+    prepared = tuner.prepare_problem
 
     class Wrong:
         def __init__(self, right):
@@ -139,7 +140,7 @@ def test_a_schedule_that_gives_other_bytes_cannot_win(timed, serial_default, mon
             out[0, 0] += 1
 
     monkeypatch.setattr(
-        tuning, "prepare_problem", lambda problem, s: Wrong(prepared(problem, s)) if s.tiles else prepared(problem, s)
+        tuner, "prepare_problem", lambda problem, s: Wrong(prepared(problem, s)) if s.tiles else prepared(problem, s)
     )
     result = tune("gather", np.zeros((1000, 64), "f4"), INDICES, candidates=[LARGE])
     assert result.is_default
@@ -174,8 +175,8 @@ def test_a_candidate_over_the_time_limit_is_abandoned(timed, serial_default, ste
     timed({LARGE: 0.1})
     ticks = iter([0.0, 9.0 if step == 1 else 1.0, 10.0])
     problem = problem_of("gather", DATA, INDICES)
-    tuner = Tuner(problem, *sample_arrays(problem), time_limit_s=5, clock=lambda: next(ticks))
-    result = tuner.run([gn.Schedule.parse(LARGE)])
+    tuned = Tuner(problem, *sample_arrays(problem), time_limit_s=5, clock=lambda: next(ticks))
+    result = tuned.run([gn.Schedule.parse(LARGE)])
     assert outcomes(result) == {LARGE: "abandoned"}
     assert result.trials[1].reason == reason
     assert result.is_default
@@ -189,7 +190,7 @@ def test_candidates_are_those_of_the_search_space_when_omitted(timed, monkeypatc
         asked.append((nest.copied[-1], default, options["is_gradient"]))
         return default, gn.Schedule()
 
-    monkeypatch.setattr(tuning, "search_space", space)
+    monkeypatch.setattr(tuner, "search_space", space)
     result = tune("gather", DATA, INDICES)
     assert asked == [(("inner", 64), result.trials[0].schedule, False)]
     assert len(result.trials) == 2
@@ -214,7 +215,7 @@ def test_every_operator_can_be_tuned_from_its_description(timed, operator, data,
 
 def test_progress_tells_every_step_and_the_best_so_far(timed, serial_default):
     timed({SMALL: 0.8, LARGE: 0.5})
-    seen: list[tuning.Progress] = []
+    seen: list[Progress] = []
     tune("gather", DATA, INDICES, candidates=[SMALL, LARGE], progress=seen.append)
     assert [step.doing for step in seen] == [
         "compiling the default",
@@ -276,7 +277,7 @@ def test_a_record_that_is_not_legal_is_ignored_with_one_warning(timed, schedule)
     content = json.loads(result.file.read_text())
     content["records"][result.problem_class]["schedule"] = schedule
     result.file.write_text(json.dumps(content))
-    tuning.forget_plans()
+    forget_plans()
     with pytest.warns(TuningWarning, match="is ignored: .* Tune it again, or remove it with gathernest tune --forget"):
         kernel = gn.compile("gather", DATA, INDICES)
     assert kernel.schedule == result.trials[0].schedule
