@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Attribute
 
 from .array_spec import contiguous_strides
-from .attributes import MIN_AXIS_SIZES, VIEW, ViewAttr
+from .attributes import MIN_AXIS_SIZES, NARROW_AXES, VIEW, ViewAttr
 from .canonical import view_dims
 from .errors import BoundsError, InternalError
 from .operators import AnyShaped
@@ -72,10 +72,11 @@ def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Seq
 
 
 def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:
-    """Refuse what the run time refuses before it calls a kernel: an axis smaller than the code was made for."""
+    """Refuse what the run time refuses before it calls a kernel: an axis of another size than the code was made for."""
     least = function.attributes.get(MIN_AXIS_SIZES)
+    is_narrow = NARROW_AXES in function.attributes
     has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
-    if not isinstance(least, DenseArrayBase) or not has_views or (indices is not None and indices.size == 0):
+    if (least is None and not is_narrow) or not has_views or (indices is not None and indices.size == 0):
         return
     sizes = [
         size
@@ -83,7 +84,9 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
         for dim, size in zip(argument_view(function, number).dims, view.shape, strict=True)
         if dim.partition("_")[0] == "axis"
     ]
-    for got, wanted in zip(sizes, least.get_values(), strict=True):
+    if is_narrow and any(size >= 2**31 for size in sizes):
+        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for less than 2**31")
+    for got, wanted in zip(sizes, least.get_values() if isinstance(least, DenseArrayBase) else (), strict=False):
         if got < wanted:
             raise BoundsError(f"the axis has size {got}, but this code holds for {wanted} and more")
 

@@ -6,14 +6,13 @@ from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
-from xdsl.dialects.memref import MemRef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from .dialect import Gather
 from .dominance import check_dominance
 from .graph_ops import Graph
-from .upstream import Scf
+from .upstream import MemRef, Scf, Vector
 
 
 def make_context() -> Context:
@@ -25,7 +24,7 @@ def make_context() -> Context:
 
 def load_dialects(context: Context) -> None:
     """Load the dialects of every level into a context."""
-    for dialect in (Builtin, Func, Arith, Scf, MemRef, Gather, Graph):
+    for dialect in (Builtin, Func, Arith, Scf, MemRef, Vector, Gather, Graph):
         context.load_dialect(dialect)
 
 

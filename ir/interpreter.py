@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     TensorType,
+    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -30,6 +31,7 @@ from .attributes import SCALE, VIEW
 from .dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from .errors import BoundsError, InternalError
 from .types import dense_array, numpy_dtype
+from .vector_interpreter import VectorInterpreter
 
 
 def interpret(
@@ -87,13 +89,14 @@ class _Writers:
             raise InternalError(f"two iterations of a parallel loop write the element at {place}")
 
 
-class _Machine:
+class _Machine(VectorInterpreter):
     """Runs operations; `values` maps SSA values to ints and arrays."""
 
     def __init__(self, module: ModuleOp, rng: random.Random):
         self.module, self.rng = module, rng
         self.values: dict[SSAValue, Any] = {}
         self.writers: list[_Writers] = []
+        self.buffers: list[np.ndarray] = []
 
     def run_function(self, function: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
         return self.run_block(function.body.block, arguments)
@@ -132,6 +135,9 @@ class _Machine:
 
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
         if op.name in _ARITHMETIC:
+            if isinstance(vector := op.results[0].type, VectorType):
+                lanes = zip(*operands, strict=True)
+                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in lanes),)
             bits = _bits(op.results[0].type)
             return (_wrap(_ARITHMETIC[op.name](_operand_bits(op), *operands), bits),)
         if op.name in _FLOAT_ARITHMETIC:
@@ -179,24 +185,28 @@ class _Machine:
 
     def run_gather_masked_load(self, op: MaskedLoadOp, memory: np.ndarray, *rest: int) -> tuple[Any, ...]:
         *subscripts, mask = rest
-        return (_load(memory, subscripts),) if mask & 1 else (0,)
+        return (self.load(memory, subscripts),) if mask & 1 else (0,)
 
     def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
         subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)
         if mask & 1:
             add = "arith.addi" if isinstance(op.element.type, IntegerType) else "arith.addf"
-            total = self.compute(add, op.element.type, _load(memory, subscripts), element)
+            total = self.compute(add, op.element.type, self.load(memory, subscripts), element)
             self.store(memory, subscripts, total)
         return ()
 
     # memref
 
     def run_memref_load(self, op: memref.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
-        return (_load(memory, subscripts),)
+        return (self.load(memory, subscripts),)
 
     def run_memref_store(self, op: memref.StoreOp, value: Any, memory: np.ndarray, *subscripts: int) -> tuple[()]:
         self.store(memory, subscripts, value)
         return ()
+
+    def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
+        value = memory[_place(memory, subscripts)]
+        return value if memory.dtype.kind == "V" else int(value)
 
     def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
         """Store a value, as one iteration of each parallel loop that runs."""
@@ -336,6 +346,7 @@ _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.extsi": lambda bits, a: -(a & 1) if bits == 1 else a,
     "arith.extui": lambda bits, a: _unsigned(a, bits),
     "arith.index_cast": lambda bits, a: a,
+    "arith.trunci": lambda bits, a: a,
 }
 
 
@@ -344,8 +355,3 @@ def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
     if not all(0 <= subscript < size for subscript, size in zip(place, memory.shape, strict=True)):
         raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
     return place
-
-
-def _load(memory: np.ndarray, subscripts: Sequence[int]) -> Any:
-    value = memory[_place(memory, subscripts)]
-    return value if memory.dtype.kind == "V" else int(value)

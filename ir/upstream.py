@@ -1,15 +1,28 @@
-"""What upstream MLIR has and xDSL lacks: the custom syntax of `scf.parallel`.
+"""What upstream MLIR has and xDSL lacks: `memref.prefetch`, `vector.from_elements`, the syntax of `scf.parallel`.
 
 xDSL prints `scf.parallel` in the generic form only. `ParallelOp` is xDSL's with upstream's syntax.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects import memref, scf, vector
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i32
 from xdsl.ir import Dialect, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    base,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 
 class ParallelOp(scf.ParallelOp):
@@ -60,4 +73,106 @@ class ParallelOp(scf.ParallelOp):
         return op
 
 
+@irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """Ask for the line of an element to be read soon; it changes no value, and the element need not exist.
+
+    `memref.prefetch %data[%b, %o, %position, %j], read, locality<3>, data : memref<1x1x?x?xi32>`
+    """
+
+    name = "memref.prefetch"
+
+    memref = operand_def(base(MemRefType))
+    indices = var_operand_def(IndexType())
+    locality = prop_def(IntegerAttr)
+
+    def __init__(self, memref: SSAValue, indices: Sequence[SSAValue], locality: int):
+        super().__init__(operands=[memref, indices], properties={"locality": IntegerAttr(locality, i32)})
+
+    def verify_(self) -> None:
+        assert isinstance(self.memref.type, MemRefType)
+        if len(self.indices) != self.memref.type.get_num_dims():
+            raise VerifyException(
+                f"memref.prefetch: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.indices)}"
+            )
+        if not 0 <= self.locality.value.data <= 3:
+            raise VerifyException(f"memref.prefetch: expected a locality of 0 to 3, got {self.locality.value.data}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        printer.print_string("[")
+        printer.print_list(self.indices, printer.print_ssa_value)
+        printer.print_string(f"], read, locality<{self.locality.value.data}>, data")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        memory = parser.parse_unresolved_operand()
+        places = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
+        parser.parse_punctuation(",")
+        parser.parse_keyword("read")
+        parser.parse_punctuation(",")
+        parser.parse_keyword("locality")
+        with parser.in_angle_brackets():
+            locality = parser.parse_integer()
+        parser.parse_punctuation(",")
+        parser.parse_keyword("data")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        source = parser.resolve_operand(memory, parser.parse_type())
+        op = cls(source, [parser.resolve_operand(place, IndexType()) for place in places], locality)
+        op.attributes |= attributes
+        return op
+
+
+@irdl_op_definition
+class FromElementsOp(IRDLOperation):
+    """Make a vector of its elements: `%vector = vector.from_elements %a, %b : vector<2xi32>`."""
+
+    name = "vector.from_elements"
+
+    elements = var_operand_def()
+    result = result_def(base(VectorType))
+
+    traits = traits_def(Pure())
+
+    def __init__(self, elements: Sequence[SSAValue]):
+        super().__init__(operands=[elements], result_types=[VectorType(elements[0].type, [len(elements)])])
+
+    def verify_(self) -> None:
+        assert isinstance(self.result.type, VectorType)
+        wanted = self.result.type.get_shape()[0]
+        if len(self.elements) != wanted or any(
+            element.type != self.result.type.element_type for element in self.elements
+        ):
+            raise VerifyException(
+                f"vector.from_elements: expected {wanted} elements of type {self.result.type.element_type}, "
+                f"got {len(self.elements)}: {', '.join(str(element.type) for element in self.elements)}"
+            )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.elements, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        if not isinstance(type_, VectorType):
+            parser.raise_error(f"expected a vector type, got {type_}")
+        op = cls([parser.resolve_operand(element, type_.element_type) for element in unresolved])
+        op.attributes |= attributes
+        return op
+
+
+MemRef = Dialect("memref", [*memref.MemRef.operations, PrefetchOp])
+Vector = Dialect("vector", [*vector.Vector.operations, FromElementsOp], list(vector.Vector.attributes))
 Scf = Dialect("scf", [ParallelOp if op is scf.ParallelOp else op for op in scf.Scf.operations])

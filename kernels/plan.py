@@ -16,7 +16,8 @@ from ..ir.element_types import machine_width, number_name, number_scale, number_
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
-from ..lowering.schedule import NestShape, Schedule, choose_gradient_schedule, choose_schedule
+from ..lowering.cost_model import NestShape, choose_gradient_schedule, choose_schedule
+from ..lowering.schedule import Schedule
 from .knobs import knobs
 from .machine import usable_cores
 from .tuned_schedules import tuned_schedules

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -59,6 +59,19 @@ def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
     return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
 
 
+def written(root: Operation) -> set[SSAValue]:
+    """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
+    single = {viewed(op.memref) for op in writes(root)}
+    return single | {viewed(op.base) for op in root.walk() if isinstance(op, vector.StoreOp)}
+
+
+def viewed(memory: SSAValue) -> SSAValue:
+    """Return what a memref without its last dimensions of size 1 is a view of."""
+    while isinstance(memory.owner, memref.CollapseShapeOp):
+        memory = memory.owner.src
+    return memory
+
+
 def sole_inner_loop(loop: LoopOp) -> LoopOp | None:
     """Return the one loop directly in `loop`'s body, or None when there is none or more than one."""
     inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
@@ -89,8 +102,8 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
-    written = {op.memref for op in writes(outer)}
-    if any(op.regions or not _may_repeat(op, written) for op in beside):
+    changed = written(outer)
+    if any(op.regions or not _may_repeat(op, changed) for op in beside):
         return f"{outer.label} does more than run {inner.label}"
     if outer.terminator.value is not inner.total:
         return f"{outer.label} does not yield what {inner.label} sums"
@@ -104,10 +117,10 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     return None
 
 
-def _may_repeat(op: Operation, written: set[SSAValue]) -> bool:
+def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
     """Return whether an operation may run more often than it is written: it computes, or loads what nobody stores."""
     if isinstance(op, memref.LoadOp):
-        return op.memref not in written
+        return op.memref not in changed
     return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)
 
 
@@ -130,6 +143,27 @@ def static_size(value: SSAValue) -> int | None:
     if isinstance(constant, IntegerAttr) and isinstance(constant.type, IndexType):
         return constant.value.data
     return None
+
+
+def most_iterations(loop: LoopOp) -> int | None:
+    """Return a number that a loop of step 1 never runs more often than, or None when the code holds none.
+
+    That is what static bounds say, or the size of the tile that it runs.
+    """
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    if first is not None and last is not None:
+        return max(last - first, 0)
+    ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
+    for end in ends:
+        if isinstance(end.owner, arith.AddiOp) and end.owner.lhs is loop.lower:
+            return static_size(end.owner.rhs)
+    return None
+
+
+def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
+    """Return the one store of an element to an argument of the function, or None when there is no such one."""
+    found = [op for op in function.walk() if isinstance(op, memref.StoreOp) and argument_number(op.memref, function)]
+    return found[0] if len(found) == 1 else None
 
 
 def update_signature(function: func.FuncOp) -> None:

@@ -3,25 +3,30 @@
 A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
 """
 
-import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..ir.errors import ScheduleError, did_you_mean
 
-TILE_SIZES = (4096, 256, 16)
-TILE_BYTES = 64 * 1024
-MIN_SLICE_BYTES = 16 * 1024
-CHECK_TILE = 4096
-CHECK_PREFIX = "check_"
-MIN_GRADIENT_BYTES = 64 * 1024
-MIN_OWNED_ROW_BYTES = 32
-MOST_CACHED_BYTES = 16 * 1024 * 1024
-MIN_PIECE_BYTES = 64
-PIECES = (4096, 1024, 256, 64, 16, 8)
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Which lines of data are asked for ahead; the options of `prefetch-indices`.
+
+    Attributes:
+        loop: the loop whose later iteration reads them.
+        distance: iterations ahead.
+        lines: of 64 bytes, a row or a step.
+        locality: 3 keeps them in every cache, 0 in none.
+    """
+
+    loop: str
+    distance: int = 16
+    lines: int = 1
+    locality: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +34,28 @@ class Schedule:
     """How a nest becomes code; the empty schedule is the nest as it stands, run serially.
 
     Attributes:
+        specialize: bytes of a row that the code is made for.
+        owners: (axis, count): how many owners share the positions of the axis that a gradient adds to.
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: loops that threads share, outermost first.
-        owners: (axis, count): how many owners share the positions of the axis that a gradient adds to.
+        hoist: the loop before which the indices of a tile are resolved.
+        lanes: elements a vector in the innermost loop.
+        unroll: (loop, factor): iterations that run as one.
+        prefetch: what is asked for ahead.
+        stream: whether vectors are stored past the caches.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
     owners: tuple[str, int] | None = None
+    specialize: int | None = None
+    hoist: str | None = None
+    lanes: int | None = None
+    unroll: tuple[str, int] | None = None
+    prefetch: Prefetch | None = None
+    stream: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tiles", _pairs(self.tiles, "tiles"))
@@ -46,20 +63,48 @@ class Schedule:
         object.__setattr__(self, "parallel", _names(self.parallel, "parallel"))
         if self.owners is not None:
             object.__setattr__(self, "owners", _pairs([self.owners], "owners")[0])
+        if self.unroll is not None:
+            object.__setattr__(self, "unroll", _pairs([self.unroll], "unroll")[0])
+        for name in ("specialize", "lanes"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ScheduleError(f"{name} of a schedule must be a whole number from 1, got {value!r}")
+        if self.hoist is not None and not (isinstance(self.hoist, str) and self.hoist):
+            raise ScheduleError(f"hoist of a schedule must be the name of a loop, got {self.hoist!r}")
+        if self.prefetch is not None and not isinstance(self.prefetch, Prefetch):
+            raise ScheduleError(f"prefetch of a schedule must be a Prefetch, got {self.prefetch!r}")
+        if not isinstance(self.stream, bool):
+            raise ScheduleError(f"stream of a schedule must be True or False, got {self.stream!r}")
 
     def __str__(self) -> str:
-        passes: list[str] = []
+        return ",".join(
+            name + ("{" + " ".join(f"{key}={value}" for key, value in options.items()) + "}" if options else "")
+            for name, options in self._passes()
+        )
+
+    def _passes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the passes that carry it out, with their options, in the order of the pipeline."""
+        if self.specialize is not None:
+            yield "specialize-inner", {"bytes": self.specialize}
         if self.owners is not None:
-            axis, count = self.owners
-            passes.append(f"own-positions{{owners={count} axis={axis}}}")
+            yield "own-positions", {"owners": self.owners[1], "axis": self.owners[0]}
         if self.tiles:
             names, sizes = zip(*self.tiles, strict=True)
-            passes.append(f"tile-loops{{loops={','.join(names)} sizes={','.join(map(str, sizes))}}}")
+            yield "tile-loops", {"loops": ",".join(names), "sizes": ",".join(map(str, sizes))}
         if self.order:
-            passes.append(f"interchange-loops{{order={','.join(self.order)}}}")
+            yield "interchange-loops", {"order": ",".join(self.order)}
         if self.parallel:
-            passes.append(f"parallelize-loops{{loops={','.join(self.parallel)}}}")
-        return ",".join(passes)
+            yield "parallelize-loops", {"loops": ",".join(self.parallel)}
+        if self.hoist is not None:
+            yield "hoist-indices", {"before": self.hoist}
+        if self.lanes is not None:
+            yield "vectorize-inner", {"lanes": self.lanes}
+        if self.unroll is not None:
+            yield "unroll", {"loop": self.unroll[0], "factor": self.unroll[1]}
+        if self.prefetch is not None:
+            yield "prefetch-indices", asdict(self.prefetch)
+        if self.stream:
+            yield "stream-stores", {}
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":
@@ -75,7 +120,7 @@ class Schedule:
         while rest:
             match = _PASS.match(rest)
             name = match["name"] if match else rest.partition("{")[0]
-            if match is None and name in _OPTIONS:
+            if (match is None or match["options"] is None) and _OPTIONS.get(name):
                 raise ScheduleError(
                     f"{name} in a schedule takes {' and '.join(_OPTIONS[name])} in braces, got {rest!r}"
                 )
@@ -115,158 +160,55 @@ def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
     return pairs
 
 
-_PASS = re.compile(r"\s*(?P<name>[a-z-]+)\{(?P<options>[^{}]*)\}\s*(?:,|$)")
+_PASS = re.compile(r"\s*(?P<name>[a-z-]+)(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
 _OPTIONS = {
+    "specialize-inner": ("bytes",),
     "own-positions": ("owners", "axis"),
     "tile-loops": ("loops", "sizes"),
     "interchange-loops": ("order",),
     "parallelize-loops": ("loops",),
+    "hoist-indices": ("before",),
+    "vectorize-inner": ("lanes",),
+    "unroll": ("loop", "factor"),
+    "prefetch-indices": ("loop", "distance", "lines", "locality"),
+    "stream-stores": (),
 }
+_NUMBERS = {"bytes", "owners", "lanes", "factor", "distance", "lines", "locality"}
 
 
-def _options(name: str, text: str) -> dict[str, str]:
+def _options(name: str, text: str | None) -> dict[str, str]:
     """Read `loops=a,b sizes=1,2`; every option of the pass once, none of it empty."""
-    pairs = [option.partition("=") for option in text.split()]
+    pairs = [option.partition("=") for option in (text or "").split()]
     options = {key: value for key, _, value in pairs}
     wanted = _OPTIONS[name]
     if sorted(key for key, _, _ in pairs) != sorted(wanted) or any(
         "" in value.split(",") for value in options.values()
     ):
-        raise ScheduleError(f"{name} in a schedule takes {' and '.join(wanted)}, got {{{text}}}")
+        raise ScheduleError(f"{name} in a schedule takes {' and '.join(wanted) or 'no options'}, got {{{text}}}")
+    for key in _NUMBERS & set(options):
+        if not options[key].isdecimal() or (int(options[key]) < 1 and key != "locality"):
+            raise ScheduleError(f"{name} takes a number of {key} of 1 or more, got {options[key]}")
     return options
 
 
 def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
-    if name == "own-positions":
-        if not options["owners"].isdecimal() or int(options["owners"]) < 1:
-            raise ScheduleError(f"own-positions takes a number of owners of 1 or more, got {options['owners']}")
-        return {"owners": (options["axis"], int(options["owners"]))}
-    if name == "interchange-loops":
-        return {"order": tuple(options["order"].split(","))}
-    loops = tuple(options["loops"].split(","))
-    if name == "parallelize-loops":
-        return {"parallel": loops}
-    sizes = options["sizes"].split(",")
-    if len(sizes) != len(loops) or not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        got = f"loops={options['loops']} sizes={options['sizes']}"
-        raise ScheduleError(f"tile-loops takes one size of 1 or more for each of its loops, got {{{got}}}")
-    return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
-
-
-Loops = Sequence[tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class NestShape:
-    """The sizes of a nest: what a schedule is chosen from.
-
-    Attributes:
-        copied: (name, iterations) of the loops that copy, outermost first.
-        checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
-        width_bytes: bytes an element.
-        table: (name, size) of the dimensions of data.
-        scales: whether it is a gradient whose sums are scaled.
-    """
-
-    copied: tuple[tuple[str, int], ...]
-    checked: tuple[tuple[str, int], ...]
-    width_bytes: int
-    table: tuple[tuple[str, int], ...] = ()
-    scales: bool = False
-
-
-def choose_schedule(nest: NestShape) -> Schedule:
-    """Pick tiles of about 64 KiB and the loops around them as parallel ones.
-
-    The tile is cut from the innermost loop, but for those of a row, that still leaves 16 KiB in a tile where the sizes
-    allow it. Tile sizes are few, so that kernels are.
-    """
-    row = {"inner", "unit"}
-    outside = [loop for loop in nest.copied if loop[1] != 1 and _role(loop) not in row]
-    unit_bytes = nest.width_bytes * _trips([loop for loop in nest.copied if _role(loop) in row])
-    tiles, parallel = _cut_innermost(outside, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
-    if not parallel:
-        return Schedule()
-    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
-    check_tiles, check_parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
-    return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
-
-
-def choose_gradient_schedule(nest: NestShape, threads: int) -> Schedule:
-    """Pick what threads share of a gradient, so that none of them adds to what another adds to.
-
-    That is, in this order: batches and outer slices, when there are enough of them; the positions of the longest axis,
-    when rows are worth the look at every index and the table is larger than a cache; pieces of 64 bytes or more of the
-    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are.
-
-    Args:
-        nest: its sizes; the loops that copy are those that add.
-        threads: how many threads there are to share the work.
-    """
-    adding = [loop for loop in nest.copied if loop[1] != 1]
-    if threads == 1 or nest.width_bytes * _trips(adding) < MIN_GRADIENT_BYTES:
-        return Schedule()
-    beside = _share_beside(nest)
-    free = [loop for loop in adding if _role(loop) in ("batch", "outer")]
-    if _trips(free) >= threads:
-        return Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
-    inner = [loop for loop in adding if _role(loop) in ("inner", "unit")]
-    row_bytes, table_bytes = (nest.width_bytes * _trips(group) for group in (inner, nest.table))
-    has_own_index = any(name.startswith("data_") for name, _ in nest.table)
-    if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
-        axis = max((loop for loop in nest.table if _role(loop) == "axis"), key=lambda loop: loop[1])[0]
-        return Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
-    size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
-    if size * nest.width_bytes < MIN_PIECE_BYTES:
-        return Schedule(beside.tiles, (), beside.parallel)
-    name = inner[0][0]
-    others = [label for label, _ in adding if label != name]
-    order = (f"{name}_o", *others, f"{name}_i")
-    return Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
-
-
-def _share_beside(nest: NestShape) -> Schedule:
-    """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
-    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
-    tiles, parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
-    rows = 1 + max(place for place, loop in enumerate(nest.table) if _role(loop) == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
-    unit = nest.width_bytes * _trips(nest.table[rows:])
-    for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
-        loops = [(prefix + name, size) for name, size in outside]
-        more_tiles, more_parallel = _cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
-        tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
-    return Schedule(tiles, parallel=parallel)
-
-
-Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]
-
-
-def _cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut the innermost of `loops` whose iterations make pieces of `wanted`.
-
-    Args:
-        loops: the loops, outermost first; each iteration of the innermost is worth `unit`.
-        least: what all iterations of a loop must be worth for it to be cut.
-    """
-    for place in reversed(range(len(loops))):
-        name, size = loops[place]
-        if unit * size >= least or place == 0:
-            tiles, parallel = _cut(name, wanted // max(unit, 1))
-            return tiles, (*(outer for outer, _ in loops[:place]), *parallel)
-        unit *= size
-    return (), ()
-
-
-def _cut(name: str, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut a loop into pieces of at most `wanted` iterations."""
-    size = next((size for size in TILE_SIZES if size <= wanted), 1)
-    return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))
-
-
-def _role(loop: tuple[str, int]) -> str:
-    return loop[0].partition("_")[0]
-
-
-def _trips(loops: Loops) -> int:
-    return math.prod(size for _, size in loops)
+    """Return the fields of a schedule that a pass with its options stands for."""
+    if name == "tile-loops":
+        loops, sizes = options["loops"].split(","), options["sizes"].split(",")
+        if len(sizes) != len(loops) or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            got = f"loops={options['loops']} sizes={options['sizes']}"
+            raise ScheduleError(f"tile-loops takes one size of 1 or more for each of its loops, got {{{got}}}")
+        return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
+    values: dict[str, Any] = {key: int(value) if key in _NUMBERS else value for key, value in options.items()}
+    readers: dict[str, Callable[[], dict[str, Any]]] = {
+        "specialize-inner": lambda: {"specialize": values["bytes"]},
+        "own-positions": lambda: {"owners": (values["axis"], values["owners"])},
+        "interchange-loops": lambda: {"order": tuple(values["order"].split(","))},
+        "parallelize-loops": lambda: {"parallel": tuple(values["loops"].split(","))},
+        "hoist-indices": lambda: {"hoist": values["before"]},
+        "vectorize-inner": lambda: {"lanes": values["lanes"]},
+        "unroll": lambda: {"unroll": (values["loop"], values["factor"])},
+        "prefetch-indices": lambda: {"prefetch": Prefetch(**values)},
+        "stream-stores": lambda: {"stream": True},
+    }
+    return readers[name]()

@@ -16,15 +16,17 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StringAttr,
+    VectorType,
 )
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.attributes import LOOP_NAMES
 from ...ir.errors import InternalError, ScheduleError
 from ..constant_indices import find_global
-from ..nest import PREFIXES, functions, writes
-from .naming import INDENT, Function, Naming, numba_type
+from ..nest import PREFIXES, functions, viewed, written
+from .naming import INDENT, Function, numba_type
 from .program import Parameter, Program
+from .vector_emitter import VectorEmitter
 
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 """The views of one caller's arrays and the scale of one gradient, which the code does not depend on."""
@@ -50,6 +52,10 @@ _CALLS = {
     "arith.remsi": "remsi",
     "arith.remui": "remui",
 }
+_PRINTED_WHERE_USED = (
+    *(arith.ConstantOp, arith.IndexCastOp, memref.DimOp),
+    *(memref.CollapseShapeOp, memref.ExtractAlignedPointerAsIndexOp),
+)
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="}
 
 
@@ -70,15 +76,16 @@ def emit(module: ModuleOp, header: str = "") -> Program:
     return _Emitter(module, found[0]).program(header)
 
 
-class _Emitter(Naming):
+class _Emitter(VectorEmitter):
     """Prints operations, one a line."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp):
         super().__init__(module, function)
         self.constants: list[str] = []
         self.tiles: list[Function] = []
-        self.written = {op.memref for op in writes(function)}
-        self.adds = any(isinstance(op, memref.LoadOp) and op.memref in self.written for op in function.walk())
+        self.written = written(function)
+        changed = self.written.intersection(function.body.block.args)
+        self.adds = any(isinstance(op, memref.LoadOp) and op.memref in changed for op in function.walk())
 
     # the program
 
@@ -99,8 +106,10 @@ class _Emitter(Naming):
         text = _CALLERS_OWN.sub("", str(self.module))
         lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
         lines += [("", ""), (NUMBA_IMPORT, "")]
-        used = ", ".join(sorted(self.intrinsics))
-        lines += [("", ""), (f"from gathernest.lowering.numba.intrinsics import {used}", "")] if used else []
+        lines += [("", "")] if self.intrinsics | self.vector_intrinsics else []
+        for module, names in (("intrinsics", self.intrinsics), ("vector_intrinsics", self.vector_intrinsics)):
+            used = ", ".join(sorted(names))
+            lines += [(f"from gathernest.lowering.numba.{module} import {used}", "")] if used else []
         lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
@@ -132,8 +141,10 @@ class _Emitter(Naming):
             self.op(op)
 
     def op(self, op: Operation) -> None:
-        if isinstance(op, arith.ConstantOp | arith.IndexCastOp | memref.DimOp):
-            return  # printed where they are used
+        if isinstance(op, _PRINTED_WHERE_USED):
+            return
+        if op.results and isinstance(vector := op.results[0].type, VectorType) and op.name in _INFIX:
+            return self.vector_operation(op, vector)
         if op.name in _INFIX:
             expression = f" {_INFIX[op.name]} ".join(map(self.value, op.operands))
             return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)
@@ -145,10 +156,6 @@ class _Emitter(Naming):
         if method is None:
             raise InternalError(f"the code generator has no form for {op.name}")
         method(op)
-
-    def assign(self, op: Operation, expression: str) -> None:
-        """Add `name = expression` for the one result of an op."""
-        self.current.add(f"{self.current.define(self.name(op.results[0]))} = {expression}", op.name)
 
     def emit_arith_cmpi(self, op: arith.CmpiOp) -> None:
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
@@ -162,14 +169,19 @@ class _Emitter(Naming):
         self.assign(op, f"{self.value(op.lhs)} if {self.value(op.cond)} else {self.value(op.rhs)}")
 
     def emit_arith_extsi(self, op: arith.ExtSIOp) -> None:
-        is_flag = op.input.type == IntegerType(1)
-        self.assign(op, f"{'-' if is_flag else ''}int64({self.value(op.input)})")
+        sign = "-" if op.input.type == IntegerType(1) else ""
+        type_ = numba_type(op.result.type)
+        value = f"{sign}int64({self.value(op.input)})"
+        self.assign(op, value if type_ == "int64" else f"{type_}({value})")
+
+    def emit_arith_trunci(self, op: arith.TruncIOp) -> None:
+        self.assign(op, f"{numba_type(op.result.type)}({self.value(op.input)})")
 
     def emit_arith_extui(self, op: arith.ExtUIOp) -> None:
         self.assign(op, f"{self.intrinsic('zext')}({self.value(op.input)})")
 
     def emit_memref_load(self, op: memref.LoadOp) -> None:
-        kind = "reload" if op.memref in self.written else "load"
+        kind = "reload" if viewed(op.memref) in self.written else "load"
         load = self.intrinsic(f"{kind}_{op.res.type}")
         self.assign(op, f"{load}({self.address(op.memref, op.indices)})")
 

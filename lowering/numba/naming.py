@@ -11,13 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    VectorType,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from ...ir.attributes import VIEW, ViewAttr
 from ...ir.errors import InternalError
 from ...ir.types import element_size_bytes, strides_of
-from ..nest import argument_number
+from ..nest import argument_number, viewed
 from .program import Parameter
 
 INDENT = "    "
@@ -96,6 +105,8 @@ class Naming:
             return self.value(owner.input)
         if isinstance(owner, memref.DimOp):
             return self.size(owner.source, self._static(owner.index))
+        if isinstance(owner, memref.ExtractAlignedPointerAsIndexOp):
+            return self.current.use(self.name(viewed(owner.source)))
         return self.current.use(self.name(value))
 
     def _static(self, value: SSAValue) -> int:
@@ -108,6 +119,7 @@ class Naming:
 
     def size(self, source: SSAValue, dim: int) -> str:
         """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
+        source = viewed(source)
         type_ = source.type
         assert isinstance(type_, MemRefType)
         if type_.get_shape()[dim] >= 0:
@@ -159,7 +171,11 @@ class Naming:
         return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"
 
     def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
-        """Return the two arguments that every load and store begins with: base address and byte offset."""
+        """Return the two arguments that every load and store begins with: base address and byte offset.
+
+        A view has a subscript for each dimension but those of size 1 at the end, whose subscripts are 0.
+        """
+        source = viewed(source)
         type_ = source.type
         assert isinstance(type_, MemRefType)
         terms: list[str] = []
@@ -195,6 +211,8 @@ def literal(value: float, type_: Attribute) -> str:
 
 def numba_type(type_: Attribute) -> str:
     """Return what Numba calls the type of a number."""
+    if isinstance(type_, VectorType):
+        return f"v{type_.get_shape()[0]}xi{element_size_bytes(type_.element_type) * 8}"
     if isinstance(type_, IntegerType):
         return f"int{type_.width.data}"
     return str(type_).replace("f", "float")

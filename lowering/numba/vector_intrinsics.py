@@ -1,8 +1,8 @@
-"""The vector operations of generated kernels: loads, stores, lane gathers and prefetches over base addresses.
+"""The vector operations of generated kernels: loads, stores, joined elements, prefetches and buffers.
 
 A vector is a Numba type of its own, one LLVM vector. The operations are made when a kernel imports them by name:
-`load_v8xi32`, `store_v8xi32`, `stream_v8xi32`, `gather_v8xi32`, `prefetch_3`. Loads and stores need no alignment, but
-for streaming stores, which go past the caches.
+`load_v8xi32`, `store_v8xi32`, `stream_v8xi32`, `join_v8xi32`, `prefetch_3`, `stack_256xi32`. Loads and stores need no
+alignment, but for streaming stores, which go past the caches.
 """
 
 import functools
@@ -12,7 +12,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.datamodel import models, register_default
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic
 
 from .intrinsics import mark_read, mark_written, pointer
@@ -30,8 +32,9 @@ class VectorType(types.Type):
 
     @property
     def llvm(self) -> ir.VectorType:
-        """The type of its values in LLVM."""
-        return ir.VectorType(ir.IntType(self.bits), self.lanes)
+        """The type of its values in LLVM, where 16 bytes are two integers of 8."""
+        parts = max(self.bits // 64, 1)
+        return ir.VectorType(ir.IntType(self.bits // parts), self.lanes * parts)
 
 
 @register_default(VectorType)
@@ -44,6 +47,8 @@ def __getattr__(name: str) -> Any:
     """Make the operation of that name, such as `load_v8xi32`."""
     if match := re.fullmatch(r"prefetch_([0-3])", name):
         return _prefetch(int(match[1]))
+    if match := re.fullmatch(r"stack_(\d+)xi(8|16|32|64)", name):
+        return _stack(int(match[1]), int(match[2]))
     match = _NAME.fullmatch(name)
     if match is None or match["operation"] not in _MAKERS:
         raise AttributeError(f"no vector operation is called {name!r}")
@@ -97,29 +102,46 @@ def _stream(type_: VectorType) -> tuple[str, Any, Callable]:
     return doc, types.void(types.int64, types.int64, type_), build
 
 
-def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
-    positions = VectorType(type_.lanes, 64)
+def _join(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, *elements: ir.Value) -> ir.Value:
+        result = ir.Constant(type_.llvm, ir.Undefined)
+        for lane, element in enumerate(elements):
+            parts = [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
+            for part, value in enumerate(parts):
+                result = builder.insert_element(result, value, _I32(lane * len(parts) + part))
+        return result
 
-    def build(builder: Any, address: ir.Value, places: ir.Value) -> ir.Value:
-        element = ir.IntType(type_.bits)
-        base = builder.inttoptr(address, element.as_pointer())
-        pointers = builder.gep(base, [places])
-        mask = ir.Constant(ir.VectorType(ir.IntType(1), type_.lanes), [1] * type_.lanes)
-        name = f"llvm.masked.gather.v{type_.lanes}i{type_.bits}.v{type_.lanes}p0"
-        kind = ir.FunctionType(type_.llvm, [pointers.type, _I32, mask.type, type_.llvm])
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        undefined = ir.Constant(type_.llvm, ir.Undefined)
-        call = builder.call(function, [pointers, _I32(1), mask, undefined])
-        return mark_read(builder, call)
+    return f"Make {type_.name} of its elements.", type_(*[_element(type_)] * type_.lanes), build
 
-    return f"Load {type_.name}, each lane at address + its position.", type_(types.int64, positions), build
+
+def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, element: ir.Value) -> ir.Value:
+        first = builder.insert_element(ir.Constant(type_.llvm, ir.Undefined), element, _I32(0))
+        lanes = ir.Constant(ir.VectorType(_I32, type_.lanes), [0] * type_.lanes)
+        return builder.shuffle_vector(first, ir.Constant(type_.llvm, ir.Undefined), lanes)
+
+    return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
+
+
+def _and(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        return builder.and_(left, right)
+
+    return f"The bits that two {type_.name} share.", type_(type_, type_), build
+
+
+def _element(type_: VectorType) -> Any:
+    """Return the Numba type of an element; 16 bytes are two integers of 8."""
+    return types.UniTuple(types.int64, 2) if type_.bits == 128 else types.Integer.from_bitwidth(type_.bits)
 
 
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "load": _load,
     "store": _store,
     "stream": _stream,
-    "gather": _gather,
+    "join": _join,
+    "broadcast": _broadcast,
+    "and": _and,
 }
 
 
@@ -131,8 +153,18 @@ def _prefetch(locality: int) -> Any:
         function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
             builder.module, kind, "llvm.prefetch.p0"
         )
-        builder.call(function, [pointer(builder, *arguments, ir.IntType(8)), _I32(0), _I32(locality), _I32(1)])
+        builder.call(function, [pointer(builder, arguments[0], arguments[1], ir.IntType(8)), _I32(0), _I32(locality), _I32(1)])
         return context.get_dummy_value()
 
     doc = f"Ask for the line at address + offset to be read soon; locality 0 (gone after use) to 3 (kept): {locality}."
     return _named(f"prefetch_{locality}", doc, types.void(types.int64, types.int64), generate)
+
+
+@functools.cache
+def _stack(count: int, bits: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        buffer = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(bits), count))
+        return builder.ptrtoint(buffer, _I64)
+
+    doc = f"Return the address of {count} integers of {bits} bits on the stack, one place for all calls in a function."
+    return _named(f"stack_{count}xi{bits}", doc, types.int64(), generate)

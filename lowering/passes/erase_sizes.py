@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ...ir.attributes import VIEW
+from ...ir.attributes import NARROW_AXES, VIEW
 from ...ir.canonical import erased_size, layout_class
 from ...ir.dialect import ViewAttr
 from ...ir.errors import ScheduleError
@@ -22,7 +22,8 @@ class EraseSizes(ModulePass):
 
     One kernel then serves every shape. What stays static is what a kernel is made for: dimensions of size 1 (their
     loops vanish later), the length of tuples, the contiguous layout, and strides of one element. An axis is always a
-    run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`.
+    run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`;
+    that every axis is smaller than 2**31 stays as `gather.narrow_axes`.
 
     Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
     hold for one axis only.
@@ -57,11 +58,24 @@ def _check_sizes_unused(function: func.FuncOp) -> None:
 
 def _erase(function: func.FuncOp) -> None:
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    if all(0 <= size < 2**31 for size in _axis_sizes(function)):
+        function.attributes[NARROW_AXES] = UnitAttr()
     for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
         view = entries.data.get(VIEW)
         if isinstance(argument.type, MemRefType) and isinstance(view, ViewAttr):
             Rewriter.replace_value_with_new_type(argument, _erased(argument.type, view.dims))
     update_signature(function)
+
+
+def _axis_sizes(function: func.FuncOp) -> list[int]:
+    """Return the sizes of the indexed axes; negative where they are not known."""
+    sizes: list[int] = []
+    for number, argument in enumerate(function.body.block.args):
+        attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
+        if isinstance(argument.type, MemRefType) and isinstance(view := attributes.get(VIEW), ViewAttr):
+            named = zip(view.dims, argument.type.get_shape(), strict=True)
+            sizes += [size for dim, size in named if dim.partition("_")[0] == "axis"]
+    return sizes
 
 
 def _erased(type_: MemRefType, dims: tuple[str, ...]) -> MemRefType:

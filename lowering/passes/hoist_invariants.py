@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref
+from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -12,14 +12,15 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 
 from ...ir.attributes import MIN_AXIS_SIZES
 from ...ir.dialect import AccumulateOp, LoopOp, MaskedLoadOp
-from ..nest import enclosing_loops, functions, loops, static_size, writes
+from ...ir.upstream import PrefetchOp
+from ..nest import enclosing_loops, functions, loops, most_iterations, static_size, viewed, written
 
 
 @dataclass(frozen=True)
 class HoistInvariants(ModulePass):
     """Move what a loop's counter does not change out of the loop.
 
-    So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the function
+    So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the loop
     stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
     moves when the code holds for axes that are not empty.
 
@@ -50,26 +51,29 @@ class HoistInvariants(ModulePass):
                 _hoist(loop, facts)
 
 
+_PLAIN = (
+    *(memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp, AccumulateOp),
+    *(vector.LoadOp, vector.StoreOp, PrefetchOp, memref.AllocaOp, memref.CollapseShapeOp),
+    memref.ExtractAlignedPointerAsIndexOp,
+)
+
+
 @dataclass(frozen=True)
 class _Facts:
     """What decides whether an operation may run although its loop does not.
 
     Attributes:
-        written: the memrefs that are stored to.
-        only_loads_and_stores: whether nothing else touches memory, and no memref has a second name.
+        only_loads_and_stores: whether nothing else touches memory, and no memref has a second name but as a view.
         has_axes: whether every axis is known to have a size, so that dividing by it is defined.
     """
 
-    written: set[SSAValue]
     only_loads_and_stores: bool
     has_axes: bool
 
     @classmethod
     def of(cls, function: func.FuncOp) -> "_Facts":
-        plain = (memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp, AccumulateOp)
-        others = [op for op in function.walk() if not isinstance(op, plain)]
+        others = [op for op in function.walk() if not isinstance(op, _PLAIN)]
         return cls(
-            {op.memref for op in writes(function)},
             not any(isinstance(value.type, MemRefType) for op in others for value in [*op.operands, *op.results]),
             MIN_AXIS_SIZES in function.attributes,
         )
@@ -77,30 +81,46 @@ class _Facts:
 
 def _hoist(loop: LoopOp, facts: _Facts) -> None:
     for op in list(loop.body.block.ops):
-        if _may_move(op, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
+        if _may_move(op, loop, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(loop))
 
 
-def _may_move(op: Operation, facts: _Facts) -> bool:
+def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:
     if op.regions or op.has_trait(IsTerminator):
         return False
     if isinstance(op, memref.LoadOp):
-        return facts.only_loads_and_stores and op.memref not in facts.written and _is_in_range(op)
-    if isinstance(op, arith.RemSIOp | arith.RemUIOp):
-        return facts.has_axes
+        return facts.only_loads_and_stores and viewed(op.memref) not in written(loop) and _is_in_range(op)
+    if isinstance(op, arith.RemSIOp | arith.RemUIOp | arith.DivUIOp):
+        return facts.has_axes or bool(static_size(op.rhs))
     return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)  # xDSL 0.74 does not know that extsi is pure
 
 
 def _is_in_range(load: memref.LoadOp) -> bool:
-    """Return whether a load's subscripts are counters of loops around it, or constants within static sizes."""
+    """Return whether a load's subscripts are counters of loops around it, or their distances from the start of a tile
+    that the memref is as large as, or constants within static sizes.
+    """
     assert isinstance(load.memref.type, MemRefType)
     counters = {loop.induction for loop in enclosing_loops(load)}
     for subscript, size in zip(load.indices, load.memref.type.get_shape(), strict=True):
         place = static_size(subscript)
-        if subscript not in counters and (place is None or not 0 <= place < size):
+        if (
+            subscript not in counters
+            and not _is_in_tile(load, subscript, size)
+            and (place is None or not 0 <= place < size)
+        ):
             return False
     return True
+
+
+def _is_in_tile(load: memref.LoadOp, subscript: SSAValue, size: int) -> bool:
+    """Return whether a subscript counts from the start of a loop around that never runs more often than `size`."""
+    distance = subscript.owner
+    for loop in enclosing_loops(load):
+        if isinstance(distance, arith.SubiOp) and distance.lhs is loop.induction and distance.rhs is loop.lower:
+            most = most_iterations(loop)
+            return most is not None and most <= size
+    return False
 
 
 def _is_inside(value: SSAValue, loop: LoopOp) -> bool:

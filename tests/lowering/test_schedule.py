@@ -10,7 +10,8 @@ from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import build_program
 from gathernest.kernels.plan import Problem, make_plan
-from gathernest.lowering.schedule import NestShape, Schedule, choose_schedule
+from gathernest.lowering.cost_model import NestShape, choose_schedule
+from gathernest.lowering.schedule import Schedule
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
 

@@ -1,0 +1,62 @@
+"""What the code generator prints for vectors, buffers and prefetches: calls of `vector_intrinsics`."""
+
+import math
+
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from ...ir.errors import InternalError
+from ...ir.upstream import FromElementsOp, PrefetchOp
+from .naming import Naming, numba_type
+
+
+class VectorEmitter(Naming):
+    """Prints vector operations, one a line."""
+
+    def __init__(self, module: ModuleOp, function: FuncOp):
+        super().__init__(module, function)
+        self.vector_intrinsics: set[str] = set()
+
+    def assign(self, op: Operation, expression: str) -> None:
+        """Add `name = expression` for the one result of an op."""
+        self.current.add(f"{self.current.define(self.name(op.results[0]))} = {expression}", op.name)
+
+    def vector_intrinsic(self, name: str) -> str:
+        self.vector_intrinsics.add(name)
+        return name
+
+    def vector_operation(self, op: Operation, type_: VectorType) -> None:
+        """Add an element-wise operation of two vectors."""
+        if op.name != "arith.andi":
+            raise InternalError(f"the code generator has no form for {op.name} of vectors")
+        call = self.vector_intrinsic(f"and_{numba_type(type_)}")
+        self.assign(op, f"{call}({', '.join(map(self.value, op.operands))})")
+
+    def emit_vector_load(self, op: vector.LoadOp) -> None:
+        call = self.vector_intrinsic(f"load_{numba_type(op.result.type)}")
+        self.assign(op, f"{call}({self.address(op.base, op.indices)})")
+
+    def emit_vector_store(self, op: vector.StoreOp) -> None:
+        streams = op.nontemporal is not None and bool(op.nontemporal.value.data)
+        call = self.vector_intrinsic(f"{'stream' if streams else 'store'}_{numba_type(op.vector.type)}")
+        self.current.add(f"{call}({self.address(op.base, op.indices)}, {self.value(op.vector)})", op.name)
+
+    def emit_vector_from_elements(self, op: FromElementsOp) -> None:
+        call = self.vector_intrinsic(f"join_{numba_type(op.result.type)}")
+        self.assign(op, f"{call}({', '.join(map(self.value, op.elements))})")
+
+    def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
+        call = self.vector_intrinsic(f"broadcast_{numba_type(op.vector.type)}")
+        self.assign(op, f"{call}({self.value(op.source)})")
+
+    def emit_memref_prefetch(self, op: PrefetchOp) -> None:
+        call = self.vector_intrinsic(f"prefetch_{op.locality.value.data}")
+        self.current.add(f"{call}({self.address(op.memref, op.indices)})", op.name)
+
+    def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
+        type_ = op.memref.type
+        assert isinstance(type_, MemRefType) and isinstance(type_.element_type, IntegerType)
+        call = self.vector_intrinsic(f"stack_{math.prod(type_.get_shape())}xi{type_.element_type.width.data}")
+        self.assign(op, f"{call}()")

@@ -1,0 +1,188 @@
+"""The pass `prefetch-indices`: within the scheduled nest, level 3."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from ...ir.dialect import LoopOp
+from ...ir.errors import ScheduleError
+from ...ir.types import element_size_bytes
+from ...ir.upstream import PrefetchOp
+from ..nest import argument_number, find_loop, functions, loops, static_size
+from ..nest_builder import index_constant
+from ..slices import clone_slice, counters_of, depends_on, slice_of
+from ..splitting import REST
+
+LINE_BYTES = 64
+MOST_LINES = 64
+MOST_DISTANCE = 4096
+
+TableLoad = memref.LoadOp | vector.LoadOp
+
+
+@dataclass(frozen=True)
+class PrefetchIndices(ModulePass):
+    """Ask for the lines of data that a later iteration will read.
+
+    Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
+    of its row are asked for; near the end the last index stands for those that do not exist. Where the loop repeats
+    the same indices on other rows, as the outer loop of a gather along the last axis, the row `distance` iterations
+    ahead is asked for line by line, `lines` of them in each step of the innermost loop, whose indices are spread over
+    it. A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs.
+
+    before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
+        for indices_i in t..end             for indices_i in t..end
+          p = resolve(indices[i])             ahead = resolve(indices[min(i + 16, end - 1)])
+          for inner in 0..m                   prefetch data[ahead, 0]
+            out[i, j] = data[p, j]            p = resolve(indices[i])
+                                              for inner in 0..m
+                                                out[i, j] = data[p, j]
+
+    Preconditions: the loop is around a load of data, or its innermost one; vectors are made before.
+
+    Options:
+        loop: name of the loop.
+        distance: iterations ahead, 1 to 4096; steps, where the loop takes several elements at a time.
+        lines: of 64 bytes, a row or a step, 1 to 64.
+        locality: 3 keeps the line in every cache, 0 in none after its use.
+
+    Input:
+        gather.loop indices_i(%i) = %t to %end step %c1 { ... memref.load %data[%b, %o, %position, %j] ... }
+    Output:
+        gather.loop indices_i(%i) = %t to %end step %c1 {
+          %ahead = arith.minsi %later, %last : index
+          ...
+          memref.prefetch %data[%b, %o, %position_ahead, %c0], read, locality<3>, data : memref<1x1x?x?xi32>
+          ... }
+
+    Raises:
+        ScheduleError: an option is out of its range, or nothing that the loop reads depends on its counter.
+    """
+
+    name = "prefetch-indices"
+
+    loop: str
+    distance: int = 16
+    lines: int = 1
+    locality: int = 3
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for name, value, least, most in (
+            ("distance", self.distance, 1, MOST_DISTANCE),
+            ("lines", self.lines, 1, MOST_LINES),
+            ("locality", self.locality, 0, 3),
+        ):
+            if not least <= value <= most:
+                raise ScheduleError(f"prefetch-indices: expected a {name} of {least} to {most}, got {value}")
+        for function in functions(op):
+            _prefetch(function, find_loop(function, self.loop), self)
+
+
+def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> None:
+    loads = _table_loads(function, loop)
+    if not loads:
+        raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
+    looked_up = [_looked_up(load, loop) for load in loads]
+    if any(depends_on(place, loop) for places in looked_up for place in places):
+        return _prefetch_positions(loop, loads, options)
+    if not any(depends_on(place, loop) for place in _subscripts(loads[0])):
+        raise ScheduleError(f"prefetch-indices: what {loop.label} reads is the same in all of its iterations")
+    _prefetch_rows(loop, loads[0], options)
+
+
+def _table_loads(function: func.FuncOp, loop: LoopOp) -> list[TableLoad]:
+    """Return the loads of data in a loop, but for those of the rest that fills no vector."""
+    rests = {inner for inner in loops(loop) if inner.label.endswith(REST) and inner is not loop}
+    found: list[TableLoad] = []
+    for op in loop.walk():
+        memory = op.memref if isinstance(op, memref.LoadOp) else op.base if isinstance(op, vector.LoadOp) else None
+        if memory is not None and argument_number(memory, function) == 0 and op.parent_op() not in rests:
+            assert isinstance(op, TableLoad)
+            found.append(op)
+    return found
+
+
+def _subscripts(load: TableLoad) -> Sequence[SSAValue]:
+    return list(load.indices)
+
+
+def _memory(load: TableLoad) -> SSAValue:
+    return load.memref if isinstance(load, memref.LoadOp) else load.base
+
+
+def _looked_up(load: TableLoad, loop: LoopOp) -> list[SSAValue]:
+    """Return the subscripts that come from memory: the positions."""
+    return [
+        place for place in _subscripts(load) if any(isinstance(op, memref.LoadOp) for op in slice_of([place], loop))
+    ]
+
+
+def _line_elements(memory: SSAValue) -> int:
+    assert isinstance(memory.type, MemRefType)
+    return max(LINE_BYTES // element_size_bytes(memory.type.element_type), 1)
+
+
+def _ahead(builder: Builder, loop: LoopOp, distance: int) -> SSAValue:
+    """Insert the counter `distance` iterations ahead, the last one near the end."""
+    step = static_size(loop.step) or 1
+    later = builder.insert(arith.AddiOp(loop.induction, index_constant(builder, distance * step))).result
+    last = builder.insert(arith.SubiOp(loop.upper, index_constant(builder, step))).result
+    ahead = builder.insert(arith.MinSIOp(later, last)).result
+    later.name_hint, last.name_hint, ahead.name_hint = "later", "last", "ahead"
+    return ahead
+
+
+def _prefetch_positions(loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
+    """Resolve the indices of a later iteration at the start of this one."""
+    builder = Builder(InsertPoint.at_start(loop.body.block))
+    mapping: dict[SSAValue, SSAValue] = {loop.induction: _ahead(builder, loop, options.distance)}
+    inner = {counter for load in loads for counter in counters_of(_subscripts(load), loop)} - {loop.induction}
+    mapping |= {value.owner.parent_op().induction: value.owner.parent_op().lower for value in inner}  # type: ignore
+    for load in loads:
+        copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
+        places = [copied.get(place, place) for place in _subscripts(load)]
+        _insert_lines(builder, _memory(load), places, options, dim=len(places) - 1)
+
+
+def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
+    """Ask for some lines of a later row in each step of the loop around the load."""
+    innermost = load.parent_op()
+    assert isinstance(innermost, LoopOp)
+    looked_up = _looked_up(load, loop)
+    step = static_size(innermost.step) or 1
+    memory = _memory(load)
+    per_step = options.lines * _line_elements(memory)
+    if innermost is loop or len(looked_up) != 1 or per_step % step or not depends_on(looked_up[0], innermost):
+        raise ScheduleError(
+            f"prefetch-indices: {loop.label} repeats its indices, so its rows are asked for line by line in the "
+            "innermost loop, which must count those indices, one an element"
+        )
+    builder = Builder(InsertPoint.at_start(innermost.body.block))
+    ahead = _ahead(builder, loop, options.distance)
+    sweep = builder.insert(arith.MuliOp(innermost.induction, index_constant(builder, per_step // step))).result
+    sweep.name_hint = "sweep"
+    others = [place for place in _subscripts(load) if place is not looked_up[0]]
+    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead, looked_up[0]: sweep}
+    copied = clone_slice(slice_of(others, loop), builder, mapping)
+    places = [copied.get(place, place) for place in _subscripts(load)]
+    _insert_lines(builder, memory, places, options, dim=_subscripts(load).index(looked_up[0]))
+
+
+def _insert_lines(
+    builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices, *, dim: int
+) -> None:
+    """Insert the prefetch of lines that begin at a place and follow each other along a dimension."""
+    for line in range(options.lines):
+        at = list(places)
+        if line:
+            offset = index_constant(builder, line * _line_elements(memory))
+            at[dim] = builder.insert(arith.AddiOp(places[dim], offset)).result
+            at[dim].name_hint = "line"
+        builder.insert(PrefetchOp(memory, at, options.locality))

@@ -1,0 +1,173 @@
+"""The pass `stream-stores`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from ...ir.dialect import LoopOp
+from ...ir.errors import ScheduleError
+from ...ir.types import element_size_bytes
+from ..nest import functions
+from ..nest_builder import index_constant, size_of
+from ..slices import clone_slice, slice_of
+from ..splitting import HEAD, REST, whole_end
+
+
+@dataclass(frozen=True)
+class StreamStores(ModulePass):
+    """Store past the caches, so that the lines of out are not read before they are written.
+
+    Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
+    Such stores must be aligned to the vector. The elements before the first aligned one and behind the last full
+    vector, the head and the rest, are stored as before. Where the loop runs a number of whole vectors known
+    beforehand, all of them are streamed when out lies at a multiple of the vector, and none is when it does not.
+
+    before                              after stream-stores
+        for inner in 0..w step 8            for inner_head in 0..h
+          out[i, j:j+8] = ...                 out[i, j] = ...
+        for inner_rest in w..n              for inner in h..w step 8
+          out[i, j] = ...                     stream out[i, j:j+8] = ...
+                                            for inner_rest in w..n
+                                              out[i, j] = ...
+
+    Preconditions: `vectorize-inner` has run.
+
+    Input:
+        gather.loop inner(%j) = %c0 to %whole step %c8 { ... vector.store %element, %out[%b, %o, %i, %j] ... }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+    Output:
+        gather.loop inner_head(%j) = %c0 to %aligned step %c1 { ... }
+        gather.loop inner(%j) = %aligned to %whole step %c8 {
+          ... vector.store %element, %out[%b, %o, %i, %j] {nontemporal = true, alignment = 32 : i64} ... }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+
+    Raises:
+        ScheduleError: there are no vector stores, or rows of a known size are no multiple of the vector and overlap.
+    """
+
+    name = "stream-stores"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp)]
+            if not stores:
+                raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
+            for store in stores:
+                _Streaming(function, store).stream()
+
+
+class _Streaming:
+    """One vector store, with the loop that it stands in."""
+
+    def __init__(self, function: func.FuncOp, store: vector.StoreOp):
+        self.function, self.store = function, store
+        loop = store.parent_op()
+        assert isinstance(loop, LoopOp) and isinstance(store.vector.type, VectorType)
+        self.loop, self.lanes = loop, store.vector.type.get_shape()[0]
+        self.width_bytes = element_size_bytes(store.vector.type.element_type)
+        self.vector_bytes = self.lanes * self.width_bytes
+
+    def stream(self) -> None:
+        behind = self.loop.next_op
+        rest = None
+        while behind is not None and rest is None:
+            is_rest = isinstance(behind, LoopOp) and behind.label == self.loop.label + REST
+            rest, behind = (behind if is_rest else None), behind.next_op
+        if isinstance(rest, LoopOp):
+            self._peel(rest)
+            self._mark(self.store)
+        else:
+            self._guard()
+
+    def _mark(self, store: vector.StoreOp) -> None:
+        store.properties["nontemporal"] = BoolAttr.from_bool(True)
+        store.attributes["alignment"] = IntegerAttr(self.vector_bytes, i64)
+
+    def _guard(self) -> None:
+        """Run a streaming copy of the loop where out is aligned, and the loop as it was where it is not."""
+        builder = Builder(InsertPoint.before(self.loop))
+        over = self._over(builder, self._address(builder))
+        zero = index_constant(builder, 0)
+        aligned = builder.insert(arith.CmpiOp(over, zero, "eq")).result
+        aligned.name_hint = "is_aligned"
+        streaming = self.loop.clone()
+        streaming.body.block.args[0].name_hint = self.loop.induction.name_hint
+        cached = self.loop
+        conditional = scf.IfOp(aligned, [], Region(Block()), Region(Block()))
+        builder.insert(conditional)
+        cached.detach()
+        cached.loop_name = StringAttr(f"{cached.label}_cached")
+        conditional.true_region.block.add_ops([streaming, scf.YieldOp()])
+        conditional.false_region.block.add_ops([cached, scf.YieldOp()])
+        for op in streaming.walk():
+            if isinstance(op, vector.StoreOp):
+                self._mark(op)
+
+    def _peel(self, rest: LoopOp) -> None:
+        """Give the elements before the first aligned one a loop of their own."""
+        builder = Builder(InsertPoint.before(self.loop))
+        lower, upper = self.loop.lower, rest.upper
+        over = self._over(builder, self._address(builder))
+        size = index_constant(builder, self.vector_bytes)
+        short = self._binary(
+            builder, arith.RemUIOp, self._binary(builder, arith.SubiOp, size, over, "short"), size, "short"
+        )
+        width = index_constant(builder, self.width_bytes)
+        head = self._binary(builder, arith.DivUIOp, short, width, "head")
+        stop = self._binary(
+            builder, arith.MinSIOp, self._binary(builder, arith.AddiOp, lower, head, "first"), upper, "first"
+        )
+        if self.width_bytes > 1:
+            beside = self._binary(builder, arith.RemUIOp, over, width, "beside")
+            fits = builder.insert(arith.CmpiOp(beside, index_constant(builder, 0), "eq")).result
+            fits.name_hint = "fits"
+            stop = builder.insert(arith.SelectOp(fits, stop, upper)).result
+        stop.name_hint = "aligned"
+        end = whole_end(builder, stop, upper, self.lanes)
+        first = rest.clone()
+        first.loop_name = StringAttr(self.loop.label + HEAD)
+        first.body.block.args[0].name_hint = self.loop.induction.name_hint
+        first.operands[0], first.operands[1] = lower, stop
+        builder.insert(first)
+        self.loop.operands[0], self.loop.operands[1] = stop, end
+        rest.operands[0] = end
+
+    def _address(self, builder: Builder) -> SSAValue:
+        """Insert the address of the element that the loop's first iteration writes."""
+        subscripts = list(self.store.indices)
+        mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
+        mapping = clone_slice(slice_of(subscripts, self.loop), builder, mapping)
+        memory = self.store.base
+        assert isinstance(memory.type, MemRefType)
+        shape = memory.type.get_shape()
+        place: SSAValue = index_constant(builder, 0)
+        for dim, subscript in enumerate(subscripts):
+            row = place
+            if shape[dim] != 1 and dim:
+                row = self._binary(builder, arith.MuliOp, place, size_of(builder, memory, dim, f"out_{dim}"), "row")
+            place = self._binary(builder, arith.AddiOp, row, mapping.get(subscript, subscript), "place")
+        base = builder.insert(memref.ExtractAlignedPointerAsIndexOp.get(memory)).aligned_pointer
+        base.name_hint = "base"
+        offset = self._binary(builder, arith.MuliOp, place, index_constant(builder, self.width_bytes), "offset")
+        return self._binary(builder, arith.AddiOp, base, offset, "address")
+
+    def _over(self, builder: Builder, address: SSAValue) -> SSAValue:
+        return self._binary(builder, arith.RemUIOp, address, index_constant(builder, self.vector_bytes), "over")
+
+    def _binary(
+        self,
+        builder: Builder,
+        op: type[arith.SignlessIntegerBinaryOperation],
+        left: SSAValue,
+        right: SSAValue,
+        name: str,
+    ) -> SSAValue:
+        result = builder.insert(op(left, right)).result
+        result.name_hint = name
+        return result

@@ -1,0 +1,195 @@
+"""The pass `vectorize-inner`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType, i64
+from xdsl.dialects.builtin import IntegerAttr as Integer
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ...ir.dialect import LoopOp, YieldOp
+from ...ir.errors import ScheduleError
+from ...ir.types import strides_of
+from ...ir.upstream import FromElementsOp
+from ..nest import copying_store, enclosing_loops, functions
+from ..nest_builder import index_constant
+from ..slices import clone_slice, depends_on, slice_of
+from ..splitting import split_off_rest
+
+LARGEST_VECTOR = 64
+
+
+@dataclass(frozen=True)
+class VectorizeInner(ModulePass):
+    """Copy several elements at a time in the innermost loop.
+
+    A row is loaded and stored as vectors. Elements from places of their own are loaded one by one and stored together:
+    a lane gather, which the code generator leaves to the processor or to single loads. What does not fill a vector is
+    left to a loop of single elements behind it, `inner_rest`.
+
+    before                              after vectorize-inner{lanes=8}
+        for inner in 0..n                   for inner in 0..n - n % 8 step 8
+          out[i, j] = data[p, j]              out[i, j:j+8] = data[p, j:j+8]
+                                            for inner_rest in n - n % 8..n
+                                              out[i, j] = data[p, j]
+
+    Preconditions: the innermost loop around the store has step 1 and is not parallel; its iterations write elements
+    that lie side by side in a contiguous out. Data may have any strides.
+
+    Options:
+        lanes: elements a vector, a power of two, of at most 64 bytes together.
+
+    Input:
+        gather.loop inner(%j) = %c0 to %n step %c1 {
+          %element = memref.load %data[%b, %o, %position, %j] : memref<1x1x?x?xi32>
+          memref.store %element, %out[%b, %o, %i, %j] : memref<1x1x?x?xi32> }
+    Output:
+        gather.loop inner(%j) = %c0 to %whole step %c8 {
+          %element = vector.load %data[%b, %o, %position, %j] : memref<1x1x?x?xi32>, vector<8xi32>
+          vector.store %element, %out[%b, %o, %i, %j] : memref<1x1x?x?xi32>, vector<8xi32> }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+
+    What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty; sums.
+
+    Raises:
+        ScheduleError: a precondition does not hold.
+    """
+
+    name = "vectorize-inner"
+
+    lanes: int
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            store = copying_store(function)
+            if store is None:
+                raise ScheduleError("vectorize-inner: expected a nest that copies one element to out")
+            _Vectorizing(function, store, self.lanes).vectorize()
+
+
+class _Vectorizing:
+    """The innermost loop of a copy, and what it reads and writes."""
+
+    def __init__(self, function: func.FuncOp, store: memref.StoreOp, lanes: int):
+        self.function, self.store, self.lanes = function, store, lanes
+        self.loop = next(enclosing_loops(store))
+        element = store.value.type
+        assert isinstance(element, IntegerType)
+        self.width_bytes = element.width.data // 8
+        if lanes < 2 or lanes & (lanes - 1) or lanes * self.width_bytes > LARGEST_VECTOR:
+            raise ScheduleError(
+                f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // self.width_bytes} for "
+                f"elements of {self.width_bytes} bytes, got {lanes}"
+            )
+        self.type = VectorType(element, [lanes])
+        self._check()
+
+    def _check(self) -> None:
+        loop = self.loop
+        if loop.parallel is not None or loop.ordered is not None:
+            kind = "parallel" if loop.parallel is not None else "ordered"
+            raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+        if [op for op in loop.body.block.ops if op.regions]:
+            raise ScheduleError(f"vectorize-inner: {loop.label} is not innermost")
+        if any(op.name == "gather.masked_load" for op in loop.body.block.ops):
+            raise ScheduleError("vectorize-inner: the load is masked, as the axis may be empty")
+        out_type = self.store.memref.type
+        assert isinstance(out_type, MemRefType)
+        own = [dim for dim, place in enumerate(self.store.indices) if place is loop.induction]
+        sizes = out_type.get_shape()
+        others = [place for place in self.store.indices if place is not loop.induction]
+        if (
+            len(own) != 1
+            or not isinstance(out_type.layout, NoneAttr)
+            or any(size != 1 for size in sizes[own[0] + 1 :])
+            or any(depends_on(place, loop) for place in others)
+        ):
+            raise ScheduleError(f"vectorize-inner: iterations of {loop.label} do not write side by side in out")
+        self.dim = own[0]
+
+    def vectorize(self) -> None:
+        out = self._out()
+        body, rest = split_off_rest(self.loop, self.lanes)
+        builder = Builder(InsertPoint.at_end(body.body.block))
+        value = self._row(builder, body) or self._elements(builder, body)
+        subscripts = [body.induction if dim == self.dim else place for dim, place in enumerate(self.store.indices)]
+        places = clone_slice(slice_of(subscripts, self.loop), builder, {self.loop.induction: body.induction})
+        subscripts = [places.get(place, place) for place in subscripts[: self.dim + 1]]
+        builder.insert(vector.StoreOp(value, out, subscripts))
+        builder.insert(YieldOp())
+        if not rest:
+            Rewriter.erase_op(self.loop)
+
+    def _out(self) -> SSAValue:
+        """Return out without the dimensions of size 1 behind the loop's, so that vectors lie along its last one."""
+        out_type = self.store.memref.type
+        assert isinstance(out_type, MemRefType)
+        shape = out_type.get_shape()
+        if self.dim == len(shape) - 1:
+            return self.store.memref
+        groups = [[dim] for dim in range(self.dim)] + [list(range(self.dim, len(shape)))]
+        reassociation = ArrayAttr([ArrayAttr([Integer(dim, i64) for dim in group]) for group in groups])
+        type_ = MemRefType(out_type.element_type, shape[: self.dim + 1])
+        first = self.function.body.block.first_op
+        assert first is not None
+        view = memref.CollapseShapeOp(
+            operands=[self.store.memref], result_types=[type_], properties={"reassociation": reassociation}
+        )
+        Rewriter.insert_op(view, InsertPoint.before(first))
+        view.result.name_hint = "out_rows"
+        return view.result
+
+    def _row(self, builder: Builder, body: LoopOp) -> SSAValue | None:
+        """Insert the load of a vector where elements lie side by side in data, too; None where they do not."""
+        value, inside = self.store.value, None
+        if isinstance(select := value.owner, arith.SelectOp):
+            value, inside = select.lhs, select.cond
+        load = value.owner
+        if not isinstance(load, memref.LoadOp) or not self._lies_side_by_side(load):
+            return None
+        if inside is not None and (depends_on(inside, self.loop) or self.width_bytes > 8):
+            return None
+        needed = [*load.indices, *([] if inside is None else [inside])]
+        mapping = clone_slice(slice_of(needed, self.loop), builder, {self.loop.induction: body.induction})
+        places = [mapping.get(place, place) for place in load.indices]
+        result = builder.insert(vector.LoadOp(load.memref, places, self.type)).result
+        result.name_hint = value.name_hint
+        return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
+
+    def _lies_side_by_side(self, load: memref.LoadOp) -> bool:
+        assert isinstance(load.memref.type, MemRefType)
+        strides = strides_of(load.memref.type)
+        *others, last = load.indices
+        return (
+            last is self.loop.induction
+            and (strides is None or strides[-1] == 1)
+            and not any(depends_on(place, self.loop) for place in others)
+        )
+
+    def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
+        """Insert what keeps a vector, or makes it zeros."""
+        mask = builder.insert(arith.ExtSIOp(inside, self.type.element_type)).result  # type: ignore[arg-type]
+        mask.name_hint = "mask"
+        masks = builder.insert(vector.BroadcastOp(mask, self.type)).vector
+        masks.name_hint = "masks"
+        kept = builder.insert(arith.AndIOp(loaded, masks)).result
+        kept.name_hint = "element"
+        return kept
+
+    def _elements(self, builder: Builder, body: LoopOp) -> SSAValue:
+        """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
+        ops: list[Operation] = slice_of([self.store.value], self.loop)
+        elements: list[SSAValue] = []
+        for lane in range(self.lanes):
+            counter: SSAValue = body.induction
+            if lane:
+                counter = builder.insert(arith.AddiOp(body.induction, index_constant(builder, lane))).result
+                counter.name_hint = f"{self.loop.induction.name_hint}_{lane}"
+            elements.append(clone_slice(ops, builder, {self.loop.induction: counter})[self.store.value])
+        result = builder.insert(FromElementsOp(elements)).result
+        result.name_hint = "elements"
+        return result
