@@ -3,7 +3,7 @@
 Nothing is recorded here; `gathernest.tune` (`kernels.tuning`) does that.
 """
 
-import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ import numpy as np
 
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..lowering.schedule import Schedule
-from ..lowering.search_space import search_space
+from ..lowering.search_space import Space, search
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan, sharing_threads
 from .prepare import Prepared, prepare_problem
-from .racing import LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
+from .racing import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
 from .timing import Call, Timings, time_interleaved
 
 ROUNDS = 21
 TIME_LIMIT_S = 20.0
+SEARCH_WIDTH = 2
 FAR_SLOWER = 3.0
 """A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure."""
 
@@ -98,7 +99,7 @@ class Progress:
     """How far tuning is, for whoever shows it.
 
     Attributes:
-        done, total: steps.
+        done, total: steps; a search adds to the total as it goes on.
         doing: what is being done now.
         best: the best candidate so far, and how many times as fast as the default it was; None before the first.
     """
@@ -155,32 +156,43 @@ class Tuner:
         self._out = np.zeros(shape, problem.data.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}
-        self._least_s: dict[str, float] = {}
+        self._ratios: dict[str, list[float]] = {}
+        self._done, self._total = 0, 3  # the default, the race, and the confirmation
 
     def run(self, candidates: Sequence[Schedule] | None = None) -> TuningResult:
-        """Time the candidates and confirm the winner; see `gathernest.tune`, which records what this returns."""
-        if candidates is None:
-            candidates = search_space(
-                self._plan.nest,
-                self._default,
-                threads=sharing_threads(),
-                is_gradient=self._problem.gradient is not None,
-            )
-        others = [schedule for schedule in dict.fromkeys(candidates) if schedule != self._default]
-        steps = len(others) + 3
-        self._report(0, steps, "compiling the default")
+        """Time the candidates and confirm the winner; see `gathernest.tune`, which records what this returns.
+
+        Without candidates the search space is searched, each of its steps going on from the `SEARCH_WIDTH` fastest.
+        """
+        self._report("compiling the default")
         expected = self._run_default()
-        for number, schedule in enumerate(others):
-            self._report(number + 1, steps, str(schedule) or "the empty schedule")
-            self._try(schedule, expected)
-        self._report(len(others) + 1, steps, "racing")
+        if candidates is None:
+            is_gradient = self._problem.gradient is not None
+            search(
+                Space(self._plan.nest, self._default, sharing_threads(), is_gradient),
+                lambda schedules: self._fastest(schedules, expected),
+            )
+        else:
+            self._fastest([self._default, *dict.fromkeys(candidates)], expected)
+        self._report("racing")
         order = race(str(self._default), list(self._calls)[1:], self._time)
         found = None
         if order:
-            self._report(len(others) + 2, steps, "confirming the winner")
+            self._report("confirming the winner")
             found = self._confirm(order[0])
-        self._report(steps, steps, "done")
+        self._report("done")
         return self._result(Schedule.parse(order[0]) if order else None, found)
+
+    def _fastest(self, schedules: Sequence[Schedule], expected: np.ndarray) -> list[Schedule]:
+        """Try the schedules that have not been tried; return the default and the fastest of those that are given."""
+        fresh = [schedule for schedule in schedules if schedule not in self._trials]
+        self._total += len(fresh)
+        for schedule in fresh:
+            self._report(str(schedule) or "the empty schedule")
+            self._try(schedule, expected)
+        running = [schedule for schedule in schedules if str(schedule) in self._calls and schedule != self._default]
+        ranked = sorted(running, key=lambda schedule: -self._score(str(schedule)))
+        return [self._default, *ranked[:SEARCH_WIDTH]]
 
     def confirm(self, schedule: Schedule) -> Confirmation:
         """Measure one schedule against the default in fresh pairs.
@@ -210,10 +222,10 @@ class Tuner:
 
     def _time(self, names: Sequence[str], rounds: int) -> Timings:
         timings = self._timer({name: self._calls[name] for name in names}, rounds=rounds)
-        for name in names:
-            self._least_s[name] = min(self._least_s.get(name, math.inf), *timings.rounds_s[name])
         self._trials[self._default] = Trial(self._default, "default", timings.median_s(names[0]) * 1e6, 1.0)
         for name in names[1:]:
+            pairs = zip(timings.rounds_s[names[0]], timings.rounds_s[name], strict=True)
+            self._ratios.setdefault(name, []).extend(default / own for default, own in pairs)
             schedule, ratio = Schedule.parse(name), timings.ratio(name, names[0])
             self._trials[schedule] = Trial(schedule, "timed", timings.median_s(name) * 1e6, ratio)
         return timings
@@ -235,19 +247,16 @@ class Tuner:
             return self._drop(schedule, "abandoned", f"one call took {taken:.1f} s")
         name = str(schedule)
         self._calls[name] = self._call(prepared)
-        self._time([str(self._default), name], 1)
-        if self._is_far_slower(name):
-            self._time([str(self._default), name], 1)  # a busy machine may have slowed one round
-        if self._is_far_slower(name):
-            del self._calls[name]
-            times = self._least_s[name] * 1e6, self._least_s[str(self._default)] / self._least_s[name]
-            reason = (
-                f"it takes {self._least_s[name] / min(self._least_s.values()):.1f} times as long as the best so far"
-            )
-            self._trials[schedule] = Trial(schedule, "abandoned", *times, reason)
-
-    def _is_far_slower(self, name: str) -> bool:
-        return self._least_s[name] > FAR_SLOWER * min(self._least_s.values())
+        best = max((min(ratios) for ratios in self._ratios.values()), default=1.0)
+        for _ in range(2):  # once more, as a busy machine may have slowed one round
+            self._time([str(self._default), name], 1)
+            if max(self._ratios[name]) * FAR_SLOWER >= best:
+                self._time([str(self._default), name], FIRST_ROUNDS - len(self._ratios[name]))
+                return
+        timed, ratio = self._trials[schedule], max(self._ratios.pop(name))
+        del self._calls[name]
+        reason = f"it takes {best / ratio:.1f} times as long as the best so far"
+        self._trials[schedule] = Trial(schedule, "abandoned", timed.time_us, ratio, reason)
 
     def _drop(self, schedule: Schedule, outcome: Literal["abandoned", "failed"], reason: str) -> None:
         self._trials[schedule] = Trial(schedule, outcome, reason=reason)
@@ -263,16 +272,22 @@ class Tuner:
         source, indices, out = self._source, self._indices, self._out
         return lambda: prepared.run(source, indices, out)
 
-    def _report(self, done: int, total: int, doing: str) -> None:
+    def _report(self, doing: str) -> None:
+        """Tell what is begun now; every report but the last begins a step."""
         if self._progress is not None:
-            self._progress(Progress(done, total, doing, self._best_so_far()))
+            done = self._total if doing == "done" else self._done
+            self._progress(Progress(done, self._total, doing, self._best_so_far()))
+        self._done += 1
 
     def _best_so_far(self) -> tuple[Schedule, float] | None:
-        """Return the fastest candidate and its ratio to the default, by the least time of each."""
-        if len(self._least_s) < 2:
+        """Return the fastest candidate and its ratio to the default; None before one has been timed."""
+        if not self._ratios:
             return None
-        best = min(self._least_s, key=lambda name: self._least_s[name])
-        return Schedule.parse(best), self._least_s[str(self._default)] / self._least_s[best]
+        best = max(self._ratios, key=self._score)
+        return Schedule.parse(best), self._score(best)
+
+    def _score(self, name: str) -> float:
+        return statistics.median(self._ratios[name])
 
     def _result(self, best: Schedule | None, found: Confirmation | None) -> TuningResult:
         chosen = self._default

@@ -153,7 +153,9 @@ def _prefetch(locality: int) -> Any:
         function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
             builder.module, kind, "llvm.prefetch.p0"
         )
-        builder.call(function, [pointer(builder, arguments[0], arguments[1], ir.IntType(8)), _I32(0), _I32(locality), _I32(1)])
+        builder.call(
+            function, [pointer(builder, arguments[0], arguments[1], ir.IntType(8)), _I32(0), _I32(locality), _I32(1)]
+        )
         return context.get_dummy_value()
 
     doc = f"Ask for the line at address + offset to be read soon; locality 0 (gone after use) to 3 (kept): {locality}."
