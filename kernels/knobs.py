@@ -67,6 +67,10 @@ def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def _path_or_off(text: str) -> Path | str:
+    return "off" if text.strip().lower() == "off" else _path(text)
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -83,7 +87,11 @@ KNOBS: dict[str, Knob] = {
         "Folder of the compiled kernels; the user's cache folder if unset.",
     ),
     "num_threads": Knob(
-        "GATHERNEST_NUM_THREADS", _positive, "a whole number from 1", None, "Most threads a large gather uses; one for each usable core if unset."
+        "GATHERNEST_NUM_THREADS",
+        _positive,
+        "a whole number from 1",
+        None,
+        "Most threads a large gather uses; one for each usable core if unset.",
     ),
     "dump_dir": Knob(
         "GATHERNEST_DUMP_DIR", _path, "a path", None, "Folder that gets every stage of every gather that is compiled."
@@ -105,6 +113,13 @@ KNOBS: dict[str, Knob] = {
         None,
         "Use this schedule for every gather; one whose nest lacks its loops is refused.",
     ),
+    "tuning": Knob(
+        "GATHERNEST_TUNING",
+        _path_or_off,
+        "a file, or off",
+        None,
+        "File of tuned schedules, read and written; `off` uses none. Unset: one for each machine in the cache folder.",
+    ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }
 
@@ -125,6 +140,7 @@ class Knobs:
     interpret: bool
     always_compile: bool
     schedule: str | None
+    tuning: Path | str | None
     no_color: bool
 
     def __init__(self) -> None:
@@ -228,7 +244,7 @@ def _checked(name: str, value: Any) -> Any:
         return knob.default
     if isinstance(value, bool) and isinstance(knob.default, bool):
         return value
-    if isinstance(value, bool) or (knob.read is _path and not isinstance(value, str | os.PathLike)):
+    if isinstance(value, bool) or (knob.read in (_path, _path_or_off) and not isinstance(value, str | os.PathLike)):
         raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
     return _read(knob, str(value), f"knobs.{name} = {value!r}")
 
