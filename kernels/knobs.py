@@ -83,7 +83,11 @@ KNOBS: dict[str, Knob] = {
         "Folder of the compiled kernels; the user's cache folder if unset.",
     ),
     "num_threads": Knob(
-        "GATHERNEST_NUM_THREADS", _positive, "a whole number from 1", None, "Most threads a large gather uses; one for each usable core if unset."
+        "GATHERNEST_NUM_THREADS",
+        _positive,
+        "a whole number from 1",
+        None,
+        "Most threads a large gather uses; one for each usable core if unset.",
     ),
     "dump_dir": Knob(
         "GATHERNEST_DUMP_DIR", _path, "a path", None, "Folder that gets every stage of every gather that is compiled."

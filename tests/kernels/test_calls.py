@@ -523,6 +523,23 @@ def test_calls_leave_no_reference_behind(warm):
     assert all(abs(now - then) < 20 for now, then in zip(after, before, strict=True)), (before, after)
 
 
+def test_a_remembered_call_keeps_its_dtypes():
+    made = [np.dtype([("a", "i4")]) for _ in range(2)]
+    data, out = DATA.view("i4").astype(made[0]), np.empty((3, 4), made[1])
+    before = [sys.getrefcount(dtype) for dtype in made]
+    for _ in range(3):
+        gn.gather(data, INDICES, out=out)
+        gn.gather(data, INDICES)
+    assert find(data, INDICES, out) is out
+    assert find(data, INDICES).dtype is made[0]
+    assert all(sys.getrefcount(dtype) > count for dtype, count in zip(made, before, strict=True))
+    del data, out
+    calls.CALLS.forget()
+    prepare._prepared.clear()
+    gc.collect()
+    assert sys.getrefcount(made[1]) < before[1]
+
+
 def test_memory_does_not_grow_with_calls(warm):
     def work():
         for _ in range(2000):
