@@ -1,7 +1,7 @@
 """Kernels as values: compiled ahead of their calls, with every stage to read."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,10 @@ from .plan import Problem
 from .prepare import Prepared, prepare_problem
 
 MOST_REMEMBERED_OF_A_KERNEL = 16
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
+
 OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
 
@@ -58,6 +62,11 @@ class Kernel(functools.partial[np.ndarray]):
     def schedule(self) -> Schedule:
         """How its nest is tiled, ordered and shared among threads."""
         return self._prepared.plan.schedule
+
+    @property
+    def given_schedule(self) -> Schedule | None:
+        """The schedule that it was compiled with; None where one is chosen by the sizes."""
+        return self._given
 
     @property
     def key(self) -> str:
@@ -99,6 +108,30 @@ class Kernel(functools.partial[np.ndarray]):
 
         return assembly(self._prepared.plan)
 
+    def explain(
+        self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
+    ) -> "Explanation":
+        """Measure it beside the machine's ceilings, and beside its schedule with each pass left out.
+
+        Args:
+            data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
+                of the sizes that it was compiled for.
+            rounds: how often each schedule is timed, 1 or more.
+
+        Returns:
+            Bytes by stream, the ceilings, the times, the fraction of the limit, and what each pass is worth. Its `str`
+            is a text, its `to_json()` the same for scripts.
+
+        Raises:
+            ExplainError: only one of data and indices is given, or nothing runs for these sizes.
+            SampleError: arrays of the compiled sizes do not fit in memory.
+            BoundsError: an index is not valid.
+        """
+        from .explain import explain
+
+        read = None if data is None else data_array(data)
+        return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
+
     def __repr__(self) -> str:
         problem = self._problem
         attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
@@ -124,22 +157,27 @@ class _Calls:
     def call(self, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None = None) -> np.ndarray:
         """Gather, and remember the call."""
         arrays = data_array(data), index_array(indices)
-        self._check_served(*arrays)
+        check_served(self.problem, *arrays)
         problem, rest = self.problem, {"schedule": self.schedule, "calls": self.table}
         if problem.gradient is not None:
             scale = problem.gradient.scale
             return run_gradient(problem.operator, *arrays, problem.data.shape, problem.bounds, scale, out, **rest)
         return run_operator(problem.operator, *arrays, problem.bounds, out, **rest)
 
-    def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
-        wanted = self.problem
-        source = ("data", data, wanted.data) if wanted.gradient is None else ("grad", data, wanted.slices)
-        for name, array, spec in (source, ("indices", indices, wanted.indices)):
-            if array.dtype != spec.dtype or array.ndim != spec.rank:
-                raise InvalidGatherError(
-                    f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
-                    "dtype and rank, or call gathernest.gather"
-                )
+
+def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> None:
+    """Check that arrays are of the dtypes and ranks that a kernel was compiled for.
+
+    Raises:
+        InvalidGatherError: they are not.
+    """
+    source = ("data", data, problem.data) if problem.gradient is None else ("grad", data, problem.slices)
+    for name, array, spec in (source, ("indices", indices, problem.indices)):
+        if array.dtype != spec.dtype or array.ndim != spec.rank:
+            raise InvalidGatherError(
+                f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
+                "dtype and rank, or call gathernest.gather"
+            )
 
 
 def compile(

@@ -121,3 +121,44 @@ def cache_sizes() -> dict[str, int]:
         units = {"K": 1024, "M": 1024**2, "G": 1024**3}
         sizes[f"L{level}"] = int(text.rstrip("KMG")) * units.get(text[-1], 1)
     return sizes
+
+
+def last_level_cache_bytes() -> int:
+    """Return the size of the last-level caches that the usable cores have together; 32 MiB if unknown."""
+    sizes = cache_sizes()
+    if not sizes:
+        return 32 * 1024**2
+    level = max(sizes)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    shared: set[str] = set()
+    for core in cores:
+        for index in Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"):
+            try:
+                if f"L{(index / 'level').read_text().strip()}" == level:
+                    shared.add((index / "shared_cpu_list").read_text().strip())
+            except OSError:
+                continue
+    return sizes[level] * max(len(shared), 1)
+
+
+def free_memory_bytes() -> int:
+    """Return how much memory this process can still take, within its cgroup too; 1 GiB if unknown."""
+    free = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024)]
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, taken = _number(Path(limit)), _number(Path(used))
+        free.append(None if most is None or taken is None else max(most - taken, 0))
+    return min((found for found in free if found is not None), default=1024**3)
+
+
+def _number(path: Path, label: str = "", unit: int = 1) -> int | None:
+    """Return the number after a label in a file of the system, or None."""
+    try:
+        for line in path.read_text().splitlines():
+            if line.startswith(label):
+                return int(line.removeprefix(label).split()[0]) * unit
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -4,6 +4,7 @@ A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantic
 its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +17,12 @@ from ..ir.element_types import machine_width, number_name, number_scale, number_
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
-from ..lowering.cost_model import NestShape, choose_gradient_schedule, choose_schedule
-from ..lowering.schedule import Schedule
+from ..lowering.choice import choose_schedule
+from ..lowering.gradient_choice import choose_gradient_schedule
+from ..lowering.nest_shape import MachineShape, NestShape
+from ..lowering.schedule import Choice, Schedule
 from .knobs import knobs
-from .machine import usable_cores
+from .machine import cache_sizes, usable_cores
 
 MOST_DIMENSIONS = 64
 MOST_OWNERS = 16
@@ -125,6 +128,7 @@ class Plan:
         width_bytes: the size of the elements it moves.
         work_bytes: bytes of indices read and output written; for a gradient those read, too.
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
+        reasons: why this schedule.
     """
 
     problem: Problem
@@ -134,6 +138,7 @@ class Plan:
     width_bytes: int
     work_bytes: int
     action: Literal["run", "zeros", "nothing", "refuse"]
+    reasons: tuple[str, ...] = ()
 
     def operand(self, number: int) -> Operand:
         """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
@@ -169,21 +174,23 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
-    if schedule is None:
-        scales = problem.gradient is not None and problem.gradient.scale != 1
-        nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
-        is_gradient = problem.gradient is not None
-        schedule = choose_gradient_schedule(nest, _sharing_threads()) if is_gradient else choose_schedule(nest)
+    choice = Choice(schedule, ("it was asked for",)) if schedule is not None else None
+    if choice is None:
+        nest = _nest_shape(problem, canonical, width, has_check=has_check)
+        machine = MachineShape(*_caches(), sharing_threads())
+        choose = choose_schedule if problem.gradient is None else choose_gradient_schedule
+        choice = choose(nest, machine)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
         problem,
-        schedule,
-        _key(problem, canonical, width, reaches, schedule),
+        choice.schedule,
+        _key(problem, canonical, width, reaches, choice.schedule),
         canonical,
         width,
         moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
         _action(problem, is_empty=items == 0, has_check=has_check),
+        choice.reasons,
     )
 
 
@@ -218,23 +225,44 @@ def _erased(operand: Operand) -> str:
     """Return an operand's dimensions as `erase-sizes` leaves them."""
     sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
     text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
-    layout = layout_class(operand.shape, operand.strides, 1)
+    layout = _layout(operand)
     if layout is None:
         return text
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
 
 
-def _sharing_threads() -> int:
-    """Return how many threads a gradient is cut up for: any number gives the same bytes."""
+def sharing_threads() -> int:
+    """Return how many threads work is cut up for: any number gives the same bytes."""
     wanted = knobs.num_threads
     return min(MOST_OWNERS, usable_cores() if wanted is None else min(wanted, usable_cores()))
 
 
-def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool, scales: bool) -> NestShape:
+@functools.cache
+def _caches() -> tuple[int, int]:
+    """Return the sizes in bytes of a core's own cache and of the last one."""
+    sizes, unknown = cache_sizes(), MachineShape()
+    return sizes.get("L2", unknown.l2_bytes), max(sizes.get("L3", 0), sizes.get("L2", 0)) or unknown.l3_bytes
+
+
+def _nest_shape(problem: Problem, canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
     checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
     table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(tuple(loops), checked, width, tuple(table), scales)
+    return NestShape(
+        tuple(loops),
+        checked,
+        width,
+        tuple(table),
+        scales=problem.gradient is not None and problem.gradient.scale != 1,
+        looked_up=frozenset(canonical.indices.dims),
+        index_bytes=problem.indices.dtype.itemsize,
+        is_packed=_layout(canonical.out) is None,
+        has_packed_rows=(layout := _layout(canonical.data)) is None or layout[-1] == 1,
+    )
+
+
+def _layout(operand: Operand) -> tuple[int | None, ...] | None:
+    return layout_class(operand.shape, operand.strides, 1)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:

@@ -170,3 +170,15 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], N
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+@contextlib.contextmanager
+def steps(title: str) -> Iterator[Callable[[str], None]]:
+    """Show a moving bar on standard error while the body runs, when that is a terminal; the body says what it does."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = make_console(stderr=True)
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda step: bar.update(task, description=f"{title}: {step}")
