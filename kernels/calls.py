@@ -13,7 +13,6 @@ import numpy as np
 
 from ..ir.array_spec import contiguous_strides
 from . import threads
-from .arguments import may_overlap_itself
 from .knobs import knobs
 from .prepare import Prepared
 
@@ -108,7 +107,10 @@ class CallTable:
         out: np.ndarray | None,
         keys: Keys,
     ) -> None:
-        """Remember a call that was carried out, where its like can be found; else do nothing."""
+        """Remember a call that was carried out, where its like can be found; else do nothing.
+
+        `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
+        """
         words = self.native() if _is_plain(prepared, out) else None
         kernel = _native_kernel(prepared) if words is not None else None
         if words is None or kernel is None or not _lock.acquire(blocking=False):
@@ -178,10 +180,10 @@ def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
 
 
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
-    """Return whether every like of a call means the same: no setting, no `out` that needs care."""
+    """Return whether every like of a call means the same: no setting decides, and `out` is an exact ndarray."""
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
-    return out is None or (type(out) is np.ndarray and not may_overlap_itself(out))
+    return out is None or type(out) is np.ndarray
 
 
 def _after_fork() -> None:
