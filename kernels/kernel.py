@@ -207,6 +207,25 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule is not legal for this nest.
     """
+    problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+
+
+def problem_of(
+    operator: str,
+    data: Any,
+    indices: Any,
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: str = "error",
+    scale: float = 1.0,
+) -> Problem:
+    """Return the problem that the arguments of `compile` describe.
+
+    Raises:
+        InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
+    """
     spec = _operator(operator, axis, batch_dims)
     data_spec, index_spec = _spec(data), _index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
@@ -215,8 +234,7 @@ def compile(
             f"call gathernest.{operator}, which gathers their positions"
         )
     gradient = _gradient(operator, scale, data_spec)
-    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
-    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+    return Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
 
 
 def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:

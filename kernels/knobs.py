@@ -67,6 +67,10 @@ def _path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def _path_or_off(text: str) -> Path | str:
+    return "off" if text.strip().lower() == "off" else _path(text)
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -109,6 +113,13 @@ KNOBS: dict[str, Knob] = {
         None,
         "Use this schedule for every gather; one whose nest lacks its loops is refused.",
     ),
+    "tuning": Knob(
+        "GATHERNEST_TUNING",
+        _path_or_off,
+        "a file, or off",
+        None,
+        "File of tuned schedules, read and written; `off` uses none. Unset: one for each machine in the cache folder.",
+    ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }
 
@@ -129,6 +140,7 @@ class Knobs:
     interpret: bool
     always_compile: bool
     schedule: str | None
+    tuning: Path | str | None
     no_color: bool
 
     def __init__(self) -> None:
@@ -232,7 +244,7 @@ def _checked(name: str, value: Any) -> Any:
         return knob.default
     if isinstance(value, bool) and isinstance(knob.default, bool):
         return value
-    if isinstance(value, bool) or (knob.read is _path and not isinstance(value, str | os.PathLike)):
+    if isinstance(value, bool) or (knob.read in (_path, _path_or_off) and not isinstance(value, str | os.PathLike)):
         raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
     return _read(knob, str(value), f"knobs.{name} = {value!r}")
 

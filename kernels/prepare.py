@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.errors import BoundsError, InternalError
+from ..ir.errors import BoundsError, InternalError, ScheduleError
 from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule import Schedule
 from .arguments import place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
-from .plan import Plan, Problem, make_plan
+from .plan import Plan, Problem, make_plan, reject_tuned
 from .requirements import require, require_compiler
 from .threads import launch, serial_ns
+from .tuned_schedules import read_again
 
 _MOST_REMEMBERED = 4096
 _loaded: dict[str, Loaded] = {}
@@ -123,7 +124,7 @@ def prepare(
 
 def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
     """Return what runs a problem, made when no earlier call had the same signature."""
-    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile)
+    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning)
     found = _prepared.get(signature)
     if found is not None:
         return found
@@ -141,7 +142,14 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     plan = make_plan(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
-    loaded = _load(plan)
+    try:
+        loaded = _load(plan)
+    except ScheduleError as error:
+        if not plan.is_tuned:
+            raise
+        reject_tuned(plan, error)
+        with knobs.scope(tuning="off"):
+            return prepare_problem(problem)
     return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan))
 
 
@@ -150,6 +158,12 @@ def _work_ns(plan: Plan) -> float:
     table, result = plan.canonical.data, plan.canonical.out
     rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
     return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
+
+
+def forget_plans() -> None:
+    """Plan every gather anew when it is called next: the tuned schedules have changed."""
+    read_again()
+    _prepared.clear()
 
 
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
-PEERS = ("onnx", "onnxruntime", "openvino", "torch")
+PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
 MLIR_OPT = ("mlir-opt", *(f"mlir-opt-{version}" for version in range(26, 18, -1)))
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 EXAMPLES = """examples:
