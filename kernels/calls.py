@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.array_spec import contiguous_strides
 from . import threads
 from .knobs import knobs
-from .prepare import Prepared
+from .prepare import ALSO_FORGET, Prepared
 
 Keys = tuple[Any, Any, Any]
 
@@ -149,6 +149,8 @@ class CallTable:
 
 CALLS = CallTable()
 """The calls of the public functions."""
+
+ALSO_FORGET.append(CALLS.forget)
 
 _lock = threading.RLock()
 _entry: Any = None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import calls
+from gathernest.kernels import calls, prepare
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 INDICES = np.array([0, -1, 2])
@@ -119,6 +119,14 @@ def test_knobs_that_decide_what_runs_close_the_gate(warm, monkeypatch):
             patch.setenv(gn.kernels.knobs.KNOBS[name].variable, str(value))
             assert not is_open()
         assert is_open()
+
+
+def test_schedules_tuned_anew_or_turned_off_are_not_passed_by(warm):
+    with gn.knobs.scope(tuning="off"):
+        assert find(DATA, INDICES) is None
+    assert find(DATA, INDICES) is not None
+    prepare.forget_plans()
+    assert find(DATA, INDICES) is None
 
 
 def test_other_knobs_leave_the_gate_open(warm, tmp_path):
