@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .kernels.knobs import knobs
     from .kernels.model import Model, load
     from .kernels.operators import ops
+    from .kernels.tuning import tune
     from .lowering.schedule import Schedule
 
 __version__ = "0.1.0"
@@ -60,6 +61,7 @@ _HOMES = {
     "load": "kernels.model",
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
+    "tune": "kernels.tuning",
 }
 
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "knobs",
     "load",
     "ops",
+    "tune",
 ]
 
 

@@ -184,11 +184,11 @@ def warn_unwritable(
         f"the cache folder {folder} cannot be written ({error.strerror or error}); {consequence}. "
         "Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
-        stacklevel=_levels_to_caller(),
+        stacklevel=levels_to_caller(),
     )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """Return how far up the stack the first line outside this package is."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):

@@ -13,7 +13,7 @@ from .arguments import check_out
 from .ceilings import Ceilings, ceilings
 from .explanation import Ablation, Explanation
 from .floor import gather_floor
-from .kernel import Kernel
+from .kernel import Kernel, check_served
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .sample_arrays import sample_arrays
@@ -135,8 +135,8 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
 
 def _fitted(kernel: Kernel, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Kernel:
     """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
-    kernel.check_served(data, indices)
     problem = kernel.problem
+    check_served(problem, data, indices)
     source, spec = ArraySpec.of(data), ArraySpec.of(indices)
     if out is not None:
         check_out(out, _result_shape(kernel.problem, data.shape, indices.shape), data.dtype)
