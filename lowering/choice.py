@@ -5,6 +5,7 @@ element; where it does, each element has a place of its own, and several of them
 vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs/performance.md` has the figures.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
@@ -22,9 +23,16 @@ MIN_PEELED_BYTES = 2048
 """Heads and rests of shorter rows would be stored to lines that are streamed, too."""
 MIN_REPEATS = 4
 HELD_INDICES = 4096
-MOST_PREFETCHED_LINES = 8
-PREFETCHED_BYTES = 4096
-SCALAR_DISTANCE = 4
+L1_BYTES = 32 * 1024
+MOST_LINES = 8
+NEAR, FAR = 3, 2
+"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
+ROWS_AHEAD = ((64, 64, FAR), (192, 32, FAR), (2048, 16, NEAR), (1 << 62, 4, NEAR))
+"""(bytes of a row up to, rows ahead, locality)."""
+SCALARS_AHEAD = 128
+LARGE_OUT_BYTES = 8 << 20
+LARGE_TILE_BYTES = 256 * 1024
+"""Pieces of a large out: at the start of each nothing was asked for ahead."""
 
 
 def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
@@ -97,13 +105,19 @@ class _Choosing:
                 wanted = STREAM_BYTES // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
-        elif self.innermost[1] < wanted:
+        elif self._lanes_fit() < 2:
             return None
         if wanted < 2:
             return None
         what = "a row is copied" if self.is_row else "elements from places of their own are stored"
         self._because(f"{what} {wanted * width} B at a time")
         return wanted
+
+    def _lanes_fit(self) -> int:
+        """Return how many elements from places of their own are worth a vector; 1 where none are."""
+        wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
+        is_column = role(self.innermost) == "inner" and not self._is_spread()
+        return 1 if self.innermost[1] < wanted or not self.nest.is_packed or is_column else wanted
 
     # the loops around it
 
@@ -118,9 +132,10 @@ class _Choosing:
             return self._held(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
         around = [loop for loop in self.loops if loop not in self.row]
-        tiles, parallel = cut_innermost(around, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
+        wanted = LARGE_TILE_BYTES if nest.out_bytes >= LARGE_OUT_BYTES else TILE_BYTES
+        tiles, parallel = cut_innermost(around, unit_bytes, MIN_SLICE_BYTES, wanted)
         if parallel:
-            self._because(f"threads share {' and '.join(parallel)}, in pieces of about {TILE_BYTES >> 10} KB")
+            self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
         is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
         if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
             self._because("the indices of a tile are resolved first")
@@ -130,6 +145,8 @@ class _Choosing:
     def _repeating(self) -> tuple[str, int] | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = [loop for loop in self.loops if loop not in self.row]
+        if not self.is_row and self._lanes_fit() < 2:
+            return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
         return around[-2] if around[-2][1] >= MIN_REPEATS else None
@@ -175,35 +192,53 @@ class _Choosing:
         return True
 
     def _prefetch(self, lanes: int | None, tiles: dict[str, int]) -> Prefetch | None:
-        nest = self.nest
-        inside = {f"{name}_i" if name in tiles else name: name for name, _ in self.loops}
-        counted = [label for label, name in inside.items() if name in nest.looked_up]
+        inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
+        counted = [name for name, _ in self.loops if name in self.nest.looked_up]
         if not counted:
             return None
-        sizes = dict(self.loops)
         if self.is_row:
-            if nest.read_bytes <= nest_share(self.machine) or sizes[inside[counted[-1]]] < 8:
-                return None
-            lines = min(-(-self.run_bytes // LINE_BYTES), MOST_PREFETCHED_LINES)
-            distance = min(max(PREFETCHED_BYTES // self.run_bytes, 2), 16)
-            self._because(f"data does not stay in the caches: {lines} lines are asked for {distance} rows ahead")
-            return Prefetch(counted[-1], distance, lines)
-        if nest.table_bytes <= self.machine.l3_bytes // 2 or lanes is None:
-            return None
+            return self._prefetched_rows(counted[-1], inside)
         repeating = self._repeating()
-        if repeating is None:
-            self._because(
-                f"data is larger than half the last cache: {SCALAR_DISTANCE * lanes} elements are asked for ahead"
-            )
-            return Prefetch(counted[-1], SCALAR_DISTANCE)
-        axis_bytes = nest.width_bytes * max(size for name, size in nest.table if role((name, 0)) == "axis")
-        steps = max(self.innermost[1] // lanes, 1)
-        lines = -(-axis_bytes // (LINE_BYTES * steps))
-        name = f"{repeating[0]}_i" if repeating[0] in tiles else repeating[0]
-        if lines > MOST_PREFETCHED_LINES or name not in inside or len(counted) != 1:
+        if repeating is not None and lanes is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
+            return self._next_row(repeating[0], inside, lanes)
+        if lanes is None or not self._is_spread():
+            return None
+        distance = max(SCALARS_AHEAD // lanes, 1)
+        self._because(
+            f"places in data are spread over more than the caches: asked for {distance * lanes} elements ahead"
+        )
+        return Prefetch(inside[counted[-1]], distance, locality=FAR)
+
+    def _span_bytes(self) -> int:
+        """Return how many bytes of data the places lie in that one loop over the indices reads."""
+        first = next(place for place, dim in enumerate(self.nest.table) if role(dim) == "axis")
+        return self.nest.width_bytes * trips(self.nest.table[first:])
+
+    def _is_spread(self) -> bool:
+        return self._span_bytes() > self.machine.l3_bytes // 4
+
+    def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> Prefetch | None:
+        if self.nest.read_bytes <= nest_share(self.machine) or dict(self.loops)[counted] < 8:
+            return None
+        row_bytes = self.run_bytes
+        lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
+        distance, locality = next(entry[1:] for entry in ROWS_AHEAD if row_bytes <= entry[0])
+        distance = min(distance, dict(self.loops)[counted] // 2)
+        self._because(f"data does not stay in the caches: {lines} lines are asked for {distance} rows ahead")
+        return Prefetch(inside[counted], distance, lines, locality)
+
+    def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> Prefetch | None:
+        if self.nest.table_bytes <= self.machine.l3_bytes // 2:
+            return None
+        axis_bytes = self._span_bytes()
+        lines = -(-axis_bytes // (LINE_BYTES * max(self.innermost[1] // lanes, 1)))
+        if lines > MOST_LINES or not self._has_one_axis():
             return None
         self._because(f"the next row of data is asked for, {lines} lines a step, while this one is read")
-        return Prefetch(name, 1, lines)
+        return Prefetch(inside[repeating], 1, lines)
+
+    def _has_one_axis(self) -> bool:
+        return sum(role(dim) == "axis" for dim in self.nest.table) == 1
 
 
 def nest_share(machine: MachineShape) -> int:

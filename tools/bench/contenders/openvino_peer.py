@@ -32,7 +32,7 @@ class OpenVino(Contender):
         return None
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
-        settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY"}
+        settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
         model = model_of(case)
         compiled = openvino.Core().compile_model(model, "CPU", settings)
         out = openvino.Tensor(inputs.out, shared_memory=True) if case.into == "out" else None
