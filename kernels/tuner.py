@@ -17,8 +17,8 @@ from ..lowering.schedule import Schedule
 from ..lowering.search_space import Space, search
 from .knobs import knobs
 from .other_load import OtherLoad
-from .plan import Plan, Problem, make_plan, sharing_threads
-from .prepare import Prepared, prepare_problem
+from .plan import Plan, Problem, sharing_threads
+from .prepare import Prepared, planned, prepare_problem
 from .racing import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
 from .timing import Call, Timings, time_interleaved
 
@@ -164,7 +164,7 @@ class Tuner:
         self._timer, self._clock = timer, clock
         self._busy_cores = OtherLoad().cores if busy_cores is None else busy_cores
         with knobs.scope(tuning="off"):
-            plan = make_plan(problem, Schedule.parse(knobs.schedule) if knobs.schedule is not None else None)
+            plan = planned(problem)
         if plan.action != "run":
             raise InvalidGatherError(
                 f"{problem.name} {problem.data} by {problem.indices} moves nothing; tune larger sizes"
