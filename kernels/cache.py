@@ -97,12 +97,12 @@ def load_kernel(key: str, build: Build) -> Loaded:
         folder.parent.mkdir(parents=True, exist_ok=True)
         workplace = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     except OSError as error:
-        _warn_once(folder.parent, error)
+        warn_unwritable(folder.parent, error)
         return _in_memory(name, build)
     try:
         return _make(key, name, folder, workplace, build)
     except OSError as error:
-        _warn_once(folder.parent, error)
+        warn_unwritable(folder.parent, error)
         return _in_memory(name, build)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
@@ -182,13 +182,16 @@ def _remove(folder: Path) -> None:
 _warned: set[Path] = set()
 
 
-def _warn_once(folder: Path, error: OSError) -> None:
+def warn_unwritable(
+    folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
+) -> None:
+    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
     if folder in _warned:
         return
     _warned.add(folder)
     warnings.warn(
-        f"the cache folder {folder} cannot be written ({error.strerror or error}); kernels are compiled anew in every "
-        "process. Set GATHERNEST_CACHE_DIR to a folder that can be written",
+        f"the cache folder {folder} cannot be written ({error.strerror or error}); {consequence}. "
+        "Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
         stacklevel=levels_to_caller(),
     )

@@ -4,6 +4,7 @@ A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantic
 its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +17,12 @@ from ..ir.element_types import machine_width, number_name, number_scale, number_
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
-from ..lowering.cost_model import NestShape, choose_gradient_schedule, choose_schedule
-from ..lowering.schedule import Schedule
+from ..lowering.choice import choose_schedule
+from ..lowering.gradient_choice import choose_gradient_schedule
+from ..lowering.nest_shape import MachineShape, NestShape
+from ..lowering.schedule import Choice, Schedule
 from .knobs import knobs
-from .machine import usable_cores
+from .machine import cache_sizes, usable_cores
 from .tuned_schedules import tuned_schedules
 
 MOST_DIMENSIONS = 64
@@ -129,6 +132,7 @@ class Plan:
         nest: the sizes that a schedule is chosen from.
         kernel_class: the key without the schedule.
         is_tuned: whether the schedule is one that tuning recorded.
+        reasons: why this schedule.
     """
 
     problem: Problem
@@ -141,6 +145,7 @@ class Plan:
     nest: NestShape
     kernel_class: str
     is_tuned: bool
+    reasons: tuple[str, ...] = ()
 
     @property
     def problem_class(self) -> str:
@@ -181,19 +186,22 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
-    scales = problem.gradient is not None and problem.gradient.scale != 1
-    nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
+    nest = _nest_shape(problem, canonical, width, has_check=has_check)
     kernel_class = _kernel_class(problem, canonical, width, reaches)
     action = _action(problem, is_empty=0 in out.shape, has_check=has_check)
     tuned = _tuned(kernel_class, nest) if schedule is None and action == "run" else None
-    if schedule is None:
-        schedule = tuned if tuned is not None else _chosen(nest, is_gradient=problem.gradient is not None)
+    if schedule is not None:
+        choice = Choice(schedule, ("it was asked for",))
+    elif tuned is not None:
+        choice = Choice(tuned, ("tuning found it the fastest on this machine",))
+    else:
+        choice = _chosen(nest, is_gradient=problem.gradient is not None)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
         problem,
-        schedule,
-        f"{kernel_class}, schedule {str(schedule) or 'none'}",
+        choice.schedule,
+        f"{kernel_class}, schedule {str(choice.schedule) or 'none'}",
         canonical,
         width,
         moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
@@ -201,6 +209,7 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
         nest,
         kernel_class,
         tuned is not None,
+        choice.reasons,
     )
 
 
@@ -228,9 +237,11 @@ def reject_tuned(plan: Plan, error: ScheduleError) -> None:
         schedules.reject(plan.problem_class, error)
 
 
-def _chosen(nest: NestShape, *, is_gradient: bool) -> Schedule:
+def _chosen(nest: NestShape, *, is_gradient: bool) -> Choice:
     """Return the schedule that the sizes ask for."""
-    return choose_gradient_schedule(nest, min(MOST_OWNERS, sharing_threads())) if is_gradient else choose_schedule(nest)
+    threads = sharing_threads()
+    machine = MachineShape(*_caches(), min(MOST_OWNERS, threads) if is_gradient else threads)
+    return choose_gradient_schedule(nest, machine) if is_gradient else choose_schedule(nest, machine)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
@@ -270,7 +281,7 @@ def _erased(operand: Operand) -> str:
     """Return an operand's dimensions as `erase-sizes` leaves them."""
     sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
     text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
-    layout = layout_class(operand.shape, operand.strides, 1)
+    layout = _layout(operand)
     if layout is None:
         return text
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
@@ -282,11 +293,32 @@ def sharing_threads() -> int:
     return usable_cores() if wanted is None else min(wanted, usable_cores())
 
 
-def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool, scales: bool) -> NestShape:
+@functools.cache
+def _caches() -> tuple[int, int]:
+    """Return the sizes in bytes of a core's own cache and of the last one."""
+    sizes, unknown = cache_sizes(), MachineShape()
+    return sizes.get("L2", unknown.l2_bytes), max(sizes.get("L3", 0), sizes.get("L2", 0)) or unknown.l3_bytes
+
+
+def _nest_shape(problem: Problem, canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
     loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
     checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
     table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(tuple(loops), checked, width, tuple(table), scales)
+    return NestShape(
+        tuple(loops),
+        checked,
+        width,
+        tuple(table),
+        scales=problem.gradient is not None and problem.gradient.scale != 1,
+        looked_up=frozenset(canonical.indices.dims),
+        index_bytes=problem.indices.dtype.itemsize,
+        is_packed=_layout(canonical.out) is None,
+        has_packed_rows=(layout := _layout(canonical.data)) is None or layout[-1] == 1,
+    )
+
+
+def _layout(operand: Operand) -> tuple[int | None, ...] | None:
+    return layout_class(operand.shape, operand.strides, 1)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:

@@ -19,7 +19,7 @@ from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan, reject_tuned
 from .requirements import require, require_compiler
-from .threads import launch
+from .threads import launch, serial_ns
 from .tuned_schedules import read_again
 
 _MOST_REMEMBERED = 4096
@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """A plan with its kernel and the sizes and strides that the kernel takes.
 
@@ -41,11 +41,15 @@ class Prepared:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
         numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
+        work_ns: about how long one thread takes.
+        was_run: whether it has been carried out.
     """
 
     plan: Plan
     loaded: Loaded | None
     numbers: tuple[float, ...]
+    work_ns: float = 0.0
+    was_run: bool = False
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
@@ -65,8 +69,9 @@ class Prepared:
             return self._interpret(data, indices, out)
         assert self.loaded is not None
         addresses = (_address(data), _address(indices), _address(out))
-        if launch(self.loaded.entry, addresses + self.numbers, self.plan.work_bytes):
+        if launch(self.loaded.entry, addresses + self.numbers, self.work_ns):
             raise outside_error(self.plan.problem, indices)
+        self.was_run = True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         from ..ir.context import parse_module
@@ -150,13 +155,23 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
         reject_tuned(plan, error)
         with knobs.scope(tuning="off"):
             return prepare_problem(problem)
-    return Prepared(plan, loaded, kernel_numbers(plan, loaded))
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan))
+
+
+def _work_ns(plan: Plan) -> float:
+    """Return about how long one thread takes for a plan."""
+    table, result = plan.canonical.data, plan.canonical.out
+    rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
+    return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
 
 
 def forget_plans() -> None:
     """Plan every gather anew when it is called next: the tuned schedules have changed."""
+    from .calls import CALLS
+
     read_again()
     _prepared.clear()
+    CALLS.forget()
 
 
 def loaded_kernels() -> Mapping[str, Loaded]:

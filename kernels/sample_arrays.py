@@ -1,49 +1,73 @@
-"""Arrays to time a problem on, made from its description."""
+"""Arrays of known shapes, dtypes and strides with made-up values, for measuring a kernel without its caller's data."""
 
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
+from ..ir.errors import GathernestError
+from .machine import free_memory_bytes
 from .plan import Problem
+
+PATTERN_BYTES = 2**20
+
+
+class SampleError(GathernestError, ValueError):
+    """Arrays of these sizes cannot be made up."""
 
 
 def sample_arrays(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return (source, indices) for a problem: data, or grad of a gradient, and indices inside their axes at random.
+    """Return what a kernel of a problem takes: data (of a gradient, grad) and uniformly random indices, all inside.
 
-    Every byte is written, so that no page is still to be made when the time is taken.
-
-    Args:
-        problem: what they are for; its arrays have the same shapes, dtypes and strides.
-        seed: of the random numbers.
-
-    Returns:
-        Random bytes, for a gradient whole numbers below 100 in its dtype; and indices spread evenly over each axis.
+    Raises:
+        SampleError: they would not fit in the free memory, with the result and two copies of it.
     """
+    source = problem.data if problem.gradient is None else problem.slices
+    result = problem.slices if problem.gradient is None else problem.data
+    needed = _span_bytes(source) + _span_bytes(problem.indices) + 3 * _span_bytes(result)
+    free = free_memory_bytes()
+    if needed > free:
+        raise SampleError(
+            f"data {source} and indices {problem.indices}, their result and two copies of it take {_gib(needed)}, and "
+            f"{_gib(free)} of memory are free; pass arrays of your own, or compile the kernel for smaller ones"
+        )
     rng = np.random.default_rng(seed)
-    return source_array(problem, rng), index_array(problem, rng)
-
-
-def source_array(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """Return data of random bytes; of a gradient grad, of whole numbers, whose sums are no NaN."""
+    data = _strided(source)
     if problem.gradient is None:
-        return _placed(problem.data, rng)
-    grad = _placed(problem.slices, rng)
-    grad[...] = rng.integers(0, 100, grad.shape, np.int8).astype(grad.dtype)
-    return grad
+        _fill_bytes(data, rng)
+    else:
+        data[...] = rng.integers(0, 100, data.shape, np.uint8).astype(data.dtype)
+    indices = _strided(problem.indices)
+    limits = [min(size, int(np.iinfo(indices.dtype).max) + 1) for size in problem.axis_sizes]
+    drawn = np.array(limits if len(limits) > 1 else limits[0], np.int64)
+    indices[...] = rng.integers(0, np.maximum(drawn, 1), indices.shape).astype(indices.dtype)
+    return data, indices
 
 
-def index_array(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """Return indices that are all inside their axes, and inside what their dtype holds."""
-    indices = _placed(problem.indices, rng)
-    ends = np.minimum(np.array(problem.axis_sizes, np.uint64), np.uint64(np.iinfo(indices.dtype).max))
-    ends = np.maximum(ends, np.uint64(1))
-    indices[...] = rng.integers(0, ends if len(ends) > 1 else ends[0], indices.shape, np.uint64)
-    return indices
+def _span_bytes(spec: ArraySpec) -> int:
+    """Return the bytes from the first to the last that an array lies in."""
+    if 0 in spec.shape:
+        return 0
+    reach = sum((size - 1) * abs(stride) for size, stride in zip(spec.shape, spec.strides, strict=True))
+    return reach + spec.dtype.itemsize
 
 
-def _placed(spec: ArraySpec, rng: np.random.Generator) -> np.ndarray:
-    """Return an array with the strides of a specification, over random bytes."""
-    reaches = [stride * (size - 1) for size, stride in zip(spec.shape, spec.strides, strict=True)]
-    before = -sum(reach for reach in reaches if reach < 0)
-    after = sum(reach for reach in reaches if reach > 0) + spec.dtype.itemsize
-    memory = rng.integers(0, 256, before + after if 0 not in spec.shape else 0, np.uint8)
-    return np.ndarray(spec.shape, spec.dtype, memory, before if 0 not in spec.shape else 0, spec.strides)
+def _strided(spec: ArraySpec) -> np.ndarray:
+    """Return an array of that layout in memory of its own, which is zeros."""
+    first = sum((size - 1) * max(-stride, 0) for size, stride in zip(spec.shape, spec.strides, strict=True))
+    memory = np.zeros(max(_span_bytes(spec), 1), np.uint8)
+    if 0 in spec.shape:
+        return np.ndarray(spec.shape, spec.dtype)
+    return np.ndarray(spec.shape, spec.dtype, memory, first, spec.strides)
+
+
+def _fill_bytes(array: np.ndarray, rng: np.random.Generator) -> None:
+    """Fill the memory that an array lies in with random bytes, which repeat after a megabyte."""
+    memory = array.base
+    if not isinstance(memory, np.ndarray):
+        return
+    pattern = rng.integers(0, 256, PATTERN_BYTES, np.uint8)
+    for at in range(0, len(memory), PATTERN_BYTES):
+        memory[at : at + PATTERN_BYTES] = pattern[: len(memory) - at]
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.1f} GiB"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .cost_model import NestShape
+from .nest_shape import NestShape
 from .schedule import Prefetch, Schedule
 
 TILE_SIZES = (16, 64, 256, 1024, 4096, 16384)

@@ -1,4 +1,4 @@
-"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops."""
+"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops, or explain its time."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from ..kernels.requirements import require
 from ..lowering.schedule import Schedule
 from .problem_options import add_problem_options, problem_arguments
 from .stage_text import draw, join_pictures, join_stages
-from .terminal import DONE, Parser, make_console
+from .terminal import DONE, Parser, make_console, positive
 
 if TYPE_CHECKING:
     from ..lowering.pipeline import Stage
@@ -27,6 +27,7 @@ CODE_STAGES = {
     "asm": "its assembly",
 }
 NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
+ROUNDS = 9
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -38,6 +39,7 @@ EXAMPLES = """examples:
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
   gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
+  gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
@@ -56,6 +58,15 @@ def add_arguments(parser: Parser) -> None:
         "gathernest-opt --split-input-file reads; list for their names; a short overview when omitted",
     )
     parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="measure it with random indices: bytes by stream, the machine's limit, the time, and what each pass of "
+        "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"of --explain: timings of each schedule (default: {ROUNDS})"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -64,7 +75,13 @@ def run(options: argparse.Namespace) -> int:
     from ..kernels.build import pipeline_of, run_stages
 
     require("xdsl", "numba", "llvmlite")
+    _check_explain(options)
     kernel = uncompiled_kernel(options)
+    if options.explain:
+        from .explain_report import print_explanation
+
+        print_explanation(kernel, _title(kernel), rounds=options.rounds or ROUNDS, as_json=options.json)
+        return DONE
     plan = make_plan(kernel.problem, kernel.schedule)
     stages = {stage.pass_name: stage for stage in run_stages(plan)}
     _check_stage(options.stage, options.picture, list(stages))
@@ -91,6 +108,14 @@ def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
         return compile_gather(
             **arguments, schedule=None if options.schedule is None else Schedule.parse(options.schedule)
         )
+
+
+def _check_explain(options: argparse.Namespace) -> None:
+    if options.explain and (options.stage is not None or options.picture):
+        other = "--picture" if options.stage is None else f"--stage {options.stage}"
+        raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
+    if options.rounds is not None and not options.explain:
+        raise InvalidGatherError("--rounds is for --explain, which is not there; add it, or leave out --rounds")
 
 
 def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:

@@ -204,3 +204,15 @@ def told_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         yield lambda done, total, said: bar.update(
             task, completed=done, total=total, said=said.replace("[", r"\[")[: max(console.width - 60, 10)]
         )
+
+
+@contextlib.contextmanager
+def steps(title: str) -> Iterator[Callable[[str], None]]:
+    """Show a moving bar on standard error while the body runs, when that is a terminal; the body says what it does."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = make_console(stderr=True)
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda step: bar.update(task, description=f"{title}: {step}")

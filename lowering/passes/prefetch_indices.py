@@ -15,9 +15,9 @@ from ...ir.dialect import LoopOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ...ir.upstream import PrefetchOp
-from ..nest import argument_number, find_loop, functions, loops, static_size
+from ..nest import argument_number, enclosing_loops, find_loop, functions, loops, static_size
 from ..nest_builder import index_constant
-from ..slices import clone_slice, counters_of, depends_on, slice_of
+from ..slices import clone_slice, depends_on, is_inside, slice_of
 from ..splitting import REST
 
 LINE_BYTES = 64
@@ -140,11 +140,14 @@ def _ahead(builder: Builder, loop: LoopOp, distance: int) -> SSAValue:
 
 
 def _prefetch_positions(loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
-    """Resolve the indices of a later iteration at the start of this one."""
+    """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = Builder(InsertPoint.at_start(loop.body.block))
     mapping: dict[SSAValue, SSAValue] = {loop.induction: _ahead(builder, loop, options.distance)}
-    inner = {counter for load in loads for counter in counters_of(_subscripts(load), loop)} - {loop.induction}
-    mapping |= {value.owner.parent_op().induction: value.owner.parent_op().lower for value in inner}  # type: ignore
+    for load in loads:
+        for inner in [around for around in enclosing_loops(load) if is_inside(around.induction, loop)][::-1]:
+            if inner is not loop and inner.induction not in mapping:
+                first = clone_slice(slice_of([inner.lower], loop), builder, mapping)
+                mapping[inner.induction] = first.get(inner.lower, inner.lower)
     for load in loads:
         copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
         places = [copied.get(place, place) for place in _subscripts(load)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import prepare
+from gathernest.kernels import calls, prepare
 from gathernest.kernels.timing import Timings
 from gathernest.kernels.tuner import Tuner
 
@@ -22,6 +22,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forget_now() -> None:
         monkeypatch.setattr(prepare, "_loaded", {})
         monkeypatch.setattr(prepare, "_prepared", {})
+        calls.CALLS.forget()
 
     forget_now()
     return forget_now
