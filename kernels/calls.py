@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.array_spec import contiguous_strides
 from . import threads
-from .arguments import may_overlap_itself
 from .knobs import knobs
-from .prepare import Prepared
+from .prepare import ALSO_FORGET, Prepared
 
 Keys = tuple[Any, Any, Any]
 
@@ -52,17 +52,20 @@ class RememberedCall:
         kernel: tuple[int, int],
         entry: Any,
     ):
-        from ..lowering.numba.call_layout import call_words, guard_words
+        from ..lowering.numba.call_layout import call_words, section
 
         data, indices, out = arrays
         problem = prepared.plan.problem
-        result = problem.data if problem.gradient is not None else problem.slices
-        self._prepared, self._keys, self._dtypes = prepared, keys, (data.dtype, indices.dtype)
-        self._shape, self._has_out = result.shape, out is not None
+        self._prepared, self._keys, self._has_out = prepared, keys, out is not None
+        self._shape = (problem.data if problem.gradient is not None else problem.slices).shape
+        result_dtype = data.dtype if out is None else out.dtype
+        self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.work_ns >= threads.SERIAL_BELOW_NS
         self._finish = self.finish
-        like_out = np.empty(result.shape, data.dtype) if out is None else out
-        self._guard = guard_words(data, indices, like_out)
+        strides = contiguous_strides(self._shape, data.itemsize) if out is None else out.strides
+        sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
+        sections.append(section(result_dtype, self._shape, strides))
+        self._guard = np.array([word for words in sections for word in words], np.int64)
         self._call = call_words(*kernel, self._is_shared, self._finish, prepared.numbers)
         self._run = entry.run(self._call)
 
@@ -104,7 +107,10 @@ class CallTable:
         out: np.ndarray | None,
         keys: Keys,
     ) -> None:
-        """Remember a call that was carried out, where its like can be found; else do nothing."""
+        """Remember a call that was carried out, where its like can be found; else do nothing.
+
+        `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
+        """
         words = self.native() if _is_plain(prepared, out) else None
         kernel = _native_kernel(prepared) if words is not None else None
         if words is None or kernel is None or not _lock.acquire(blocking=False):
@@ -123,24 +129,28 @@ class CallTable:
 
     def native(self) -> np.ndarray | None:
         """Return the table as the entry reads it; None where there is no entry."""
-        if self._words is None and (entry := native_entry()) is not None:
-            from ..lowering.numba.call_layout import table_words
+        with _lock:
+            if self._words is None and (entry := native_entry()) is not None:
+                from ..lowering.numba.call_layout import table_words
 
-            words = table_words(self._slots)
-            self._hash, self.find, self._words = entry.hash(words), entry.find(words), words
+                words = table_words(self._slots)
+                self._hash, self.find, self._words = entry.hash(words), entry.find(words), words
         return self._words
 
     def forget(self) -> None:
         """Forget every call."""
-        if self._words is not None:
-            from ..lowering.numba.call_layout import table_words
+        with _lock:
+            if self._words is not None:
+                from ..lowering.numba.call_layout import table_words
 
-            self._words[:] = table_words(self._slots)
-        self._kept = {}
+                self._words[:] = table_words(self._slots)
+            self._kept = {}
 
 
 CALLS = CallTable()
 """The calls of the public functions."""
+
+ALSO_FORGET.append(CALLS.forget)
 
 _lock = threading.RLock()
 _entry: Any = None
@@ -155,27 +165,27 @@ def native_entry() -> Any:
 
             try:
                 _entry = make_entry(Gate(*knobs.gate()))
-            except NotImplementedError:
+            except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
                 _entry = False
     return _entry or None
 
 
 def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
-    """Return the addresses of a kernel and of the adapter that calls it; None of one with numbers that are no words."""
+    """Return the addresses of a kernel and of the adapter that calls it; None of one that takes other than words."""
     from ..lowering.numba.adapter import native_kernel
 
     assert prepared.loaded is not None
     try:
         return native_kernel(prepared.loaded.entry)
-    except NotImplementedError:
+    except Exception:  # as for the entry
         return None
 
 
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
-    """Return whether every like of a call means the same: no setting, no `out` that needs care."""
+    """Return whether every like of a call means the same: no setting decides, and `out` is an exact ndarray."""
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
-    return out is None or (type(out) is np.ndarray and not may_overlap_itself(out))
+    return out is None or type(out) is np.ndarray
 
 
 def _after_fork() -> None:

@@ -83,6 +83,15 @@ def _read_share(table, positions, first, last, lines, far, near):
 
 
 @njit
+def _read_near_share(table, positions, first, last):
+    """Do what `_read_share` does for pieces of one line without prefetching: twice as fast where a table is near."""
+    total = np.int64(0)
+    for number in range(first, last):
+        total += load_i64(table, np.int64(load_i32(positions, 4 * number)) * LINE_BYTES)
+    return total
+
+
+@njit
 def _share(loop, source, target, sums, share, first, length, lines, far, near):
     """Do one share; one function calls all loops, so that Numba makes parallel code once."""
     start = first + share * length
@@ -92,6 +101,8 @@ def _share(loop, source, target, sums, share, first, length, lines, far, near):
         _copy_share(source, target, start, start + length)
     elif loop == TOUCH:
         _touch_share(target, start, start + length)
+    elif lines == 1 and far + near == 0:
+        store_i64(sums, share * LINE_BYTES, _read_near_share(source, target, start, start + length))
     else:
         store_i64(sums, share * LINE_BYTES, _read_share(source, target, start, start + length, lines, far, near))
 

@@ -1,6 +1,6 @@
 """Explain a kernel: its bytes, the machine's limit, its time, and what each pass of its schedule contributes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -25,9 +25,6 @@ Progress = Callable[[str], None]
 Predict = Callable[[Plan, Ceilings], float]
 """Gives the microseconds that a plan is expected to take."""
 
-Reasons = Callable[[Plan], Sequence[str]]
-"""Gives a line for each reason why a plan has its schedule."""
-
 WHOLE = "the whole schedule"
 
 
@@ -43,7 +40,6 @@ def explain(
     rounds: int = 9,
     *,
     predict: Predict | None = None,
-    reasons: Reasons | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
     """Measure a kernel beside the machine's ceilings, and beside its schedule with each pass left out.
@@ -57,7 +53,7 @@ def explain(
             when both are omitted.
         out: where the results go; made when omitted. Its contents are replaced.
         rounds: how often each schedule is timed, 1 or more.
-        predict, reasons: what the cost model says; the text leaves out what is not given.
+        predict: what the cost model says; the text leaves it out when it is not given.
         progress: is called before each step with what it does.
 
     Raises:
@@ -75,7 +71,8 @@ def explain(
     say("making arrays")
     arrays = sample_arrays(kernel.problem) if data is None or indices is None else (data, indices)
     whole = _fitted(kernel, *arrays, out)
-    plan = make_plan(whole.problem, whole.schedule)
+    plan = make_plan(whole.problem, whole.given_schedule)
+    plan = plan if plan.schedule == whole.schedule else make_plan(whole.problem, whole.schedule)
     if plan.action != "run":
         raise ExplainError("nothing runs for these sizes, so there is nothing to measure; pass larger arrays")
     shape = _result_shape(whole.problem, arrays[0].shape, arrays[1].shape)
@@ -106,7 +103,7 @@ def explain(
     return Explanation(
         gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
         schedule=str(whole.schedule),
-        reasons=() if reasons is None else tuple(reasons(plan)),
+        reasons=plan.reasons,
         floor=floor,
         ceilings=measured,
         measured_us=1e6 * timings.median_s(WHOLE),

@@ -127,8 +127,10 @@ KNOBS: dict[str, Knob] = {
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 """The dictionary behind `os.environ`, which takes 400 ns for what this takes 40."""
-_DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile", "tuning")
+_DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
 """Knobs that a call prepared without them does not know of."""
+_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning")
+"""Those that count when they are set in code; from the environment `tuning` decides speed alone."""
 
 
 class Knobs:
@@ -170,7 +172,7 @@ class Knobs:
         self._note_deciding()
 
     def _note_deciding(self) -> None:
-        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_WHAT_RUNS)
+        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)
         self._assigned_deciding[0] = any(value != default for value, default in values)
 
     def gate(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
@@ -192,7 +194,7 @@ class Knobs:
         """
         checked = {name: _checked(name, value) for name, value in values.items()}
         token = self._scoped.set({**self._scoped.get(), **checked})
-        decides = any(name in checked for name in _DECIDE_WHAT_RUNS)
+        decides = any(name in checked for name in _DECIDE_IN_CODE)
         deciding_token = self._deciding.set(True if decides else self._deciding.get())
         try:
             yield

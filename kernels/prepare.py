@@ -26,6 +26,8 @@ _MOST_REMEMBERED = 4096
 _loaded: dict[str, Loaded] = {}
 _prepared: dict[tuple[Any, ...], "Prepared"] = {}
 _building = threading.RLock()
+ALSO_FORGET: list[Callable[[], None]] = []
+"""What forgets the calls that were remembered on the way to `Prepared`."""
 
 
 if hasattr(os, "register_at_fork"):
@@ -167,11 +169,10 @@ def _work_ns(plan: Plan) -> float:
 
 def forget_plans() -> None:
     """Plan every gather anew when it is called next: the tuned schedules have changed."""
-    from .calls import CALLS
-
     read_again()
     _prepared.clear()
-    CALLS.forget()
+    for forget in ALSO_FORGET:
+        forget()
 
 
 def loaded_kernels() -> Mapping[str, Loaded]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 Call = Callable[[], object]
 
+WARMING_CALLS = 3
+"""The first call of a contender may compile, and the second still remember it."""
 SHORTEST_ROUND_S = 200e-6
 """A contender is called as often in a round as fills this, so that reading the clock costs nothing beside it."""
 
@@ -58,7 +60,8 @@ def time_interleaved(
 
 def _repeats(call: Call, shortest_s: float) -> int:
     """Return how often a call must be repeated to take `shortest_s`."""
-    call()
+    for _ in range(WARMING_CALLS):
+        call()
     repeats = 1
     while (taken := _timed(call, repeats) * repeats) < shortest_s:
         repeats = max(2 * repeats, min(int(repeats * shortest_s / max(taken, 1e-9)), 100 * repeats))

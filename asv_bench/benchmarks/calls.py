@@ -35,7 +35,7 @@ def pairs() -> dict[str, tuple[Call, Call]]:
         "gather of a list": (lambda: gn.gather(data, [0, 4, 2]), lambda: np.take(data, [0, 4, 2], axis=0)),
         "Gather-8": (lambda: gather_8(data, indices, 0), lambda: np.take(data, indices, axis=0)),
         "kernel, out": (lambda: kernel(data, indices, out), lambda: data.take(indices, 0, out)),
-        "kernel, out, beside mode=clip": (
+        "kernel, out, clip": (
             lambda: kernel(data, indices, out),
             lambda: data.take(indices, 0, out, "clip"),
         ),

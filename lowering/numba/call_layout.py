@@ -71,17 +71,12 @@ class Call(IntEnum):
     NUMBERS = 4
 
 
-def section(array: np.ndarray) -> list[int]:
-    """Return the words that describe an array."""
-    reach = [stride * (size - 1) for stride, size in zip(array.strides, array.shape, strict=True)]
+def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the words that describe an array; who uses them keeps `dtype`."""
+    reach = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
     low = sum(step for step in reach if step < 0)
-    high = sum(step for step in reach if step > 0) + array.itemsize
-    return [id(array.dtype), array.ndim, low, high, *array.shape, *array.strides]
-
-
-def guard_words(*arrays: np.ndarray) -> np.ndarray:
-    """Return the guard of a call of data, indices and out."""
-    return np.array([word for array in arrays for word in section(array)], np.int64)
+    high = sum(step for step in reach if step > 0) + dtype.itemsize
+    return [id(dtype), len(shape), low, high, *shape, *strides]
 
 
 def call_words(kernel: int, adapter: int, is_shared: bool, finish: Any, numbers: Sequence[float]) -> np.ndarray:

@@ -41,6 +41,7 @@ def test_text_has_a_part_for_each_question():
     titles = [line for line in text.splitlines() if line in found.sections()]
     assert titles == [
         "The schedule",
+        "Why this schedule",
         "The fewest bytes",
         "The limit",
         "The time",
@@ -65,7 +66,7 @@ def test_median_far_above_the_fastest_round_is_remarked_on():
     assert remark in str(dataclasses.replace(found, fastest_us=found.measured_us / 2))
 
 
-def test_predictions_and_reasons_are_printed_where_they_are_given():
+def test_reasons_are_printed_and_predictions_where_they_are_given():
     kernel = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED)
     seen = []
 
@@ -73,10 +74,10 @@ def test_predictions_and_reasons_are_printed_where_they_are_given():
         seen.append((plan.problem, ceilings))
         return 12.5
 
-    found = explain(kernel, rounds=1, predict=predict, reasons=lambda plan: [f"key of {len(plan.key)} letters"])
+    found = explain(kernel, rounds=1, predict=predict)
     assert seen == [(kernel.problem, RATES)]
     assert (found.predicted_us, found.to_json()["predicted_us"]) == (12.5, 12.5)
-    assert found.sections()["Why this schedule"] == [f"key of {len(kernel.key)} letters"]
+    assert found.sections()["Why this schedule"] == list(found.reasons) == ["it was asked for"]
     assert any(line.startswith("predicted") and "12.5 µs" in line for line in found.sections()["The time"])
 
 

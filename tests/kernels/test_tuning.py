@@ -197,7 +197,7 @@ def test_the_search_goes_on_from_the_two_fastest_and_the_default(timed, serial_d
         ("gather_nd", "30x40x8xf32", "9000x2xi32", {}),
         ("gather_elements", "300x40xf64", "300x40xui8", {"axis": 1}),
         ("gather", "40x3x64xS6", "40x50xi16", {"axis": 1, "batch_dims": 1, "bounds": "zero"}),
-        ("gather", "4x3xf32 strided<[-1, 4]>", "20xi64", {}),
+        ("gather", "4x3xf32 strided<[-1, 4]>", "90000xi64", {}),
         ("gather_grad", "900x16xf32", "5000xi64", {"scale": 0.5}),
     ],
 )

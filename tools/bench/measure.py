@@ -19,8 +19,9 @@ from .floors import floor_us
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3
-SETTLE_S = 0.005
-"""Rest before each turn: without it, ONNX Runtime's and OpenMP's spinning threads cost whoever follows milliseconds."""
+SETTLE_S = 0.05
+"""Rest before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core that
+whoever follows would miss."""
 
 
 @dataclass(frozen=True, slots=True)
