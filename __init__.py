@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .kernels.model import Model, load
     from .kernels.operators import ops
     from .kernels.tuning import tune
+    from .kernels.warming import warm
     from .lowering.schedule import Schedule
 
 __version__ = "0.1.0"
@@ -62,6 +63,7 @@ _HOMES = {
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
     "tune": "kernels.tuning",
+    "warm": "kernels.warming",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "load",
     "ops",
     "tune",
+    "warm",
 ]
 
 

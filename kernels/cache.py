@@ -67,6 +67,15 @@ def cache_root() -> Path:
     return cache_folder() / code_fingerprint()
 
 
+def entry_folder(key: str) -> Path:
+    """Return the folder of a kernel's entry, whether it is there or not."""
+    return cache_root() / _entry_name(key)
+
+
+def _entry_name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
 def load_kernel(key: str, build: Build) -> Loaded:
     """Return the kernel of that key, from disk or made by `build`.
 
@@ -77,7 +86,7 @@ def load_kernel(key: str, build: Build) -> Loaded:
     Raises:
         CompileError: the backend refuses the program.
     """
-    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    name = _entry_name(key)
     if knobs.always_compile:
         return _in_memory(name, build)
     folder = cache_root() / name

@@ -3,7 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,11 +137,16 @@ def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], sched
     return prepared
 
 
-def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
-    """Return what runs a problem; the knob `schedule` overrides a chosen one, not a given one."""
+def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
+    """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
     if schedule is None and knobs.schedule is not None:
         schedule = Schedule.parse(knobs.schedule)
-    plan = make_plan(problem, schedule)
+    return make_plan(problem, schedule)
+
+
+def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
+    """Return what runs a problem, planned by `planned`."""
+    plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
     try:
@@ -168,6 +173,11 @@ def forget_plans() -> None:
     _prepared.clear()
     for forget in ALSO_FORGET:
         forget()
+
+
+def loaded_kernels() -> Mapping[str, Loaded]:
+    """Return the kernels of this process by their keys."""
+    return _loaded
 
 
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:

@@ -16,14 +16,18 @@ from ..ir.errors import GathernestError, InvalidGatherError
 from ..lowering.schedule import Schedule
 from ..lowering.search_space import Space, search
 from .knobs import knobs
-from .plan import Plan, Problem, make_plan, sharing_threads
-from .prepare import Prepared, prepare_problem
+from .other_load import OtherLoad
+from .plan import Plan, Problem, sharing_threads
+from .prepare import Prepared, planned, prepare_problem
 from .racing import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
 from .timing import Call, Timings, time_interleaved
 
 ROUNDS = 21
 TIME_LIMIT_S = 20.0
 SEARCH_WIDTH = 2
+BUSY = 0.25
+"""Where others use a larger part of the cores, what starts threads loses to what does not, whatever its worth: so only
+schedules that share work as the default does, or do not, can win."""
 FAR_SLOWER = 3.0
 """A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure."""
 
@@ -63,6 +67,8 @@ class TuningResult:
         schedule: the schedule that matching calls take from now on.
         trials: every candidate, the default first, then the fastest, then those that failed.
         confirmation: how the best other candidate did in pairs with the default; None when there was no other.
+        busy_cores: how many cores other processes used, when that was so many that schedules which share work where the
+            default does not, or the other way round, were left out; else 0.
         file: where the result is recorded; None when it is not.
     """
 
@@ -71,6 +77,7 @@ class TuningResult:
     schedule: Schedule
     trials: tuple[Trial, ...]
     confirmation: Confirmation | None
+    busy_cores: float = 0.0
     file: Path | None = None
 
     @property
@@ -80,7 +87,16 @@ class TuningResult:
 
     @property
     def summary(self) -> str:
-        """One sentence: what won, by how much, and how sure that is."""
+        """One sentence: what won, by how much, and how sure that is; and whether the machine was busy."""
+        return self._outcome + (
+            f"; other processes used {self.busy_cores:.1f} cores meanwhile, so only schedules that start threads where "
+            "the default does could win"
+            if self.busy_cores
+            else ""
+        )
+
+    @property
+    def _outcome(self) -> str:
         found = self.confirmation
         if found is None:
             return "the default stays: no other schedule could be timed to the end"
@@ -121,6 +137,7 @@ class Tuner:
         source, indices: what its kernels read.
         time_limit_s, rounds, progress: as for `gathernest.tune`.
         timer, clock: what times contenders, and what tells the time in seconds.
+        busy_cores: tells how many cores other processes have used; counted from now when omitted.
     """
 
     def __init__(
@@ -134,6 +151,7 @@ class Tuner:
         progress: Report | None = None,
         timer: Timer = time_interleaved,
         clock: Callable[[], float] = time.perf_counter,
+        busy_cores: Callable[[], float] | None = None,
     ):
         if rounds < LEAST_PAIRS:
             raise InvalidGatherError(f"rounds must be {LEAST_PAIRS} or more to confirm a winner, got {rounds}")
@@ -144,8 +162,9 @@ class Tuner:
         self._problem, self._source, self._indices = problem, source, indices
         self._limit_s, self._rounds, self._progress = time_limit_s, rounds, progress
         self._timer, self._clock = timer, clock
+        self._busy_cores = OtherLoad().cores if busy_cores is None else busy_cores
         with knobs.scope(tuning="off"):
-            plan = make_plan(problem, Schedule.parse(knobs.schedule) if knobs.schedule is not None else None)
+            plan = planned(problem)
         if plan.action != "run":
             raise InvalidGatherError(
                 f"{problem.name} {problem.data} by {problem.indices} moves nothing; tune larger sizes"
@@ -158,6 +177,11 @@ class Tuner:
         self._calls: dict[str, Call] = {}
         self._ratios: dict[str, list[float]] = {}
         self._done, self._total = 0, 3  # the default, the race, and the confirmation
+
+    @property
+    def default(self) -> Schedule:
+        """The schedule that is chosen without tuning."""
+        return self._default
 
     def run(self, candidates: Sequence[Schedule] | None = None) -> TuningResult:
         """Time the candidates and confirm the winner; see `gathernest.tune`, which records what this returns.
@@ -175,7 +199,9 @@ class Tuner:
         else:
             self._fastest([self._default, *dict.fromkeys(candidates)], expected)
         self._report("racing")
-        order = race(str(self._default), list(self._calls)[1:], self._time)
+        can_win = self._who_can_win()
+        others = [name for name in self._calls if name != str(self._default) and can_win(Schedule.parse(name))]
+        order = race(str(self._default), others, self._time)
         found = None
         if order:
             self._report("confirming the winner")
@@ -190,7 +216,9 @@ class Tuner:
         for schedule in fresh:
             self._report(str(schedule) or "the empty schedule")
             self._try(schedule, expected)
-        running = [schedule for schedule in schedules if str(schedule) in self._calls and schedule != self._default]
+        can_win = self._who_can_win()
+        running = [schedule for schedule in schedules if str(schedule) in self._calls and can_win(schedule)]
+        running = [schedule for schedule in running if schedule != self._default]
         ranked = sorted(running, key=lambda schedule: -self._score(str(schedule)))
         return [self._default, *ranked[:SEARCH_WIDTH]]
 
@@ -247,7 +275,8 @@ class Tuner:
             return self._drop(schedule, "abandoned", f"one call took {taken:.1f} s")
         name = str(schedule)
         self._calls[name] = self._call(prepared)
-        best = max((min(ratios) for ratios in self._ratios.values()), default=1.0)
+        alike = [name for name in self._ratios if bool(Schedule.parse(name).parallel) == bool(schedule.parallel)]
+        best = max((min(self._ratios[name]) for name in alike), default=0.0)
         for _ in range(2):  # once more, as a busy machine may have slowed one round
             self._time([str(self._default), name], 1)
             if max(self._ratios[name]) * FAR_SLOWER >= best:
@@ -272,6 +301,11 @@ class Tuner:
         source, indices, out = self._source, self._indices, self._out
         return lambda: prepared.run(source, indices, out)
 
+    def _who_can_win(self) -> Callable[[Schedule], bool]:
+        """Return which schedules can win: all, or on a busy machine those that share work where the default does."""
+        is_busy = self._busy_cores() > BUSY * sharing_threads()
+        return lambda schedule: not is_busy or bool(schedule.parallel) == bool(self._default.parallel)
+
     def _report(self, doing: str) -> None:
         """Tell what is begun now; every report but the last begins a step."""
         if self._progress is not None:
@@ -295,7 +329,9 @@ class Tuner:
             chosen = best
             self._trials[best] = Trial(best, "winner", found.other_us, found.ratio)
         trials = tuple(sorted(self._trials.values(), key=_rank))
-        return TuningResult(self._problem, self._plan.problem_class, chosen, trials, found)
+        cores = self._busy_cores()
+        busy = cores if cores > BUSY * sharing_threads() else 0.0
+        return TuningResult(self._problem, self._plan.problem_class, chosen, trials, found, busy)
 
 
 def _rank(trial: Trial) -> tuple[bool, float]:

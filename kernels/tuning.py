@@ -19,9 +19,11 @@ from .kernel import problem_of
 from .machine import cpu_model, package_version
 from .plan import Problem, sharing_threads
 from .prepare import forget_plans
+from .racing import Confirmation
 from .sample_arrays import sample_arrays
-from .tuner import ROUNDS, TIME_LIMIT_S, Report, Tuner, TuningResult
-from .tuning_records import Record, Records, change_records, records_path, warn
+from .timing import time_interleaved
+from .tuner import ROUNDS, TIME_LIMIT_S, Report, Timer, Tuner, TuningResult
+from .tuning_records import Record, Records, change_records, merged, read_records, records_path, warn
 
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
@@ -110,6 +112,40 @@ def arguments_of(problem: Problem) -> dict[str, Any]:
     arguments: dict[str, Any] = {"operator": problem.name, "data": str(problem.data), "indices": str(problem.indices)}
     arguments |= {**problem.operator.attributes(), "bounds": str(problem.bounds)}
     return arguments | ({} if problem.gradient is None else {"scale": problem.gradient.scale})
+
+
+def recorded() -> Records:
+    """Return the records of this machine, or of the file that the knob `tuning` names.
+
+    Raises:
+        TuningFileError: the file is not one of records.
+    """
+    path = records_path(sharing_threads())
+    try:
+        return {} if path is None else read_records(path)
+    except FileNotFoundError:
+        return {}
+
+
+def replay(record: Record, *, rounds: int = ROUNDS, timer: Timer = time_interleaved) -> Confirmation | None:
+    """Measure a recorded winner against the default as it is now, on arrays like those it was found on.
+
+    Returns:
+        How it did; None when the record says that the default stays, or its schedule is the default now.
+
+    Raises:
+        GathernestError: the schedule is no longer legal, or gives other bytes than the default.
+    """
+    problem = problem_of(**record.problem)
+    tuner = Tuner(problem, *sample_arrays(problem), rounds=rounds, timer=timer)
+    if record.schedule is None or Schedule.parse(record.schedule) == tuner.default:
+        return None
+    return tuner.confirm(Schedule.parse(record.schedule))
+
+
+def absorb(records: Mapping[str, Record]) -> Path | None:
+    """Merge records into this machine's file, the better one of each class; returns as `save`."""
+    return _change(lambda before: merged(before, records))
 
 
 def save(records: Mapping[str, Record]) -> Path | None:

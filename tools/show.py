@@ -5,14 +5,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..ir.array_spec import ArraySpec
-from ..ir.errors import GathernestError, InvalidGatherError, did_you_mean
-from ..kernels.kernel import OPERATORS, Kernel
+from ..ir.errors import InvalidGatherError, did_you_mean
+from ..kernels.kernel import Kernel
 from ..kernels.kernel import compile as compile_gather
 from ..kernels.knobs import knobs
 from ..kernels.plan import make_plan
 from ..kernels.requirements import require
 from ..lowering.schedule import Schedule
+from .problem_options import add_problem_options, problem_arguments
 from .stage_text import draw, join_pictures, join_stages
 from .terminal import DONE, Parser, make_console, positive
 
@@ -45,13 +45,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
-    parser.add_argument("--data", required=True, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
-    parser.add_argument("--indices", required=True, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
-    parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
-    parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+    add_problem_options(parser)
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -109,21 +103,10 @@ def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
     Raises:
         GathernestError: a specification cannot be read, or the attributes do not fit.
     """
-    for name in ("data", "indices"):
-        try:
-            ArraySpec.parse(getattr(options, name))
-        except GathernestError as error:
-            raise InvalidGatherError(f"--{name}: {error}") from None
+    arguments = problem_arguments(options)
     with knobs.scope(interpret=True):
         return compile_gather(
-            options.operator,
-            options.data,
-            options.indices,
-            options.axis,
-            batch_dims=options.batch_dims,
-            bounds=options.bounds,
-            scale=options.scale,
-            schedule=None if options.schedule is None else Schedule.parse(options.schedule),
+            **arguments, schedule=None if options.schedule is None else Schedule.parse(options.schedule)
         )
 
 

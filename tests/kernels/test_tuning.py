@@ -1,8 +1,7 @@
 """Tuning a problem: what is compiled, compared, timed and recorded. Times are made up; no clock is read here."""
 
-import json
+import os
 import re
-from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -10,49 +9,25 @@ import pytest
 import gathernest as gn
 from gathernest.kernels import tuner
 from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.other_load import OtherLoad
 from gathernest.kernels.sample_arrays import sample_arrays
 from gathernest.kernels.timing import Timings
 from gathernest.kernels.tuner import Progress, Tuner, TuningResult
-from gathernest.kernels.tuning import forget_plans, tune
+from gathernest.kernels.tuning import tune
 from gathernest.kernels.tuning_records import TuningWarning, read_records
 
 DATA, INDICES = "1000x64xf32", "4000xi64"
 SMALL, LARGE, SERIAL = "tile-loops{loops=indices sizes=3}", "tile-loops{loops=indices sizes=700}", ""
 MIDDLE = "tile-loops{loops=indices sizes=70}"
+SHARED = "parallelize-loops{loops=indices}"
 ILLEGAL, UNKNOWN = "tile-loops{loops=rows sizes=4}", "parallelize-loops{loops=inner}"
-
-
-@pytest.fixture
-def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
-    """Give schedules made-up times; those that are not named take 1 s. Returns the heats that were timed."""
-
-    def use(times_s: Mapping[str, float]) -> list[list[str]]:
-        heats: list[list[str]] = []
-
-        def timer(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> Timings:
-            heats.append(list(contenders))
-            for call in contenders.values():
-                call()
-            return Timings({name: [times_s.get(name, 1.0)] * rounds for name in contenders})
-
-        monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | {"timer": timer})
-        return heats
-
-    return use
-
-
-@pytest.fixture(autouse=True)
-def _own_records(tmp_path):
-    """Keep records in a file of the test's own; kernels are those of the test run."""
-    gn.knobs.tuning = tmp_path / "records.json"
-    forget_plans()
-    yield
-    del gn.knobs.tuning
-    forget_plans()
 
 
 def outcomes(result: TuningResult) -> dict[str, str]:
     return {str(trial.schedule): trial.outcome for trial in result.trials[1:]}
+
+
+pytestmark = pytest.mark.usefixtures("own_records")
 
 
 @pytest.fixture
@@ -175,6 +150,19 @@ def test_one_slow_round_does_not_end_a_candidate(timed, serial_default, monkeypa
     assert outcomes(tune("gather", DATA, INDICES, candidates=[LARGE])) == {LARGE: "winner"}
 
 
+def test_on_a_busy_machine_one_thread_cannot_win_over_several(timed):
+    timed({SERIAL: 0.1, SHARED: 0.5})
+    problem = problem_of("gather", DATA, INDICES)
+    busy = Tuner(problem, *sample_arrays(problem), busy_cores=lambda: 1.3)
+    result = busy.run([gn.Schedule.parse(SERIAL), gn.Schedule.parse(SHARED)])
+    assert outcomes(result) == {SERIAL: "timed", SHARED: "winner"}
+    assert result.busy_cores == 1.3
+    assert result.summary.endswith(
+        "; it won 21 of 21 pairs; other processes used 1.3 cores meanwhile, so only schedules that start threads where "
+        "the default does could win"
+    )
+
+
 @pytest.mark.parametrize(("step", "reason"), [(1, "compiling took 9.0 s"), (2, "one call took 9.0 s")])
 def test_a_candidate_over_the_time_limit_is_abandoned(timed, serial_default, step, reason):
     timed({LARGE: 0.1})
@@ -209,7 +197,7 @@ def test_the_search_goes_on_from_the_two_fastest_and_the_default(timed, serial_d
         ("gather_nd", "30x40x8xf32", "9000x2xi32", {}),
         ("gather_elements", "300x40xf64", "300x40xui8", {"axis": 1}),
         ("gather", "40x3x64xS6", "40x50xi16", {"axis": 1, "batch_dims": 1, "bounds": "zero"}),
-        ("gather", "4x3xf32 strided<[-1, 4]>", "20xi64", {}),
+        ("gather", "4x3xf32 strided<[-1, 4]>", "90000xi64", {}),
         ("gather_grad", "900x16xf32", "5000xi64", {"scale": 0.5}),
     ],
 )
@@ -238,76 +226,6 @@ def test_progress_tells_every_step_and_the_best_so_far(timed, serial_default):
     assert bests == [None, None, (SMALL, 1.25), (LARGE, 2.0), (LARGE, 2.0), (LARGE, 2.0)]
 
 
-def test_problems_of_one_class_share_a_record_and_others_do_not(timed):
-    timed({LARGE: 0.5})
-    tune("gather", DATA, INDICES, candidates=[LARGE])
-
-    def is_tuned(data: str, indices: str, **options) -> bool:
-        with gn.knobs.scope(interpret=True):
-            return str(gn.compile("gather", data, indices, **options).schedule) == LARGE
-
-    assert is_tuned("1100x64xi32", "80x50xi64")
-    assert is_tuned("1x1000x64xf32", "4400xi64", axis=1)
-    assert not is_tuned("1000x63xf32", INDICES)
-    assert not is_tuned("2000x64xf32", INDICES)
-    assert not is_tuned(DATA, "9000xi64")
-    assert not is_tuned(DATA, "4000xi32")
-    assert not is_tuned("1000x64xf64", INDICES)
-    assert not is_tuned(DATA, INDICES, bounds="zero")
-    with gn.knobs.scope(num_threads=1):
-        assert not is_tuned(DATA, INDICES)
-
-
-def test_the_knob_switches_tuned_schedules_off_and_on(timed):
-    data, indices = np.arange(64000, dtype="f4").reshape(1000, 64), np.arange(4000) % 1000
-    timed({LARGE: 0.5})
-    file = tune("gather", data, indices, candidates=[LARGE]).file
-    with gn.knobs.scope(tuning="off"):
-        assert str(gn.compile("gather", data, indices).schedule) != LARGE
-        assert tune("gather", data, indices, candidates=[LARGE]).file is None
-    del gn.knobs.tuning
-    with gn.knobs.scope(tuning=file):
-        assert str(gn.compile("gather", data, indices).schedule) == LARGE
-
-
-def test_a_forced_schedule_wins_over_a_tuned_one(timed):
-    timed({LARGE: 0.5})
-    tune("gather", DATA, INDICES, candidates=[LARGE])
-    with gn.knobs.scope(schedule=SMALL):
-        assert str(gn.compile("gather", DATA, INDICES).schedule) == SMALL
-    assert str(gn.compile("gather", DATA, INDICES, schedule=SMALL).schedule) == SMALL
-
-
-@pytest.mark.parametrize("schedule", [ILLEGAL, "tile-lops{}"])
-def test_a_record_that_is_not_legal_is_ignored_with_one_warning(timed, schedule):
-    timed({LARGE: 0.5})
-    result = tune("gather", DATA, INDICES, candidates=[LARGE])
-    content = json.loads(result.file.read_text())
-    content["records"][result.problem_class]["schedule"] = schedule
-    result.file.write_text(json.dumps(content))
-    forget_plans()
-    with pytest.warns(TuningWarning, match="is ignored: .* Tune it again, or remove it with gathernest tune --forget"):
-        kernel = gn.compile("gather", DATA, INDICES)
-    assert kernel.schedule == result.trials[0].schedule
-    data = np.arange(64000, dtype="f4").reshape(1000, 64)
-    assert np.array_equal(gn.gather(data, np.arange(4000) % 1000), data[np.arange(4000) % 1000])
-
-
-def test_a_damaged_file_is_one_warning_and_stays_as_it_is(tmp_path):
-    file = tmp_path / "damaged.json"
-    file.write_text("{")
-    with gn.knobs.scope(tuning=file):
-        with pytest.warns(TuningWarning, match=r"is not a file of tuning records: .* Its schedules are not used"):
-            gn.compile("gather", "5x4xf32", "3xi64")
-        gn.compile("gather", "5x4xf32", "4xi64")
-    assert file.read_text() == "{"
-
-
-def test_a_file_that_cannot_be_read_is_one_warning(tmp_path):
-    with gn.knobs.scope(tuning=tmp_path), pytest.warns(TuningWarning, match=r"cannot be read \(Is a directory\)"):
-        gn.compile("gather", "5x4xf32", "3xi64")
-
-
 def test_a_result_that_cannot_be_written_is_a_warning(timed, serial_default, tmp_path):
     (tmp_path / "file").write_text("")
     timed({LARGE: 0.5})
@@ -316,24 +234,6 @@ def test_a_result_that_cannot_be_written_is_a_warning(timed, serial_default, tmp
         result = tune("gather", DATA, INDICES, candidates=[LARGE])
     assert result.file is None
     assert str(result.schedule) == LARGE
-
-
-def test_a_shipped_file_serves_a_fresh_process(timed, python):
-    timed({LARGE: 0.5})
-    file = tune("gather", DATA, INDICES, candidates=[LARGE]).file
-    code = f"import gathernest as gn; print(gn.compile('gather', '{DATA}', '{INDICES}').schedule)"
-    assert python(code, GATHERNEST_TUNING=str(file)).strip() == LARGE
-
-
-def test_the_warning_points_at_the_callers_line(python, tmp_path):
-    (tmp_path / "records.json").write_text("{")
-    code = """
-        import warnings, gathernest as gn
-        with warnings.catch_warnings(record=True) as caught:
-            gn.gather([1.0, 2.0], [0])
-        print(*[(warning.filename, warning.lineno) for warning in caught])
-    """
-    assert python(code, GATHERNEST_TUNING="records.json").strip() == "('<string>', 4)"
 
 
 @pytest.mark.parametrize(
@@ -369,6 +269,16 @@ def test_the_interpreter_is_not_tuned():
         pytest.raises(gn.GathernestError, match="GATHERNEST_INTERPRET is set; unset it"),
     ):
         tune("gather", DATA, INDICES)
+
+
+def test_other_load_is_what_cores_did_beside_this_process(tmp_path):
+    core = min(os.sched_getaffinity(0))
+    stat = tmp_path / "stat"
+    stat.write_text(f"cpu 1 1 1 1 1 1 1 1 0 0\ncpu{core} 0 0 0 50 50 0 0 0 0 0\ncpu9999 5 5 5 5 5 5 5 5 0 0\n")
+    load = OtherLoad(stat)
+    stat.write_text(f"cpu{core} 900000 0 0 99 99 0 0 0 0 0\n")
+    assert load.cores() > 100
+    assert OtherLoad(tmp_path / "missing").cores() == 0
 
 
 def test_dask_arrays_are_not_tuned():

@@ -12,7 +12,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import run_stages
 from gathernest.kernels.plan import Plan, Problem, make_plan
 from gathernest.lowering import search_space as search_space_module
-from gathernest.lowering.cost_model import NestShape, choose_schedule
+from gathernest.lowering.nest_shape import NestShape
 from gathernest.lowering.schedule import Prefetch, Schedule
 from gathernest.lowering.search_space import (
     Generator,
@@ -36,8 +36,19 @@ MIDDLE = NestShape((("batch", 1), ("outer", 64), ("indices", 5000), ("inner", 32
 LAST = NestShape((("outer", 8192), ("indices", 512)), (), 4)
 
 
+DEFAULTS = {
+    ROWS: "tile-loops{loops=indices,check_indices sizes=256,4096},parallelize-loops{loops=indices_o,check_indices_o}",
+    MIDDLE: "tile-loops{loops=indices sizes=256},parallelize-loops{loops=outer,indices_o}",
+    LAST: "tile-loops{loops=outer sizes=16},parallelize-loops{loops=outer_o}",
+}
+
+
+def default_of(nest: NestShape) -> Schedule:
+    return Schedule.parse(DEFAULTS.get(nest, ""))
+
+
 def space_of(nest: NestShape, default: Schedule | None = None, **options) -> Space:
-    return Space(nest, choose_schedule(nest) if default is None else default, **options)
+    return Space(nest, default_of(nest) if default is None else default, **options)
 
 
 def given_by(generate: Generator, space: Space, schedule: Schedule | None = None) -> list[str]:
@@ -72,7 +83,7 @@ def test_the_search_of_a_nest_without_loops_ends():
 
 
 def test_tiles_of_8_kib_to_1_mib_are_tried_beside_the_default_check():
-    tried = list(search_space_module.cuts(space_of(ROWS), choose_schedule(ROWS)))
+    tried = list(search_space_module.cuts(space_of(ROWS), default_of(ROWS)))
     assert {dict(schedule.tiles).get("indices") for schedule in tried} == {None, 64, 256, 1024, 4096}
     assert {dict(schedule.tiles)["check_indices"] for schedule in tried} == {4096}
 
@@ -85,7 +96,7 @@ def test_checks_are_tried_in_other_tiles_and_on_one_thread():
 
 
 def test_one_thread_is_tried_with_the_rest_of_the_default_and_without():
-    default = replace(choose_schedule(ROWS), lanes=8)
+    default = replace(default_of(ROWS), lanes=8)
     assert given_by(serial_runs, space_of(ROWS, default)) == ["vectorize-inner{lanes=8}", ""]
 
 
@@ -145,9 +156,9 @@ def test_rows_are_specialized_to_their_bytes_up_to_1_kib():
 
 
 def test_rows_are_prefetched_line_by_line_and_the_next_row_where_indices_repeat():
-    rows = [schedule.prefetch for schedule in prefetches(space_of(ROWS), choose_schedule(ROWS))]
+    rows = [schedule.prefetch for schedule in prefetches(space_of(ROWS), default_of(ROWS))]
     assert rows == [Prefetch("indices_i", distance, 4) for distance in (16, 64)]
-    last = [schedule.prefetch for schedule in prefetches(space_of(LAST), choose_schedule(LAST))]
+    last = [schedule.prefetch for schedule in prefetches(space_of(LAST), default_of(LAST))]
     assert last[-1] == Prefetch("outer_i", 1, 1)
 
 

@@ -56,7 +56,7 @@ def test_unknown_command_is_refused_with_the_close_one(gathernest):
     ended = gathernest("shwo", "--data", "9xf32")
     assert ended.status == 2
     assert ended.err == (
-        "gathernest: error: there is no command 'shwo'; the commands are demo, run, show, bench, doctor; "
+        f"gathernest: error: there is no command 'shwo'; the commands are {', '.join(cli.COMMANDS)}; "
         "did you mean 'show'?\n"
     )
 
