@@ -13,7 +13,7 @@ from .attributes import MIN_AXIS_SIZES, NARROW_AXES, VIEW, ViewAttr
 from .canonical import view_dims
 from .errors import BoundsError, InternalError
 from .operators import AnyShaped
-from .semantics import DYNAMIC
+from .semantics import DYNAMIC, LARGEST_NARROW_AXIS
 from .types import numpy_dtype, strides_of
 
 
@@ -84,8 +84,8 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
         for dim, size in zip(argument_view(function, number).dims, view.shape, strict=True)
         if dim.partition("_")[0] == "axis"
     ]
-    if is_narrow and any(size >= 2**31 for size in sizes):
-        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for less than 2**31")
+    if is_narrow and any(size > LARGEST_NARROW_AXIS for size in sizes):
+        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for at most {LARGEST_NARROW_AXIS}")
     for got, wanted in zip(sizes, least.get_values() if isinstance(least, DenseArrayBase) else (), strict=False):
         if got < wanted:
             raise BoundsError(f"the axis has size {got}, but this code holds for {wanted} and more")

@@ -12,6 +12,8 @@ from typing import Any
 from .errors import InvalidGatherError, did_you_mean
 
 DYNAMIC = -(2**63)  # MLIR's own marker
+LARGEST_NARROW_AXIS = 2**31 - 1
+"""The largest axis whose positions fit in 32 bits."""
 NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
 """Operator versions whose documents allow no negative index."""
 Shape = tuple[int, ...]

@@ -16,7 +16,7 @@ from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, 
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
-from ..ir.semantics import DYNAMIC, Bounds, Shape, reaches_past
+from ..ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
 from ..lowering.choice import choose_schedule
 from ..lowering.gradient_choice import choose_gradient_schedule
 from ..lowering.nest_shape import MachineShape, NestShape
@@ -196,6 +196,7 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
         choice = Choice(tuned, ("tuning found it the fastest on this machine",))
     else:
         choice = _chosen(nest, is_gradient=problem.gradient is not None)
+    _check_row(canonical, width, choice.schedule)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
@@ -211,6 +212,16 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
         tuned is not None,
         choice.reasons,
     )
+
+
+def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
+    """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
+    rows = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    if schedule.specialize is not None and "inner" in rows and rows["inner"] * width != schedule.specialize:
+        raise ScheduleError(
+            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {rows['inner'] * width}; "
+            "leave specialize-inner out, or give it those bytes"
+        )
 
 
 def _strided(spec: ArraySpec, width: int) -> Strided:
@@ -269,11 +280,13 @@ def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reac
         for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
     ]
     reach = " ".join("reaches past" if past else "stays within" for past in reaches)
+    wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
     element = f"{8 * width} bits"
     if problem.gradient is not None:
         element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
     return (
-        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}, bounds {problem.bounds}, {', '.join(views)}"
+        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
+        f"{', '.join(views)}"
     )
 
 

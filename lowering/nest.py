@@ -161,9 +161,10 @@ def most_iterations(loop: LoopOp) -> int | None:
 
 
 def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
-    """Return the one store of an element to an argument of the function, or None when there is no such one."""
+    """Return the one store of an element to an argument; None where there is none, or more, or the function adds."""
     found = [op for op in function.walk() if isinstance(op, memref.StoreOp) and argument_number(op.memref, function)]
-    return found[0] if len(found) == 1 else None
+    adds = any(isinstance(op, AccumulateOp) for op in function.walk())
+    return found[0] if len(found) == 1 and not adds else None
 
 
 def update_signature(function: func.FuncOp) -> None:

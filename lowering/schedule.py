@@ -198,9 +198,10 @@ def _options(name: str, text: str | None) -> dict[str, str]:
         "" in value.split(",") for value in options.values()
     ):
         raise ScheduleError(f"{name} in a schedule takes {' and '.join(wanted) or 'no options'}, got {{{text}}}")
-    for key in _NUMBERS & set(options):
-        if not options[key].isdecimal() or (int(options[key]) < 1 and key != "locality"):
-            raise ScheduleError(f"{name} takes a number of {key} of 1 or more, got {options[key]}")
+    for key in (key for key in options if key in _NUMBERS):
+        least = 0 if key == "locality" else 1
+        if not options[key].isdecimal() or int(options[key]) < least:
+            raise ScheduleError(f"{name} takes a number of {key} of {least} or more, got {options[key]}")
     return options
 
 

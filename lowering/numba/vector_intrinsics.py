@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from .intrinsics import mark_read, mark_written, pointer
 
-_NAME = re.compile(r"(?P<operation>[a-z]+)_v(?P<lanes>\d+)xi(?P<bits>\d+)")
+_NAME = re.compile(r"(?P<operation>[a-z]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
     """Make the operation of that name, such as `load_v8xi32`."""
     if match := re.fullmatch(r"prefetch_([0-3])", name):
         return _prefetch(int(match[1]))
-    if match := re.fullmatch(r"stack_(\d+)xi(8|16|32|64)", name):
+    if match := re.fullmatch(r"stack_([1-9]\d*)xi(8|16|32|64)", name):
         return _stack(int(match[1]), int(match[2]))
     match = _NAME.fullmatch(name)
     if match is None or match["operation"] not in _MAKERS:
@@ -106,7 +106,7 @@ def _join(type_: VectorType) -> tuple[str, Any, Callable]:
     def build(builder: Any, *elements: ir.Value) -> ir.Value:
         result = ir.Constant(type_.llvm, ir.Undefined)
         for lane, element in enumerate(elements):
-            parts = [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
+            parts = _parts(builder, type_, element)
             for part, value in enumerate(parts):
                 result = builder.insert_element(result, value, _I32(lane * len(parts) + part))
         return result
@@ -116,8 +116,12 @@ def _join(type_: VectorType) -> tuple[str, Any, Callable]:
 
 def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
     def build(builder: Any, element: ir.Value) -> ir.Value:
-        first = builder.insert_element(ir.Constant(type_.llvm, ir.Undefined), element, _I32(0))
-        lanes = ir.Constant(ir.VectorType(_I32, type_.lanes), [0] * type_.lanes)
+        first = ir.Constant(type_.llvm, ir.Undefined)
+        parts = _parts(builder, type_, element)
+        for part, value in enumerate(parts):
+            first = builder.insert_element(first, value, _I32(part))
+        repeated = list(range(len(parts))) * type_.lanes
+        lanes = ir.Constant(ir.VectorType(_I32, len(repeated)), repeated)
         return builder.shuffle_vector(first, ir.Constant(type_.llvm, ir.Undefined), lanes)
 
     return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
@@ -128,6 +132,11 @@ def _and(type_: VectorType) -> tuple[str, Any, Callable]:
         return builder.and_(left, right)
 
     return f"The bits that two {type_.name} share.", type_(type_, type_), build
+
+
+def _parts(builder: Any, type_: VectorType, element: ir.Value) -> list[ir.Value]:
+    """Return the integers that an element is in LLVM: itself, or the two halves of 16 bytes."""
+    return [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
 
 
 def _element(type_: VectorType) -> Any:
@@ -153,9 +162,8 @@ def _prefetch(locality: int) -> Any:
         function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
             builder.module, kind, "llvm.prefetch.p0"
         )
-        builder.call(
-            function, [pointer(builder, arguments[0], arguments[1], ir.IntType(8)), _I32(0), _I32(locality), _I32(1)]
-        )
+        place = pointer(builder, arguments[0], arguments[1], ir.IntType(8))
+        builder.call(function, [place, _I32(0), _I32(locality), _I32(1)])
         return context.get_dummy_value()
 
     doc = f"Ask for the line at address + offset to be read soon; locality 0 (gone after use) to 3 (kept): {locality}."

@@ -12,6 +12,7 @@ from ...ir.attributes import NARROW_AXES, VIEW
 from ...ir.canonical import erased_size, layout_class
 from ...ir.dialect import ViewAttr
 from ...ir.errors import ScheduleError
+from ...ir.semantics import LARGEST_NARROW_AXIS
 from ...ir.types import memref_type, strides_of
 from ..nest import functions, loops, update_signature
 
@@ -58,7 +59,7 @@ def _check_sizes_unused(function: func.FuncOp) -> None:
 
 def _erase(function: func.FuncOp) -> None:
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    if all(0 <= size < 2**31 for size in _axis_sizes(function)):
+    if all(0 <= size <= LARGEST_NARROW_AXIS for size in _axis_sizes(function)):
         function.attributes[NARROW_AXES] = UnitAttr()
     for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
         view = entries.data.get(VIEW)

@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.attributes import NARROW_AXES
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
+from ...ir.semantics import LARGEST_NARROW_AXIS
 from ..nest import (
     argument_number,
     copying_store,
@@ -26,13 +27,13 @@ from ..nest import (
 from ..nest_builder import index_constant
 from ..slices import clone_slice, counters_of, is_inside, slice_of
 
-MOST_HELD = 65536
-"""Positions that a buffer holds at most: it lies on the stack of a thread."""
+MOST_HELD_BYTES = 256 * 1024
+"""What the buffers hold at most: they lie on the stack of a thread, which may be half a megabyte."""
 
 
 @dataclass(frozen=True)
 class HoistIndices(ModulePass):
-    """Resolve the indices of a tile once, into a buffer of positions, before the loop that copies.
+    """Resolve the indices of a tile once, into a buffer, before they are used.
 
     An outer loop that repeats the indices then reads resolved positions, four bytes each when every axis is smaller
     than 2**31; and resolving alone, with nothing random between, runs in vectors. Of a tuple each component has a
@@ -62,7 +63,8 @@ class HoistIndices(ModulePass):
     `before`; `hoist-invariants` moves these.
 
     Raises:
-        ScheduleError: a precondition does not hold, or the buffer would hold more than 65,536 positions.
+        ScheduleError: a precondition does not hold, the indices are hoisted already, or the buffers would take more
+            than 256 KiB.
     """
 
     name = "hoist-indices"
@@ -91,6 +93,11 @@ class _Hoisting:
         self.positions = list(dict.fromkeys(place for place in load.indices if self._is_looked_up(place)))
         if not self.positions:
             raise ScheduleError(f"hoist-indices: no index is resolved in {root.label}")
+        if self.inside is not None and not is_inside(self.inside, root):
+            self.inside = None
+        looked_up = (op for op in slice_of(self._resolved(), root) if isinstance(op, memref.LoadOp))
+        if any(isinstance(op.memref.owner, memref.AllocaOp) for op in looked_up):
+            raise ScheduleError(f"hoist-indices: the indices of {root.label} are hoisted already")
         around = list(enclosing_loops(store))
         nest = around[: around.index(root) + 1][::-1]
         counters = counters_of(self._resolved(), root)
@@ -126,14 +133,16 @@ class _Hoisting:
             if any(is_inside(bound, self.root) for bound in (loop.lower, loop.upper)):
                 raise ScheduleError(f"hoist-indices: the bounds of {loop.label} are computed inside {root}")
             held *= size
-        if held * len(self.positions) > MOST_HELD:
+        self.width = i32 if _are_axes_narrow(self.function, self.positions) else i64
+        held *= len(self.positions) * self.width.width.data // 8
+        if held > MOST_HELD_BYTES:
             raise ScheduleError(
-                f"hoist-indices: the buffer would hold {held * len(self.positions)} positions, and may hold "
-                f"{MOST_HELD}; make the tiles smaller"
+                f"hoist-indices: the positions would take {held} bytes of the stack, and may take {MOST_HELD_BYTES}; "
+                "make the tiles smaller"
             )
 
     def hoist(self) -> None:
-        width = i32 if _are_axes_narrow(self.function, self.positions) else i64
+        width = self.width
         builder = Builder(InsertPoint.before(self.root))
         buffers: list[SSAValue] = [
             builder.insert(memref.AllocaOp.get(width, None, self.sizes)).memref for _ in self.positions
@@ -223,4 +232,4 @@ def _are_axes_narrow(function: func.FuncOp, positions: list[SSAValue]) -> bool:
         for dim, place in enumerate(load.indices)
         if place in positions
     ]
-    return all(0 <= size < 2**31 for size in sizes)
+    return all(0 <= size <= LARGEST_NARROW_AXIS for size in sizes)

@@ -17,7 +17,7 @@ from ...ir.types import element_size_bytes
 from ...ir.upstream import PrefetchOp
 from ..nest import argument_number, enclosing_loops, find_loop, functions, loops, static_size
 from ..nest_builder import index_constant
-from ..slices import clone_slice, depends_on, is_inside, slice_of
+from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import REST
 
 LINE_BYTES = 64
@@ -45,7 +45,8 @@ class PrefetchIndices(ModulePass):
                                               for inner in 0..m
                                                 out[i, j] = data[p, j]
 
-    Preconditions: the loop is around a load of data, or its innermost one; vectors are made before.
+    Preconditions: the loop is around a load of data, or its innermost one; of the loops that count indices, it is the
+    innermost; vectors are made before.
 
     Options:
         loop: name of the loop.
@@ -80,7 +81,7 @@ class PrefetchIndices(ModulePass):
             ("locality", self.locality, 0, 3),
         ):
             if not least <= value <= most:
-                raise ScheduleError(f"prefetch-indices: expected a {name} of {least} to {most}, got {value}")
+                raise ScheduleError(f"prefetch-indices: expected {name} of {least} to {most}, got {value}")
         for function in functions(op):
             _prefetch(function, find_loop(function, self.loop), self)
 
@@ -90,11 +91,24 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
     if not loads:
         raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
     looked_up = [_looked_up(load, loop) for load in loads]
-    if any(depends_on(place, loop) for places in looked_up for place in places):
+    positions = [place for places in looked_up for place in places]
+    if any(depends_on(place, loop) for place in positions):
+        _check_own_positions(loop, positions)
         return _prefetch_positions(loop, loads, options)
     if not any(depends_on(place, loop) for place in _subscripts(loads[0])):
-        raise ScheduleError(f"prefetch-indices: what {loop.label} reads is the same in all of its iterations")
+        raise ScheduleError(f"prefetch-indices: no place in data that {loop.label} reads follows from its counter")
     _prefetch_rows(loop, loads[0], options)
+
+
+def _check_own_positions(loop: LoopOp, positions: list[SSAValue]) -> None:
+    """Check that an index follows from the loop's counter alone: one of a loop inside may have no first iteration."""
+    inner = {value.owner.parent_op() for value in counters_of(positions, loop) - {loop.induction}}  # type: ignore
+    names = sorted(op.label for op in inner if isinstance(op, LoopOp))
+    if names:
+        raise ScheduleError(
+            f"prefetch-indices: each iteration of {', '.join(names)} in {loop.label} has an index of its own; "
+            "prefetch in the innermost loop that counts indices"
+        )
 
 
 def _table_loads(function: func.FuncOp, loop: LoopOp) -> list[TableLoad]:
@@ -142,16 +156,29 @@ def _ahead(builder: Builder, loop: LoopOp, distance: int) -> SSAValue:
 def _prefetch_positions(loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = Builder(InsertPoint.at_start(loop.body.block))
-    mapping: dict[SSAValue, SSAValue] = {loop.induction: _ahead(builder, loop, options.distance)}
+    ahead = _ahead(builder, loop, options.distance)
     for load in loads:
-        for inner in [around for around in enclosing_loops(load) if is_inside(around.induction, loop)][::-1]:
-            if inner is not loop and inner.induction not in mapping:
-                first = clone_slice(slice_of([inner.lower], loop), builder, mapping)
-                mapping[inner.induction] = first.get(inner.lower, inner.lower)
-    for load in loads:
+        mapping = _first_iteration(builder, loop, load, ahead)
         copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
         places = [copied.get(place, place) for place in _subscripts(load)]
         _insert_lines(builder, _memory(load), places, options, dim=len(places) - 1)
+
+
+def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
+    """Insert and return what the counters of the loops around a load are where those in `loop` begin."""
+    around: list[LoopOp] = []
+    needed = counters_of(_subscripts(load), loop)
+    for inner in enclosing_loops(load):
+        if inner is loop:
+            break
+        if inner.induction in needed:
+            needed |= counters_of([inner.lower], loop)
+            around.append(inner)
+    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
+    for inner in reversed(around):
+        mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
+        mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
+    return mapping
 
 
 def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:

@@ -47,13 +47,28 @@ class SpecializeInner(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            specialized = [_specialize(function, number, self.bytes) for number in range(len(function.body.block.args))]
+            size = _elements(function, self.bytes)
+            specialized = [_specialize(function, number, size) for number in range(len(function.body.block.args))]
             if not any(specialized):
                 raise ScheduleError("specialize-inner: expected data with one dimension inner, and there is none")
             update_signature(function)
 
 
-def _specialize(function: func.FuncOp, number: int, row_bytes: int) -> bool:
+def _elements(function: func.FuncOp, row_bytes: int) -> int:
+    """Return how many elements of data a row has; those of indices may have another width."""
+    data = function.body.block.args[0].type if function.body.block.args else None
+    if not isinstance(data, MemRefType):
+        raise ScheduleError("specialize-inner: expected a nest over memrefs; run lower-gather-to-nest first")
+    width = element_size_bytes(data.element_type)
+    size, rest = divmod(row_bytes, width)
+    if rest or size < 1:
+        raise ScheduleError(
+            f"specialize-inner: expected bytes that are a multiple of the {width} of an element, got {row_bytes}"
+        )
+    return size
+
+
+def _specialize(function: func.FuncOp, number: int, size: int) -> bool:
     """Fix the size of `inner` of one argument; return whether it has such a dimension."""
     argument = function.body.block.args[number]
     attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
@@ -63,14 +78,8 @@ def _specialize(function: func.FuncOp, number: int, row_bytes: int) -> bool:
     if "inner" not in dims:
         return False
     dim, shape = dims.index("inner"), list(argument.type.get_shape())
-    width = element_size_bytes(argument.type.element_type)
-    size, rest = divmod(row_bytes, width)
-    if rest or not size:
-        raise ScheduleError(
-            f"specialize-inner: expected bytes that are a multiple of the {width} of an element, got {row_bytes}"
-        )
     if shape[dim] not in (DYNAMIC, size):
-        raise ScheduleError(f"specialize-inner: rows have {shape[dim] * width} bytes, got {row_bytes}")
+        raise ScheduleError(f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}")
     shape[dim] = size
     type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
     Rewriter.replace_value_with_new_type(argument, type_)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint
 from ...ir.dialect import LoopOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
-from ..nest import functions
+from ..nest import functions, static_size
 from ..nest_builder import index_constant, size_of
 from ..slices import clone_slice, slice_of
 from ..splitting import HEAD, REST, whole_end
@@ -21,7 +21,7 @@ from ..splitting import HEAD, REST, whole_end
 
 @dataclass(frozen=True)
 class StreamStores(ModulePass):
-    """Store past the caches, so that the lines of out are not read before they are written.
+    """Store past the caches, which need not read the lines of out first.
 
     Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
     Such stores must be aligned to the vector. The elements before the first aligned one and behind the last full
@@ -48,7 +48,7 @@ class StreamStores(ModulePass):
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
     Raises:
-        ScheduleError: there are no vector stores, or rows of a known size are no multiple of the vector and overlap.
+        ScheduleError: there are no vector stores, they stream already, or the rest is unrolled.
     """
 
     name = "stream-stores"
@@ -58,8 +58,14 @@ class StreamStores(ModulePass):
             stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp)]
             if not stores:
                 raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
+            if any(_streams(store) for store in stores):
+                raise ScheduleError("stream-stores: the vectors are stored past the caches already")
             for store in stores:
                 _Streaming(function, store).stream()
+
+
+def _streams(store: vector.StoreOp) -> bool:
+    return store.nontemporal is not None and bool(store.nontemporal.value.data)
 
 
 class _Streaming:
@@ -67,10 +73,25 @@ class _Streaming:
 
     def __init__(self, function: func.FuncOp, store: vector.StoreOp):
         self.function, self.store = function, store
-        loop = store.parent_op()
-        assert isinstance(loop, LoopOp) and isinstance(store.vector.type, VectorType)
-        self.loop, self.lanes = loop, store.vector.type.get_shape()[0]
-        self.width_bytes = element_size_bytes(store.vector.type.element_type)
+        loop, type_ = store.parent_op(), store.vector.type
+        assert isinstance(type_, VectorType)
+        self.lanes = type_.get_shape()[0]
+        if (
+            not isinstance(loop, LoopOp)
+            or static_size(loop.step) != self.lanes
+            or type_.get_num_dims() != 1
+            or self.lanes & (self.lanes - 1)
+            or not store.indices
+            or store.indices[-1] is not loop.induction
+            or not isinstance(store.base.type, MemRefType)
+            or not isinstance(store.base.type.layout, NoneAttr)
+        ):
+            raise ScheduleError(
+                f"stream-stores: expected a store of {type_} to a contiguous out in a loop that steps from vector to "
+                "vector, as vectorize-inner makes it"
+            )
+        self.loop = loop
+        self.width_bytes = element_size_bytes(type_.element_type)
         self.vector_bytes = self.lanes * self.width_bytes
 
     def stream(self) -> None:
@@ -80,6 +101,11 @@ class _Streaming:
             is_rest = isinstance(behind, LoopOp) and behind.label == self.loop.label + REST
             rest, behind = (behind if is_rest else None), behind.next_op
         if isinstance(rest, LoopOp):
+            if static_size(rest.step) != 1:
+                raise ScheduleError(
+                    f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "
+                    "unroll another loop"
+                )
             self._peel(rest)
             self._mark(self.store)
         else:

@@ -10,17 +10,19 @@ from xdsl.dialects.builtin import IntegerAttr as Integer
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
 
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.types import strides_of
 from ...ir.upstream import FromElementsOp
-from ..nest import copying_store, enclosing_loops, functions
+from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import split_off_rest
 
 LARGEST_VECTOR = 64
+ELEMENT_BITS = (8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,15 @@ class _Vectorizing:
 
     def __init__(self, function: func.FuncOp, store: memref.StoreOp, lanes: int):
         self.function, self.store, self.lanes = function, store, lanes
-        self.loop = next(enclosing_loops(store))
-        element = store.value.type
-        assert isinstance(element, IntegerType)
+        loop = next(enclosing_loops(store), None)
+        if loop is None:
+            raise ScheduleError("vectorize-inner: the element is stored outside of every loop")
+        self.loop, element = loop, store.value.type
+        if not isinstance(element, IntegerType) or element.width.data not in ELEMENT_BITS:
+            raise ScheduleError(
+                f"vectorize-inner: expected elements of {', '.join(map(str, ELEMENT_BITS))} bits, got {element}; "
+                "run erase-element-type first"
+            )
         self.width_bytes = element.width.data // 8
         if lanes < 2 or lanes & (lanes - 1) or lanes * self.width_bytes > LARGEST_VECTOR:
             raise ScheduleError(
@@ -93,10 +101,18 @@ class _Vectorizing:
         if loop.parallel is not None or loop.ordered is not None:
             kind = "parallel" if loop.parallel is not None else "ordered"
             raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+        if static_size(loop.step) != 1 or loop.total is not None:
+            kind = "is a sum" if loop.total is not None else "takes several elements at a time already"
+            raise ScheduleError(f"vectorize-inner: {loop.label} {kind}")
         if [op for op in loop.body.block.ops if op.regions]:
             raise ScheduleError(f"vectorize-inner: {loop.label} is not innermost")
         if any(op.name == "gather.masked_load" for op in loop.body.block.ops):
             raise ScheduleError("vectorize-inner: the load is masked, as the axis may be empty")
+        beside = (
+            op for op in loop.body.block.ops if op is not self.store and not isinstance(op, YieldOp | memref.LoadOp)
+        )
+        if any(not is_side_effect_free(op) and not isinstance(op, arith.ExtSIOp) for op in beside):
+            raise ScheduleError(f"vectorize-inner: {loop.label} does more than copy an element; vectors are made first")
         out_type = self.store.memref.type
         assert isinstance(out_type, MemRefType)
         own = [dim for dim, place in enumerate(self.store.indices) if place is loop.induction]
@@ -189,7 +205,8 @@ class _Vectorizing:
             if lane:
                 counter = builder.insert(arith.AddiOp(body.induction, index_constant(builder, lane))).result
                 counter.name_hint = f"{self.loop.induction.name_hint}_{lane}"
-            elements.append(clone_slice(ops, builder, {self.loop.induction: counter})[self.store.value])
+            copied = clone_slice(ops, builder, {self.loop.induction: counter})
+            elements.append(copied.get(self.store.value, self.store.value))
         result = builder.insert(FromElementsOp(elements)).result
         result.name_hint = "elements"
         return result

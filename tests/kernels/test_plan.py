@@ -9,13 +9,14 @@ import pytest
 from gathernest.ir.argument_views import argument_view, bind_argument
 from gathernest.ir.array_spec import ArraySpec, contiguous_strides
 from gathernest.ir.context import parse_module
-from gathernest.ir.errors import InvalidGatherError
+from gathernest.ir.errors import InvalidGatherError, ScheduleError
 from gathernest.ir.operator_spec import Gather, GatherNd
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import build_program, run_stages
 from gathernest.kernels.plan import Plan, Problem, make_plan
 from gathernest.kernels.prepare import kernel_numbers
 from gathernest.lowering.nest import functions
+from gathernest.lowering.schedule import Schedule
 
 
 def draw_array(rng: random.Random, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -160,3 +161,33 @@ def test_one_kernel_serves_every_dtype_of_a_width_and_every_rank():
     assert key((5, 6, 7), "u4", 1) == wanted
     assert key((5, 1, 2, 6, 7, 1), "S4", 3) == wanted
     assert key((5, 6, 7), "f8", 1) != wanted
+
+
+def plan_for(data: str, indices: str, schedule: str) -> Plan:
+    problem = Problem.checked(Gather(), ArraySpec.parse(data), ArraySpec.parse(indices), Bounds.CLIP)
+    return make_plan(problem, Schedule.parse(schedule))
+
+
+HOISTED = "tile-loops{loops=indices sizes=64},hoist-indices{before=indices_i}"
+
+
+@pytest.mark.parametrize(("size", "width"), [(2**31 - 1, 32), (2**31, 64), (2**40, 64)])
+def test_positions_are_as_wide_as_the_axis_needs(size, width):
+    program = build_program(plan_for(f"{size}xi8", "500xi64", HOISTED))[0]
+    assert f"stack_64xi{width}()" in program.source
+
+
+def test_key_says_that_an_axis_is_wide():
+    narrow, wide = plan_for(f"{2**31 - 1}xi8", "500xi64", HOISTED), plan_for(f"{2**31}xi8", "500xi64", HOISTED)
+    assert "wide axis" not in narrow.key
+    assert "wide axis" in wide.key
+
+
+def test_a_schedule_for_rows_of_other_bytes_is_refused():
+    schedule = "specialize-inner{bytes=64}"
+    assert plan_for("100x16xf32", "50xi64", schedule).schedule.specialize == 64
+    with pytest.raises(ScheduleError) as raised:
+        plan_for("100x17xf32", "50xi64", schedule)
+    assert str(raised.value) == (
+        "the schedule is for rows of 64 bytes, got rows of 68; leave specialize-inner out, or give it those bytes"
+    )

@@ -44,6 +44,7 @@ class Case:
     batch_dims: int = 0
     bounds: str = "error"
     out_layout: str = "contiguous"
+    out_offset: int = 0
     operator: str = "gather"
 
     @property
@@ -76,8 +77,12 @@ class Case:
         return {name: getattr(self, name) for name in names[self.operator]}
 
     def empty_out(self) -> np.ndarray:
-        """Return an array for the result, every byte of it 0xA5."""
-        raw = np.full((*self.out_shape, self.data.dtype.itemsize), 0xA5, np.uint8)
+        """Return an array for the result, every byte of it 0xA5; a contiguous one `out_offset` bytes behind a line."""
+        shape = (*self.out_shape, self.data.dtype.itemsize)
+        size_bytes = int(np.prod(shape, dtype=np.int64))
+        room = np.full(size_bytes + 128, 0xA5, np.uint8)
+        start = -room.ctypes.data % 64 + self.out_offset
+        raw = room[start : start + size_bytes].reshape(shape)
         return lay_out(as_elements(raw, self.data.dtype), self.out_layout)
 
 
@@ -305,12 +310,44 @@ def draw_case_of_roles(
     return Case(fill(shape, dtype), values, len(batch) + len(outer), len(batch), bounds)
 
 
+def draw_case_of_rows(draw: Callable, operator: str) -> Case:
+    """Draw a gather with rows, or rows of indices, that are long enough for vectors; out at any address."""
+    bounds, index_dtype = draw(st.sampled_from(BOUNDS)), np.dtype(draw(st.sampled_from(INDEX_DTYPES)))
+    long, size = draw(st.sampled_from([8, 33, 17, 9, 16, 3, 7, 1, 2, 31, 40, 0])), draw(st.sampled_from([3, 1, 4, 0]))
+    lead = draw(st.sampled_from([(), (2,), (3, 2), (1,)]))
+    attributes: dict[str, int] = {}
+    if operator == "gather_nd":
+        batch_dims = draw(st.integers(0, len(lead)))
+        length = draw(st.integers(1, len(lead) + 1 - batch_dims))
+        shape = (*lead, size, *draw(st.sampled_from([(long,), ()])))
+        picks = draw(st.sampled_from([(3,), (long,), (2, 2)]))
+        indices_shape, sizes = (*shape[:batch_dims], *picks, length), shape[batch_dims : batch_dims + length]
+        attributes = {"batch_dims": batch_dims}
+    else:
+        inner = draw(st.sampled_from([(long,), ()]))
+        shape, sizes, attributes = (*lead, size, *inner), (size,), {"axis": len(lead)}
+        indices_shape = (*lead, draw(st.sampled_from([3, long])), *inner)
+        if operator == "gather":
+            batch_dims = draw(st.integers(0, len(lead)))
+            indices_shape = (*lead[:batch_dims], draw(st.sampled_from([3, long, 8])))
+            attributes |= {"batch_dims": batch_dims}
+    values = _index_values(draw, index_dtype, indices_shape, sizes, bounds)
+    layout = draw(st.sampled_from(["contiguous", "contiguous", *LAYOUTS]))
+    data = arrange(draw, fill(shape, draw(st.sampled_from(ELEMENT_DTYPES))), layout)
+    indices = index_array(arrange(draw, values, draw(st.sampled_from(["contiguous", *LAYOUTS]))))
+    out_layout = draw(st.sampled_from(["contiguous"] * 4 + ["padded", "reversed"]))
+    offset = draw(st.sampled_from([0, 0, data.dtype.itemsize, 32, 16, 1, 7, 8, 60]))
+    case = Case(data, indices, bounds=bounds, out_layout=out_layout, out_offset=offset, operator=operator)
+    return replace(case, **attributes)
+
+
 class Oracle:
     """What the tests of this folder use."""
 
     make = Case
     out_of_range = OutOfRange
     case = staticmethod(draw_case)
+    case_of_rows = staticmethod(draw_case_of_rows)
     case_of_roles = staticmethod(draw_case_of_roles)
     arrange = staticmethod(arrange)
     reference = staticmethod(reference)

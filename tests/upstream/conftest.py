@@ -20,7 +20,13 @@ import pytest
 SPLIT = "// -----\n"
 LLVM_MAJOR = llvm.llvm_version_info[0]
 LOWER_TO_LLVM = (
-    *("--convert-scf-to-cf", "--convert-cf-to-llvm", "--convert-arith-to-llvm", "--expand-strided-metadata"),
+    *(
+        "--convert-scf-to-cf",
+        "--convert-vector-to-llvm",
+        "--convert-cf-to-llvm",
+        "--convert-arith-to-llvm",
+        "--expand-strided-metadata",
+    ),
     *("--lower-affine", "--finalize-memref-to-llvm", "--convert-func-to-llvm", "--convert-arith-to-llvm"),
     *("--convert-cf-to-llvm", "--reconcile-unrealized-casts"),
 )

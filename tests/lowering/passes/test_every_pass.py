@@ -3,6 +3,7 @@
 import pytest
 
 from gathernest.ir.context import make_context, parse_module, print_generic, verify_module
+from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
@@ -11,7 +12,14 @@ OPTIONS = {
     "tile-loops": "{loops=a sizes=1}",
     "interchange-loops": "{order=a}",
     "parallelize-loops": "{loops=a}",
+    "specialize-inner": "{bytes=4}",
+    "hoist-indices": "{before=a}",
+    "vectorize-inner": "{lanes=4}",
+    "unroll": "{loop=a factor=2}",
+    "prefetch-indices": "{loop=a}",
+    "stream-stores": "",
 }
+"""Passes of a schedule, which ask for a loop or a size; not in the default order of the others."""
 ORDER = [name for name in NAMES if name not in OPTIONS]
 ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]
@@ -115,3 +123,84 @@ def test_tiles_of_tiles_may_run_in_parallel(samples):
     tiles = "tile-loops{loops=batch,indices,indices_i sizes=1,4,2}"
     module = sample.module(f"{OF_THE_NEST},{tiles},parallelize-loops{{loops=batch_o}}")
     sample.check(module)
+
+
+TILED = "tile-loops{loops=LOOPS sizes=SIZES}"
+SCHEDULES = {
+    "hoist-vectorize-prefetch": f"{TILED},hoist-indices{{before=FIRST}},vectorize-inner{{lanes=2}},"
+    "prefetch-indices{loop=LAST distance=2 lines=2}",
+    "vectorize-twice": "vectorize-inner{lanes=4},vectorize-inner{lanes=2}",
+    "vectorize-stream": "vectorize-inner{lanes=2},stream-stores",
+    "unroll": "unroll{loop=DEEPEST factor=3}",
+    "unroll-the-rest": "vectorize-inner{lanes=4},unroll{loop=DEEPEST_rest factor=2}",
+    "prefetch-twice": "prefetch-indices{loop=COUNTING},prefetch-indices{loop=COUNTING distance=3}",
+    "unroll-then-vectorize": "unroll{loop=DEEPEST factor=2},vectorize-inner{lanes=2}",
+}
+
+
+def scheduled(sample, schedule: str) -> str:
+    """Return a schedule with the names of the loops of a sample's nest."""
+    labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
+    copy = [label for label in labels if not label.startswith("check_")]
+    counting = [label for label in copy if label.partition("_")[0] in ("batch", "indices")] or copy[-1:]
+    names = {"LOOPS": ",".join(counting), "SIZES": ",".join("2" for _ in counting), "FIRST": f"{counting[-1]}_i"}
+    names |= {"LAST": f"{counting[-1]}_i", "COUNTING": counting[-1], "DEEPEST": copy[-1]}
+    for name, label in names.items():
+        schedule = schedule.replace(name, label)
+    return schedule
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_pass_of_a_schedule_keeps_the_bytes_or_refuses(sample, schedule):
+    module = sample.module(OF_THE_NEST)
+    for step in parse_passes(scheduled(sample, SCHEDULES[schedule])):
+        try:
+            run_pipeline(module, str(step))
+        except ScheduleError:
+            break
+        sample.check(module)
+    run_pipeline(module, "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse")
+    sample.check(module)
+
+
+@pytest.mark.parametrize("name", ["gather-zero", "gather-clip", "gather-error", "gather-nd", "gather-uint8"])
+@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if name != "unroll-then-vectorize"])
+def test_pass_of_a_schedule_is_legal_for_a_gather_of_rows(samples, schedule, name):
+    sample = samples[name]
+    module = sample.module(f"{OF_THE_NEST},{scheduled(sample, SCHEDULES[schedule])}")
+    sample.check(module)
+
+
+GRADIENTS = ["grad-zero", "grad-error", "grad-strided", "grad-uint8", "grad-complex", "grad-nd", "grad-elements"]
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("hoist-indices{before=LAST}", "hoist-indices: expected .* to be a loop that copies"),
+        ("vectorize-inner{lanes=2}", "vectorize-inner: expected a nest that copies one element to out"),
+        ("stream-stores", "stream-stores: expected vector stores; run vectorize-inner first"),
+    ],
+)
+def test_pass_of_copies_refuses_a_gradient(samples, name, step, message):
+    sample = samples[name]
+    labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
+    with pytest.raises(ScheduleError, match=message):
+        sample.module(f"{OF_THE_NEST},{step.replace('LAST', labels[0])}")
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_every_loop_of_a_gradient_keeps_its_bytes_unrolled_or_prefetched_or_refuses(samples, name):
+    sample = samples[name]
+    labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
+    legal = 0
+    for step in ("unroll{loop=%s factor=2}", "prefetch-indices{loop=%s}"):
+        for label in labels:
+            try:
+                module = sample.module(f"{OF_THE_NEST},{step % label}")
+            except ScheduleError:
+                continue
+            sample.check(module)
+            legal += 1
+    assert legal > 0

@@ -168,6 +168,13 @@ SCHEDULES = {
     "tile-interchange": "tile-loops{loops=indices,inner sizes=4,3},"
     "interchange-loops{order=inner_o,indices_o,batch,outer,indices_i,inner_i}",
     "parallel-all": "parallelize-loops{loops=batch,outer,indices,inner}",
+    "vectors": "vectorize-inner{lanes=4}",
+    "vectors-stream": "vectorize-inner{lanes=2},stream-stores",
+    "hoist-lanes": "tile-loops{loops=batch,indices sizes=2,4},"
+    "interchange-loops{order=batch_o,indices_o,outer,batch_i,inner,indices_i},hoist-indices{before=outer}",
+    "everything": "tile-loops{loops=indices sizes=4},parallelize-loops{loops=batch,outer,indices_o},"
+    "hoist-indices{before=indices_i},vectorize-inner{lanes=2},unroll{loop=resolve_indices_i factor=2},"
+    "prefetch-indices{loop=indices_i distance=3 lines=2 locality=0},stream-stores",
     "parallel-tiles": "tile-loops{loops=indices,check_indices sizes=4,3},"
     "parallelize-loops{loops=batch,outer,indices_o,check_batch,check_indices_o}",
 }
@@ -228,6 +235,13 @@ def shape_cases(*, erase_sizes: bool) -> list[Case]:
         for values in ("inside", "outside"):
             case = {"axis": 2, "batch_dims": 1, "schedule": schedule, "values": values}
             add(f"{name}-{values}", "2x3x5x7xi32", "2x9xi64", "error", **case)
+    lanes = "tile-loops{loops=indices sizes=8},hoist-indices{before=indices_i},vectorize-inner{lanes=4},"
+    streams = {"axis": 1, "schedule": f"{lanes}prefetch-indices{{loop=outer distance=1}},stream-stores"}
+    for element in ("i8", "i32", "complex<f64>"):
+        for bounds in ("zero", "clip", "wrap", "unchecked"):
+            add(f"lanes-{bounds}-{element}", f"3x9x{element}", "21xi64", bounds, **streams)
+    add("rows-wide", "9x5xcomplex<f64>", "7xi64", "zero", schedule="vectorize-inner{lanes=2},stream-stores")
+    add("rows-fixed", "9x6xi32", "7xi64", "zero", schedule="specialize-inner{bytes=24},vectorize-inner{lanes=2}")
     for bounds in Bounds:
         add(f"nd-{bounds}", "3x5x4xf32", "6x2xi32", bounds, operator=GatherNd())
         add(f"elements-{bounds}", "3x5x4xf32", "2x7x3xi32", bounds, operator=GatherElements(1))

@@ -1,0 +1,28 @@
+// RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,specialize-inner{bytes=6}" --verify-diagnostics --split-input-file
+
+// expected-error@unknown {{expected bytes that are a multiple of the 4 of an element, got 6}}
+func.func @gather(%data: tensor<9x40xf32>, %indices: tensor<70xi64>) -> tensor<70x40xf32> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<9x40xf32>, tensor<70xi64> -> tensor<70x40xf32>
+  func.return %r : tensor<70x40xf32>
+}
+
+// -----
+
+// expected-error@unknown {{expected data with one dimension inner, and there is none}}
+func.func @gather(%data: memref<?xi16>, %indices: memref<?xi64>, %out: memref<?xi16>) {
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{expected a nest over memrefs; run lower-gather-to-nest first}}
+func.func @gather(%x: i64) {
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{expected a nest over memrefs; run lower-gather-to-nest first}}
+func.func @gather() {
+  func.return
+}

@@ -1,0 +1,57 @@
+"""Kernels with vectors, streaming stores, buffers and prefetches, at the ends of what they read and write."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+
+@pytest.mark.parametrize("out_given", [False, True])
+def test_kernel_for_rows_of_some_bytes_refuses_others_and_still_serves_its_own(out_given):
+    rows = [np.arange(10 * size, dtype=np.float32).reshape(10, size) for size in (16, 17, 16)]
+    indices = np.array([3, -1, 0])
+    kernel = gn.compile("gather", rows[0], indices, schedule="specialize-inner{bytes=64},vectorize-inner{lanes=8}")
+    for data in rows:
+        out = np.empty((3, data.shape[1]), data.dtype) if out_given else None
+        if data.shape[1] == 16:
+            assert kernel(data, indices, out).tolist() == data[indices].tolist()
+            continue
+        with pytest.raises(gn.ScheduleError, match="the schedule is for rows of 64 bytes, got rows of 68"):
+            kernel(data, indices, out)
+
+
+@pytest.mark.parametrize("columns", range(0, 70, 3))
+@pytest.mark.parametrize("step", [1, -1, 2])
+def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
+    schedule = "vectorize-inner{lanes=16},prefetch-indices{loop=indices distance=16 lines=2 locality=3},stream-stores"
+    data = np.arange(5 * columns * abs(step), dtype=np.uint8).reshape(5, columns * abs(step))[::step, ::step]
+    indices = np.array([-1, 0, data.shape[0] - 1])
+    kernel = gn.compile("gather", data, indices, schedule=schedule)
+    out = np.empty((3, columns), np.uint8)
+    assert kernel(data, indices, out).tolist() == data[indices].tolist()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 4096, 4099])
+def test_hoisted_streamed_scalars_of_any_count(count):
+    schedule = (
+        "tile-loops{loops=indices sizes=4096},hoist-indices{before=indices_i},vectorize-inner{lanes=8},stream-stores"
+    )
+    data = np.arange(100, dtype=np.float32)
+    indices = np.arange(count) % 200 - 100
+    assert gn.compile("gather", data, indices, schedule=schedule)(data, indices).tolist() == data[indices].tolist()
+
+
+def test_the_largest_buffer_fits_on_the_stack_of_a_thread():
+    schedule = "tile-loops{loops=indices sizes=65536},hoist-indices{before=indices_i}"
+    data, indices = np.arange(1000, dtype=np.float32), np.arange(70_000) % 1000
+    kernel, results = gn.compile("gather", data, indices, schedule=schedule), list[np.ndarray]()
+    size_before = threading.stack_size(512 * 1024)
+    try:
+        worker = threading.Thread(target=lambda: results.append(kernel(data, indices)))
+        worker.start()
+        worker.join()
+    finally:
+        threading.stack_size(size_before)
+    assert results[0].tolist() == data[indices].tolist()
