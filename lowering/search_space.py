@@ -312,7 +312,7 @@ def _with_loops(
 
     return replace(
         changed,
-        hoist=None if schedule.hoist is None else now(schedule.hoist),
+        hoist=None if schedule.hoist is None or "indices" not in dict(tiles) else now(schedule.hoist),
         unroll=None if schedule.unroll is None else (now(schedule.unroll[0]), schedule.unroll[1]),
         prefetch=None if schedule.prefetch is None else replace(schedule.prefetch, loop=now(schedule.prefetch.loop)),
     )

@@ -178,7 +178,9 @@ def test_indices_that_are_repeated_become_one_tile_and_are_hoisted_out_of_what_r
 
 def test_what_is_done_in_a_loop_goes_on_in_its_tile():
     default = replace(Schedule(), prefetch=Prefetch("indices"), unroll=("inner", 4), hoist="indices")
-    tiled = [schedule for schedule in search_space_module.cuts(space_of(ROWS, default), default) if schedule.tiles]
+    found = list(search_space_module.cuts(space_of(ROWS, default), default))
+    assert {schedule.hoist for schedule in found if not schedule.tiles} == {None}
+    tiled = [schedule for schedule in found if schedule.tiles]
     assert tiled
     for schedule in tiled:
         assert schedule.prefetch == Prefetch("indices_i")
