@@ -111,21 +111,24 @@ class CallTable:
 
         `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
         """
-        words = self.native() if _is_plain(prepared, out) else None
-        kernel = _native_kernel(prepared) if words is not None else None
-        if words is None or kernel is None or not _lock.acquire(blocking=False):
+        if not _is_plain(prepared, out) or not _lock.acquire(blocking=False):
             return
-        from ..lowering.numba.call_layout import place_in_table
-
         try:
-            call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
-            slot = call.slot(self._hash(data, indices, out, *keys))
-            place = place_in_table(words, slot)
-            words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
-            self._kept[place] = call
-            words[place : place + len(slot)] = slot
+            words = self.native()
+            kernel = _native_kernel(prepared) if words is not None else None
+            if words is not None and kernel is not None:
+                call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
+                self._place(call, call.slot(self._hash(data, indices, out, *keys)), words)
         finally:
             _lock.release()
+
+    def _place(self, call: RememberedCall, slot: list[int], words: np.ndarray) -> None:
+        from ..lowering.numba.call_layout import place_in_table
+
+        place = place_in_table(words, slot)
+        words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
+        self._kept[place] = call
+        words[place : place + len(slot)] = slot
 
     def native(self) -> np.ndarray | None:
         """Return the table as the entry reads it; None where there is no entry."""
@@ -188,11 +191,6 @@ def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
     return out is None or type(out) is np.ndarray
 
 
-def _after_fork() -> None:
-    """In a forked child: the lock may be held by a thread that is gone."""
-    global _lock
-    _lock = threading.RLock()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # What a thread imports or compiles under the lock would stay locked for ever in a child: so the fork waits.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

@@ -8,6 +8,7 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import CompileError, GathernestError, InternalError, ScheduleError
 from ..ir.semantics import Shape
+from ..lowering.cost_model import Rates, predict_us
 from ..lowering.schedule import Schedule
 from .arguments import check_out
 from .ceilings import Ceilings, ceilings
@@ -17,12 +18,13 @@ from .kernel import Kernel, check_served
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .sample_arrays import sample_arrays
+from .scheduling import machine_shape
 from .timing import time_interleaved
 
 Progress = Callable[[str], None]
 """Is called with what is done next."""
 
-Predict = Callable[[Plan, Ceilings], float]
+Predict = Callable[[Plan, Ceilings], float | None]
 """Gives the microseconds that a plan is expected to take."""
 
 WHOLE = "the whole schedule"
@@ -32,6 +34,18 @@ class ExplainError(GathernestError, ValueError):
     """There is nothing to measure."""
 
 
+def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
+    """Return what the cost model expects of a plan on the machine that has these ceilings; None of a gradient."""
+    if plan.problem.gradient is not None:
+        return None
+    nest = plan.nest
+    rates = Rates(
+        ceilings.copy_bytes_per_s(nest.out_bytes + nest.read_bytes) / 1e6,
+        ceilings.lines_per_s(min(nest.table_bytes, nest.read_bytes)) / 1e6,
+    )
+    return predict_us(nest, plan.schedule, machine_shape(), rates)
+
+
 def explain(
     kernel: Kernel,
     data: np.ndarray | None = None,
@@ -39,7 +53,7 @@ def explain(
     out: np.ndarray | None = None,
     rounds: int = 9,
     *,
-    predict: Predict | None = None,
+    predict: Predict | None = predicted_us,
     progress: Progress | None = None,
 ) -> Explanation:
     """Measure a kernel beside the machine's ceilings, and beside its schedule with each pass left out.
@@ -53,7 +67,7 @@ def explain(
             when both are omitted.
         out: where the results go; made when omitted. Its contents are replaced.
         rounds: how often each schedule is timed, 1 or more.
-        predict: what the cost model says; the text leaves it out when it is not given.
+        predict: what the cost model says; the text leaves it out when it is None.
         progress: is called before each step with what it does.
 
     Raises:

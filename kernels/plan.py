@@ -4,7 +4,6 @@ A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantic
 its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -12,21 +11,23 @@ from typing import Literal
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
+from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
-from ..lowering.choice import choose_schedule
-from ..lowering.gradient_choice import choose_gradient_schedule
-from ..lowering.nest_shape import MachineShape, NestShape
+from ..lowering.nest_shape import NestShape
 from ..lowering.schedule import Choice, Schedule
-from .knobs import knobs
-from .machine import cache_sizes, usable_cores
-from .tuned_schedules import tuned_schedules
+from .scheduling import (
+    chosen_schedule,
+    erased_layout,
+    nest_shape,
+    problem_class,
+    sharing_threads,
+    tuned_schedule,
+)
 
 MOST_DIMENSIONS = 64
-MOST_OWNERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +187,16 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
-    nest = _nest_shape(problem, canonical, width, has_check=has_check)
+    nest = nest_shape(problem, canonical, width, has_check=has_check)
     kernel_class = _kernel_class(problem, canonical, width, reaches)
     action = _action(problem, is_empty=0 in out.shape, has_check=has_check)
-    tuned = _tuned(kernel_class, nest) if schedule is None and action == "run" else None
+    tuned = tuned_schedule(kernel_class, nest) if schedule is None and action == "run" else None
     if schedule is not None:
         choice = Choice(schedule, ("it was asked for",))
     elif tuned is not None:
         choice = Choice(tuned, ("tuning found it the fastest on this machine",))
     else:
-        choice = _chosen(nest, is_gradient=problem.gradient is not None)
+        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
     _check_row(canonical, width, choice.schedule)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
@@ -234,45 +235,6 @@ def _strided(spec: ArraySpec, width: int) -> Strided:
     return Strided(shape, (*strides, 1) if units > 1 else strides)
 
 
-def _tuned(kernel_class: str, nest: NestShape) -> Schedule | None:
-    """Return the schedule that tuning recorded for problems of this class, if any."""
-    threads = sharing_threads()
-    schedules = tuned_schedules(threads)
-    return schedules.find(problem_class(kernel_class, nest, threads)) if schedules else None
-
-
-def reject_tuned(plan: Plan, error: ScheduleError) -> None:
-    """Ignore the record that a plan's schedule came from, since a pass refuses it."""
-    schedules = tuned_schedules(sharing_threads())
-    if schedules is not None:
-        schedules.reject(plan.problem_class, error)
-
-
-def _chosen(nest: NestShape, *, is_gradient: bool) -> Choice:
-    """Return the schedule that the sizes ask for."""
-    threads = sharing_threads()
-    machine = MachineShape(*_caches(), min(MOST_OWNERS, threads) if is_gradient else threads)
-    return choose_gradient_schedule(nest, machine) if is_gradient else choose_schedule(nest, machine)
-
-
-def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
-    """Return what tuning records a schedule for: the kernel without its schedule, the threads, and the sizes.
-
-    Loops of a row have their exact size, since it decides which vectors fit; all other sizes are rounded to the nearest
-    power of two.
-    """
-    sizes = {**dict(nest.table), **dict(nest.copied)}
-    rounded = (
-        f"{name} {size if name.startswith(('inner', 'unit')) else _nearest_power(size)}" for name, size in sizes.items()
-    )
-    return f"{kernel_class}, {threads} threads, sizes {' '.join(rounded)}"
-
-
-def _nearest_power(size: int) -> int:
-    """Return the power of two nearest to a size, by their ratio."""
-    return 1 << (size * size).bit_length() // 2 if size else 0
-
-
 def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reaches: tuple[bool, ...]) -> str:
     """Return what decides a kernel's code but for its schedule."""
     views = [
@@ -294,44 +256,10 @@ def _erased(operand: Operand) -> str:
     """Return an operand's dimensions as `erase-sizes` leaves them."""
     sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
     text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
-    layout = _layout(operand)
+    layout = erased_layout(operand)
     if layout is None:
         return text
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
-
-
-def sharing_threads() -> int:
-    """Return how many threads a nest is cut up for: any number gives the same bytes."""
-    wanted = knobs.num_threads
-    return usable_cores() if wanted is None else min(wanted, usable_cores())
-
-
-@functools.cache
-def _caches() -> tuple[int, int]:
-    """Return the sizes in bytes of a core's own cache and of the last one."""
-    sizes, unknown = cache_sizes(), MachineShape()
-    return sizes.get("L2", unknown.l2_bytes), max(sizes.get("L3", 0), sizes.get("L2", 0)) or unknown.l3_bytes
-
-
-def _nest_shape(problem: Problem, canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
-    loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
-    table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(
-        tuple(loops),
-        checked,
-        width,
-        tuple(table),
-        scales=problem.gradient is not None and problem.gradient.scale != 1,
-        looked_up=frozenset(canonical.indices.dims),
-        index_bytes=problem.indices.dtype.itemsize,
-        is_packed=_layout(canonical.out) is None,
-        has_packed_rows=(layout := _layout(canonical.data)) is None or layout[-1] == 1,
-    )
-
-
-def _layout(operand: Operand) -> tuple[int | None, ...] | None:
-    return layout_class(operand.shape, operand.strides, 1)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:

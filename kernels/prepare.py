@@ -17,8 +17,9 @@ from ..lowering.schedule import Schedule
 from .arguments import place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
-from .plan import Plan, Problem, make_plan, reject_tuned
+from .plan import Plan, Problem, make_plan
 from .requirements import require, require_compiler
+from .scheduling import reject_tuned
 from .threads import launch, serial_ns
 from .tuned_schedules import read_again
 

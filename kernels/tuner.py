@@ -13,18 +13,23 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ..ir.errors import GathernestError, InvalidGatherError
+from ..lowering.cost_model import predict_us
+from ..lowering.nest_shape import NestShape
 from ..lowering.schedule import Schedule
-from ..lowering.search_space import Space, search
+from ..lowering.search_space import Space, best_predicted, search
 from .knobs import knobs
 from .other_load import OtherLoad
-from .plan import Plan, Problem, sharing_threads
+from .plan import Plan, Problem
 from .prepare import Prepared, planned, prepare_problem
 from .racing import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
+from .scheduling import machine_shape, sharing_threads
 from .timing import Call, Timings, time_interleaved
 
 ROUNDS = 21
 TIME_LIMIT_S = 20.0
 SEARCH_WIDTH = 2
+MOST_TRIED = 10
+"""Of the variations that one step of the search gives, as many are compiled: those that the cost model likes best."""
 BUSY = 0.25
 """Where others use a larger part of the cores, what starts threads loses to what does not, whatever its worth: so only
 schedules that share work as the default does, or do not, can win."""
@@ -171,6 +176,7 @@ class Tuner:
             )
         self._plan: Plan = plan
         self._default = plan.schedule
+        self._space = Space(plan.nest, self._default, sharing_threads(), problem.gradient is not None)
         shape = problem.out_shape if problem.gradient is None else problem.data.shape
         self._out = np.zeros(shape, problem.data.dtype)
         self._trials: dict[Schedule, Trial] = {}
@@ -191,11 +197,7 @@ class Tuner:
         self._report("compiling the default")
         expected = self._run_default()
         if candidates is None:
-            is_gradient = self._problem.gradient is not None
-            search(
-                Space(self._plan.nest, self._default, sharing_threads(), is_gradient),
-                lambda schedules: self._fastest(schedules, expected),
-            )
+            search(self._space, lambda schedules: self._fastest(schedules, expected))
         else:
             self._fastest([self._default, *dict.fromkeys(candidates)], expected)
         self._report("racing")
@@ -212,6 +214,8 @@ class Tuner:
     def _fastest(self, schedules: Sequence[Schedule], expected: np.ndarray) -> list[Schedule]:
         """Try the schedules that have not been tried; return the default and the fastest of those that are given."""
         fresh = [schedule for schedule in schedules if schedule not in self._trials]
+        if self._problem.gradient is None:
+            fresh = best_predicted(self._space, fresh, self._predict, MOST_TRIED)
         self._total += len(fresh)
         for schedule in fresh:
             self._report(str(schedule) or "the empty schedule")
@@ -221,6 +225,9 @@ class Tuner:
         running = [schedule for schedule in running if schedule != self._default]
         ranked = sorted(running, key=lambda schedule: -self._score(str(schedule)))
         return [self._default, *ranked[:SEARCH_WIDTH]]
+
+    def _predict(self, nest: NestShape, schedule: Schedule) -> float:
+        return predict_us(nest, schedule, machine_shape())
 
     def confirm(self, schedule: Schedule) -> Confirmation:
         """Measure one schedule against the default in fresh pairs.

@@ -17,10 +17,11 @@ from ..lowering.schedule import Schedule
 from .arguments import data_array, index_array, is_dask_array
 from .kernel import problem_of
 from .machine import cpu_model, package_version
-from .plan import Problem, sharing_threads
+from .plan import Problem
 from .prepare import forget_plans
 from .racing import Confirmation
 from .sample_arrays import sample_arrays
+from .scheduling import sharing_threads
 from .timing import time_interleaved
 from .tuner import ROUNDS, TIME_LIMIT_S, Report, Timer, Tuner, TuningResult
 from .tuning_records import Record, Records, change_records, merged, read_records, records_path, warn

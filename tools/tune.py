@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import GathernestError, InvalidGatherError
-from ..kernels.plan import sharing_threads
 from ..kernels.requirements import require
+from ..kernels.scheduling import sharing_threads
 from ..kernels.tuning_records import Record, Records, change_records, merged, read_records, records_path
 from .problem_options import add_problem_options, problem_arguments
 from .terminal import (

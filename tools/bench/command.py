@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   gathernest bench --case 'rows-*' --peers numpy,torch
   gathernest bench --family gradient --json - --threads 1
   gathernest bench --markdown --plot ratios.svg > table.md
+  gathernest bench --ablation --case 'rows-*'
 
 Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
 
@@ -49,6 +50,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--threads", type=positive, metavar="N", help="threads for everyone (default: as gathernest)")
     parser.add_argument("--list", action="store_true", help="print the cases instead of running them")
+    parser.add_argument(
+        "--ablation", action="store_true", help="time each case without each pass of its schedule instead, as Markdown"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
@@ -61,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
+    if options.ablation:
+        return _print_ablation(cases, options)
     if options.markdown and options.json == "-":
         _refuse_two_on_one_output()
     picture = None
@@ -95,6 +101,21 @@ def _print_list(cases: "Sequence[Case]") -> int:
     width = max(len(case.name) for case in cases)
     for case in cases:
         print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {case.describe()}")
+    return DONE
+
+
+def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    require_compiler()
+    from ...kernels.threads import available_threads
+    from .ablation import ablate, as_markdown
+
+    _say("note", _busy_notes())
+    if options.quick:
+        cases = [case.cut(QUICK_SIZE) for case in cases]
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    with progress("ablating", len(cases)) as advance:
+        ablated = ablate(cases, rounds=rounds, threads=options.threads or available_threads(), advance=advance)
+    print(as_markdown(ablated))
     return DONE
 
 
