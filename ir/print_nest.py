@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from .attributes import LOOP_NAMES
 from .dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
+from .upstream import FromElementsOp, PrefetchOp
 
 INDENT = "  "
+MOST_ELEMENTS = 4
+"""Elements of a vector that are all written out; of more, the first and the last are."""
 _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
@@ -94,6 +97,16 @@ class _Printer:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
             self.add(f"{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+        elif isinstance(op, vector.StoreOp):
+            word = "stream " if op.nontemporal is not None and op.nontemporal.value.data else ""
+            self.add(f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
+        elif isinstance(op, PrefetchOp):
+            self.add(f"prefetch {self.place(op.memref, op.indices)}")
+        elif isinstance(op, memref.AllocaOp):
+            type_ = op.memref.type
+            assert isinstance(type_, MemRefType)
+            sizes = ", ".join(map(str, type_.get_shape()))
+            self.add(f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
         elif isinstance(op, AccumulateOp):
             where = "" if op.mask is None else f" where {self.bare(op.mask)}"
             self.add(f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
@@ -133,7 +146,14 @@ class _Printer:
         return text if self.bare(step) == "1" else f"{text} step {self.bare(step)}"
 
     def place(self, memory: SSAValue, subscripts: Sequence[SSAValue]) -> str:
-        return f"{self.name(memory)}[{', '.join(map(self.bare, subscripts))}]"
+        return f"{self.name(_whole(memory))}[{', '.join(map(self.bare, subscripts))}]"
+
+    def lanes(self, memory: SSAValue, subscripts: Sequence[SSAValue], value: SSAValue) -> str:
+        """Return `out[0, 0, i, j:j + 8]`, the place of a vector."""
+        assert isinstance(value.type, VectorType)
+        first, count = self.bare(subscripts[-1]), value.type.get_shape()[0]
+        places = [*map(self.bare, subscripts[:-1]), f"{first}:{first} + {count}"]
+        return f"{self.name(_whole(memory))}[{', '.join(places)}]"
 
     def expression(self, value: SSAValue) -> str:
         """Return what a value is called, or the arithmetic that it stands for, in parentheses."""
@@ -163,13 +183,31 @@ class _Printer:
             return f"{self.place(op.memref, op.subscripts)} where {self.expression(op.mask)}"
         if isinstance(op, memref.LoadOp):
             return self.place(op.memref, op.indices)
+        if isinstance(op, vector.LoadOp):
+            return self.lanes(op.base, op.indices, op.result)
+        if isinstance(op, FromElementsOp):
+            shown = list(map(self.bare, op.elements))
+            shown = shown if len(shown) <= MOST_ELEMENTS else [shown[0], "...", shown[-1]]
+            return f"({', '.join(shown)})"
+        if isinstance(op, vector.BroadcastOp):
+            return self.bare(op.source)
+        if isinstance(op, memref.ExtractAlignedPointerAsIndexOp):
+            return f"address of {self.name(_whole(op.source))}"
         if op.name.startswith("arith."):
             name = op.name.removeprefix("arith.").removesuffix("si")
             return f"{name}({', '.join(map(self.bare, op.operands))})"
         raise InternalError(f"a nest has no picture of {op.name}")
 
 
-_CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp)
+_CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
+_LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
+_VECTORS = (FromElementsOp, vector.BroadcastOp, memref.ExtractAlignedPointerAsIndexOp)
+"""What stands where it is used, as arithmetic that is used once does."""
+
+
+def _whole(memory: SSAValue) -> SSAValue:
+    """Return what a view without the last dimensions of size 1 is a view of."""
+    return memory.owner.src if isinstance(memory.owner, memref.CollapseShapeOp) else memory
 
 
 def _loop_names(op: Operation, count: int) -> list[str]:
@@ -177,11 +215,17 @@ def _loop_names(op: Operation, count: int) -> list[str]:
     return names.data.split(",") if isinstance(names, StringAttr) else ["loop"] * count
 
 
+_INLINE_USERS = (
+    *(memref.StoreOp, arith.SelectOp, AccumulateOp),
+    *(vector.StoreOp, arith.AndIOp, FromElementsOp),
+)
+
+
 def _has_line(value: SSAValue) -> bool:
     """Return whether a value has a line of its own: loads, and arithmetic that is used twice, or in a loop inside."""
     op = value.owner
-    if isinstance(op, memref.LoadOp | MaskedLoadOp):
-        return not all(isinstance(use.operation, memref.StoreOp | arith.SelectOp | AccumulateOp) for use in value.uses)
+    if isinstance(op, _LOADS):
+        return not all(isinstance(use.operation, _INLINE_USERS) for use in value.uses)
     if isinstance(op, (Block, arith.ConstantOp, *_CASTS)) or not op.name.startswith("arith."):
         return False
     uses = [use for use in _uses_behind_casts(value) if not isinstance(use.operation, LoopOp | scf.ForOp)]
@@ -202,7 +246,7 @@ def _is_written_out(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, Block) or _has_line(value):
         return False
-    return op.name.startswith("arith.") or isinstance(op, memref.LoadOp | MaskedLoadOp)
+    return op.name.startswith("arith.") or isinstance(op, (*_LOADS, *_VECTORS))
 
 
 def _is_compound(value: SSAValue) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from xdsl.dialects import memref, scf, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i32
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -84,10 +84,13 @@ class PrefetchOp(IRDLOperation):
 
     memref = operand_def(base(MemRefType))
     indices = var_operand_def(IndexType())
-    locality = prop_def(IntegerAttr)
+    locality = prop_def(IntegerAttr, prop_name="localityHint")
+    is_write = prop_def(IntegerAttr, prop_name="isWrite")
+    is_data_cache = prop_def(IntegerAttr, prop_name="isDataCache")
 
     def __init__(self, memref: SSAValue, indices: Sequence[SSAValue], locality: int):
-        super().__init__(operands=[memref, indices], properties={"locality": IntegerAttr(locality, i32)})
+        properties = {"localityHint": IntegerAttr(locality, i32), "isWrite": BoolAttr.from_bool(False)}
+        super().__init__(operands=[memref, indices], properties={**properties, "isDataCache": BoolAttr.from_bool(True)})
 
     def verify_(self) -> None:
         assert isinstance(self.memref.type, MemRefType)
@@ -95,6 +98,8 @@ class PrefetchOp(IRDLOperation):
             raise VerifyException(
                 f"memref.prefetch: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.indices)}"
             )
+        if self.is_write.value.data or not self.is_data_cache.value.data:
+            raise VerifyException("memref.prefetch: expected one that reads, of the data cache")
         if not 0 <= self.locality.value.data <= 3:
             raise VerifyException(f"memref.prefetch: expected a locality of 0 to 3, got {self.locality.value.data}")
 

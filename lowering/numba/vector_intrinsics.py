@@ -12,7 +12,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic
@@ -173,8 +172,10 @@ def _prefetch(locality: int) -> Any:
 @functools.cache
 def _stack(count: int, bits: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-        buffer = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(bits), count))
+        with builder.goto_entry_block():  # numba's alloca_once would clear it, one store an integer
+            buffer = builder.alloca(ir.ArrayType(ir.IntType(bits), count))
+            buffer.align = 64
         return builder.ptrtoint(buffer, _I64)
 
-    doc = f"Return the address of {count} integers of {bits} bits on the stack, one place for all calls in a function."
+    doc = f"Return the address of {count} integers of {bits} bits on the stack, which are not cleared."
     return _named(f"stack_{count}xi{bits}", doc, types.int64(), generate)

@@ -33,7 +33,7 @@ def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):
     assert kernel(data, indices, out).tolist() == data[indices].tolist()
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 4096, 4099])
+@pytest.mark.parametrize("count", [0, 2, 7, 8, 9, 4096, 4099])
 def test_hoisted_streamed_scalars_of_any_count(count):
     schedule = (
         "tile-loops{loops=indices sizes=4096},hoist-indices{before=indices_i},vectorize-inner{lanes=8},stream-stores"
@@ -55,3 +55,11 @@ def test_the_largest_buffer_fits_on_the_stack_of_a_thread():
     finally:
         threading.stack_size(size_before)
     assert results[0].tolist() == data[indices].tolist()
+
+
+@pytest.mark.parametrize("lanes", [2, 8])
+def test_each_lane_of_gather_elements_has_an_index_of_its_own(lanes):
+    data = np.arange(5 * 33, dtype=np.int32).reshape(5, 33)
+    indices = np.random.default_rng(4).integers(-5, 5, (4, 33))
+    kernel = gn.compile("gather_elements", data, indices, schedule=f"vectorize-inner{{lanes={lanes}}},stream-stores")
+    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()

@@ -110,7 +110,7 @@ def test_broadcast_repeats_both_halves_of_16_bytes(lanes):
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_stack_is_one_place_for_each_call_that_is_written_and_read_again(bits):
+def test_stack_is_a_place_that_is_written_and_read_again(bits):
     stack = operation(f"stack_16xi{bits}")
     store, reload = getattr(intrinsics, f"store_i{bits}"), getattr(intrinsics, f"reload_i{bits}")
 
@@ -121,12 +121,24 @@ def test_stack_is_one_place_for_each_call_that_is_written_and_read_again(bits):
             first, second = stack(), stack()
             for place in range(16):
                 store(first, place * (bits // 8), start + place)
-                store(second, place * (bits // 8), 100)
+                store(second, place * (bits // 8), 100)  # a place of its own
             for place in range(16):
                 result += reload(first, place * (bits // 8))
         return result
 
     assert total(3) == sum(start + place for start in range(3) for place in range(16))
+
+
+def test_stack_is_not_cleared():
+    stack = operation("stack_4096xi64")
+
+    @njit("int64()")
+    def address():
+        return stack()
+
+    code = "".join(address.inspect_llvm().values())
+    assert "zeroinitializer" not in code
+    assert address() % 64 == 0
 
 
 @pytest.mark.parametrize("locality", range(4))

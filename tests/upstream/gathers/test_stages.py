@@ -1,5 +1,7 @@
 """Upstream parses and verifies every stage of every gather, and what it prints of them is what we meant."""
 
+import re
+
 import pytest
 
 from gathernest.ir.context import parse_module, print_generic
@@ -34,6 +36,13 @@ def printed(request, upstream, lowerings) -> dict[str, tuple]:
     return {name: (module, prints[name]) for name, module in modules.items()}
 
 
+def _as_xdsl_knows_it(text: str) -> str:
+    """Return upstream's text without two properties that xDSL lacks; the second is an attribute of ours."""
+    text = re.sub(r'("arith.trunci"\(%\w+\)) <\{overflowFlags = #arith.overflow<none>\}>', r"\1", text)
+    stream = r'("vector.store"\([^)]*\)) <\{alignment = (\d+) : i64, nontemporal = true\}>'
+    return re.sub(stream, r"\1 <{nontemporal = true}> {alignment = \2 : i64}", text)
+
+
 def _distinct(lowerings, group: str) -> dict[str, str]:
     """Return the texts of a group of stages, each once; a text is its own name."""
     return {text: text for lowering in lowerings.values() for _, text in getattr(lowering, group)}
@@ -61,4 +70,4 @@ def test_loops_stage_is_accepted_without_unregistered_dialects(case, lowerings, 
 
 def test_module_printed_by_upstream_reads_back_as_the_same(case, printed) -> None:
     module, text = printed[case.name]
-    assert parse_module(text).is_structurally_equivalent(module)
+    assert parse_module(_as_xdsl_knows_it(text)).is_structurally_equivalent(module)
