@@ -38,14 +38,14 @@ def chosen(shape, machine=MACHINE):
         ),
         (
             nest(axis=1_000_000, indices=100_000, inner=64, checked=True),
-            "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=256,4096},"
+            "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=1024,4096},"
             "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=4},"
-            "prefetch-indices{loop=indices_i distance=16 lines=4 locality=3},stream-stores",
+            "prefetch-indices{loop=indices_i distance=16 lines=5 locality=3},stream-stores",
         ),
         (
             nest(axis=2000, indices=1000, inner=16384),
-            "parallelize-loops{loops=indices},vectorize-inner{lanes=8},"
-            "prefetch-indices{loop=indices distance=2 lines=8 locality=3},stream-stores",
+            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},"
+            "prefetch-indices{loop=indices_i distance=4 lines=8 locality=3},stream-stores",
         ),
         (
             nest(axis=64_000, indices=1_000_000),
@@ -78,6 +78,23 @@ def test_what_fits_the_caches_is_neither_asked_for_nor_streamed():
 def test_rows_at_odd_places_are_not_streamed():
     assert "stream-stores" in chosen(nest(axis=1_000_000, indices=200_000, inner=60))
     assert "stream-stores" not in chosen(nest(axis=1_000_000, indices=200_000, inner=61))
+
+
+def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
+    spread = chosen(nest(axis=16_000_000, indices=1_000_000))
+    assert "prefetch-indices{loop=indices_i distance=16 lines=1 locality=2}" in spread
+    assert "prefetch" not in chosen(nest(axis=1_000_000, indices=1_000_000))
+
+
+def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
+    rows = chosen(nest(axis=1_000_000, indices=400_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=64 lines=2 locality=2}" in rows
+
+
+def test_few_elements_a_row_are_neither_held_nor_joined():
+    assert chosen(nest(axis=16, outer=500_000, indices=4)) == (
+        "tile-loops{loops=outer sizes=4096},parallelize-loops{loops=outer_o}"
+    )
 
 
 def test_few_indices_are_checked_by_one_thread():

@@ -165,7 +165,13 @@ def test_a_forked_child_finds_calls_and_remembers_its_own(python):
     data, indices = np.arange(20.0).reshape(5, 4), np.array([0, 4, 2])
     for _ in range(3):
         gn.gather(data, indices)
-    threading.Thread(target=lambda: calls._lock.acquire()).start()
+    held = threading.Event()
+    def work():
+        with calls._lock:
+            held.set()
+            sum(range(3_000_000))  # as an import or a compilation would
+    threading.Thread(target=work).start()
+    held.wait()
     child = os.fork()
     if child == 0:
         found = calls.CALLS.find(data, indices, None, 0, 0, "error")
