@@ -6,6 +6,7 @@ known are parameters of the kernel, named after the dimension that they belong t
 
 import builtins
 import keyword
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -142,6 +143,8 @@ class Naming:
         factors = [size for size in sizes if size != "1"]
         if len(factors) <= 1:
             return factors[0] if factors else "1"
+        if argument_number(source, self.function) is None:  # a buffer, whose sizes are all static
+            return str(math.prod(map(int, factors)))
         name = f"{self.name(source)}_stride_{self._dim_name(source, dim)}"
         self.strides.setdefault(name, " * ".join(factors))
         self.main.local.add(name)

@@ -63,3 +63,15 @@ def test_each_lane_of_gather_elements_has_an_index_of_its_own(lanes):
     indices = np.random.default_rng(4).integers(-5, 5, (4, 33))
     kernel = gn.compile("gather_elements", data, indices, schedule=f"vectorize-inner{{lanes={lanes}}},stream-stores")
     assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()
+
+
+def test_positions_of_a_tile_of_three_loops_lie_in_one_buffer():
+    schedule = (
+        "tile-loops{loops=batch_0,batch_1,indices sizes=2,2,4},"
+        "interchange-loops{order=batch_0_o,batch_1_o,indices_o,batch_0_i,batch_1_i,indices_i},"
+        "parallelize-loops{loops=batch_0_o,batch_1_o},hoist-indices{before=batch_0_i},vectorize-inner{lanes=4}"
+    )
+    data = np.arange(3 * 8 * 5).reshape(3, 8, 5)[:, :4]
+    indices = np.random.default_rng(6).integers(0, 5, (3, 4, 9))
+    kernel = gn.compile("gather", data, indices, axis=2, batch_dims=2, schedule=schedule)
+    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 2).tolist()
