@@ -199,10 +199,12 @@ class _Choosing:
         if self.is_row:
             return self._prefetched_rows(counted[-1], inside)
         repeating = self._repeating()
-        if repeating is not None and lanes is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
-            return self._next_row(repeating[0], inside, lanes)
-        if lanes is None or not self._is_spread():
+        if lanes is None or not (self._is_spread() or repeating is not None):
             return None
+        if repeating is not None and self.nest.table_bytes <= self.machine.l3_bytes // 2:
+            return None
+        if repeating is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
+            return self._next_row(repeating[0], inside, lanes)
         distance = max(SCALARS_AHEAD // lanes, 1)
         self._because(
             f"places in data are spread over more than the caches: asked for {distance * lanes} elements ahead"
@@ -228,8 +230,6 @@ class _Choosing:
         return Prefetch(inside[counted], distance, lines, locality)
 
     def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> Prefetch | None:
-        if self.nest.table_bytes <= self.machine.l3_bytes // 2:
-            return None
         axis_bytes = self._span_bytes()
         lines = -(-axis_bytes // (LINE_BYTES * max(self.innermost[1] // lanes, 1)))
         if lines > MOST_LINES or not self._has_one_axis():

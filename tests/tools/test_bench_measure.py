@@ -1,5 +1,6 @@
 """Measuring beside contenders that are made up: bytes first, then times in turn; nothing on how fast anyone is."""
 
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -157,9 +158,11 @@ def test_fraction_of_the_limit_is_the_floor_over_the_time(monkeypatch):
     assert result.of_limit == pytest.approx(1e-3 / result.median_us["gathernest"])
 
 
-def test_without_ceilings_there_is_no_floor():
-    assert floors.floor_us(ROWS, ROWS.make()) is None
-    assert measured().of_limit is None
+def test_a_gather_has_a_floor_and_a_call_has_none():
+    floor = floors.floor_us(ROWS, ROWS.make())
+    assert floor is not None and floor > 0
+    call = dataclasses.replace(ROWS, family="call")
+    assert floors.floor_us(call, call.make()) is None
 
 
 def test_geometric_mean_of_halves_and_doubles_is_one():

@@ -30,8 +30,8 @@ def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
     names = [line.split()[0] for line in ended.out.splitlines()]
     assert names[0] == "operator"
     assert names[-3:] == ["source", "llvm", "asm"]
-    assert {"collapse-dims", "tile-loops", "cse"} <= set(names)
-    assert "Split loops into tiles" in ended.out
+    assert {"collapse-dims", "fold-bounds", "cse"} <= set(names)
+    assert "Replace `gather.resolve` by the fewest instructions" in ended.out
 
 
 def test_stage_prints_its_text_alone(gathernest):
@@ -179,8 +179,8 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
     ("words", "message"),
     [
         (
-            ["--stage", "tile-loop"],
-            "there is no stage 'tile-loop'; did you mean 'tile-loops'? --stage list names them all",
+            ["--stage", "fold-bound"],
+            "there is no stage 'fold-bound'; did you mean 'fold-bounds'? --stage list names them all",
         ),
         (["--stage", "zzz"], "there is no stage 'zzz'. --stage list names them all"),
         (
