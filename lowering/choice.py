@@ -29,6 +29,8 @@ NEAR, FAR = 3, 2
 """Localities: into every cache, and into all but the first, whose outstanding misses are few."""
 ROWS_AHEAD = ((64, 64, FAR), (192, 32, FAR), (2048, 16, NEAR), (1 << 62, 4, NEAR))
 """(bytes of a row up to, rows ahead, locality)."""
+MIN_AHEAD = 32
+"""Of fewer indices too many would come before the first that was asked for."""
 SCALARS_AHEAD = 128
 LARGE_OUT_BYTES = 8 << 20
 LARGE_TILE_BYTES = 256 * 1024
@@ -103,6 +105,8 @@ class _Choosing:
                 return wanted if self.innermost[1] >= 2 * wanted else None
             if self._has_aligned_rows() and self._exceeds_caches():
                 wanted = STREAM_BYTES // width
+            if self.run_bytes <= STREAM_BYTES:
+                return None
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
         elif self._lanes_fit() < 2:
@@ -220,7 +224,8 @@ class _Choosing:
         return self._span_bytes() > self.machine.l3_bytes // 4
 
     def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> Prefetch | None:
-        if self.nest.read_bytes <= nest_share(self.machine) or dict(self.loops)[counted] < 8:
+        near = nest_share(self.machine)
+        if self.nest.read_bytes <= near or self._span_bytes() <= near or dict(self.loops)[counted] < MIN_AHEAD:
             return None
         row_bytes = self.run_bytes
         lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
