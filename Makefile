@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: demo test fuzz check lint docs bench clean help
+.PHONY: demo test fuzz check lint docs bench asv clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -33,7 +33,10 @@ lint: $(DEV_STAMP)  ## style and types
 docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
 	$(BIN)/python docs/generate.py $(WRITE)
 
-bench: $(DEV_STAMP)  ## run the benchmarks once
+bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed
+	$(BIN)/gathernest bench
+
+asv: $(DEV_STAMP)  ## run the tracked benchmarks once
 	cd asv_bench && ../$(BIN)/asv machine --yes > /dev/null
 	cd asv_bench && ../$(BIN)/asv run --quick --show-stderr --environment existing:../$(BIN)/python
 

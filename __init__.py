@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .kernels.knobs import knobs
     from .kernels.model import Model, load
     from .kernels.operators import ops
+    from .kernels.tuning import tune
+    from .kernels.warming import warm
     from .lowering.schedule import Schedule
 
 __version__ = "0.1.0"
@@ -60,6 +62,8 @@ _HOMES = {
     "load": "kernels.model",
     "ops": "kernels.operators",
     "Schedule": "lowering.schedule",
+    "tune": "kernels.tuning",
+    "warm": "kernels.warming",
 }
 
 __all__ = [
@@ -87,6 +91,8 @@ __all__ = [
     "knobs",
     "load",
     "ops",
+    "tune",
+    "warm",
 ]
 
 

@@ -36,6 +36,9 @@ class Bounds(StrEnum):
     UNCHECKED = "unchecked"
 
 
+_MODES = {mode.value: mode for mode in Bounds}
+
+
 def parse_bounds(bounds: str) -> Bounds:
     """Return the bounds mode of that name.
 
@@ -43,8 +46,8 @@ def parse_bounds(bounds: str) -> Bounds:
         InvalidGatherError: `bounds` is not a mode; the closest name is suggested.
     """
     try:
-        return Bounds(bounds)
-    except ValueError:
+        return _MODES[bounds]
+    except (KeyError, TypeError):
         names = [mode.value for mode in Bounds]
         raise InvalidGatherError(
             f"bounds {bounds!r} is not a bounds mode; use one of {', '.join(names)}{did_you_mean(str(bounds), names)}"

@@ -47,14 +47,17 @@ def index_array(indices: ArrayLike) -> np.ndarray:
         InvalidGatherError: they are masked, or lists of different lengths.
     """
     array = data_array(indices, "indices")
-    if array.dtype.kind not in "iu":
+    dtype = array.dtype
+    if dtype.kind in "iu" and dtype.isnative and type(array) is np.ndarray and array.flags.c_contiguous:
+        return array
+    if dtype.kind not in "iu":
         if array.size == 0 and not isinstance(indices, np.ndarray):
             return array.astype(np.int64)
         raise IndexTypeError(f"indices must be integers, got {_not_integers(array, indices)}")
     if not isinstance(array, np.ndarray):
         return array
-    is_even = lies_evenly(array.shape, array.strides, array.dtype.itemsize)
-    return array if array.dtype.isnative and is_even else array.astype(array.dtype.newbyteorder("="), order="C")
+    is_even = lies_evenly(array.shape, array.strides, dtype.itemsize)
+    return array if dtype.isnative and is_even else array.astype(dtype.newbyteorder("="), order="C")
 
 
 def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) -> bool:
@@ -103,7 +106,11 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise InvalidGatherError(f"out must have dtype {dtype} as data has, got {out.dtype}")
     if not out.flags.writeable:
         raise InvalidGatherError("out must be writeable, got a read-only array; pass a copy")
-    if out.nbytes and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)):
+    if (
+        not out.flags.c_contiguous
+        and out.nbytes
+        and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True))
+    ):
         raise InvalidGatherError("out must have a place for every element, got a broadcast array; pass a copy")
 
 

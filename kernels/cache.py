@@ -53,13 +53,27 @@ class Loaded:
 Build = Callable[[], tuple[Program, str]]
 
 
-def cache_root() -> Path:
-    """Return the folder of this machine's and these versions' entries."""
+def cache_folder() -> Path:
+    """Return the folder of everything that is kept on disk."""
     if knobs.cache_dir is not None:
-        return Path(knobs.cache_dir) / code_fingerprint()
+        return Path(knobs.cache_dir)
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("gathernest")) / code_fingerprint()
+    return Path(platformdirs.user_cache_dir("gathernest"))
+
+
+def cache_root() -> Path:
+    """Return the folder of this machine's and these versions' entries."""
+    return cache_folder() / code_fingerprint()
+
+
+def entry_folder(key: str) -> Path:
+    """Return the folder of a kernel's entry, whether it is there or not."""
+    return cache_root() / _entry_name(key)
+
+
+def _entry_name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def load_kernel(key: str, build: Build) -> Loaded:
@@ -72,7 +86,7 @@ def load_kernel(key: str, build: Build) -> Loaded:
     Raises:
         CompileError: the backend refuses the program.
     """
-    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    name = _entry_name(key)
     if knobs.always_compile:
         return _in_memory(name, build)
     folder = cache_root() / name
@@ -83,12 +97,12 @@ def load_kernel(key: str, build: Build) -> Loaded:
         folder.parent.mkdir(parents=True, exist_ok=True)
         workplace = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     except OSError as error:
-        _warn_once(folder.parent, error)
+        warn_unwritable(folder.parent, error)
         return _in_memory(name, build)
     try:
         return _make(key, name, folder, workplace, build)
     except OSError as error:
-        _warn_once(folder.parent, error)
+        warn_unwritable(folder.parent, error)
         return _in_memory(name, build)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
@@ -168,19 +182,22 @@ def _remove(folder: Path) -> None:
 _warned: set[Path] = set()
 
 
-def _warn_once(folder: Path, error: OSError) -> None:
+def warn_unwritable(
+    folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
+) -> None:
+    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
     if folder in _warned:
         return
     _warned.add(folder)
     warnings.warn(
-        f"the cache folder {folder} cannot be written ({error.strerror or error}); kernels are compiled anew in every "
-        "process. Set GATHERNEST_CACHE_DIR to a folder that can be written",
+        f"the cache folder {folder} cannot be written ({error.strerror or error}); {consequence}. "
+        "Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
-        stacklevel=_levels_to_caller(),
+        stacklevel=levels_to_caller(),
     )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """Return how far up the stack the first line outside this package is."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):

@@ -1,5 +1,6 @@
 """The functions that people call: `gather`, `gather_nd` and `gather_elements`."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorS
 from ..ir.semantics import Bounds, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, data_array, index_array, may_overlap_itself
+from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
 from .opaque import gather_opaque
 from .prepare import prepare
 
@@ -42,7 +44,8 @@ def gather(
 
     Returns:
         `out`, or a new C-contiguous array of shape `data.shape[:axis] + indices.shape[batch_dims:] +
-        data.shape[axis+1:]` and data's dtype.
+        data.shape[axis+1:]` and data's dtype. The pages of a large new array are first touched by the threads that
+        write them, so they lie in the memory of those threads' cores; an `out` lies where it was first written.
 
     Raises:
         BoundsError: an index is not valid under `bounds`; `out` is untouched.
@@ -51,7 +54,11 @@ def gather(
 
     Spec: OpenVINO Gather-8 (bounds="zero"), ONNX Gather-13 (bounds="error").
     """
-    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+    found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
+    if found is not None:
+        return found
+    axis = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
+    operator = Gather(axis, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
     return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
 
@@ -86,6 +93,9 @@ def gather_nd(
 
     Spec: ONNX GatherND-13, OpenVINO GatherND-8.
     """
+    found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
+    if found is not None:
+        return found
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
     return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
@@ -119,6 +129,9 @@ def gather_elements(
 
     Spec: ONNX GatherElements-13, OpenVINO GatherElements-6; NumPy `take_along_axis` without its broadcasting.
     """
+    found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
+    if found is not None:
+        return found
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
     return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
 
@@ -133,24 +146,53 @@ def run_operator(
     version: str | None = None,
     node: Node | None = None,
     schedule: Schedule | None = None,
+    calls: CallTable | None = None,
 ) -> np.ndarray:
-    """Run an operator on arrays that are parsed already; see the functions above."""
+    """Run an operator on arrays that are parsed already; see the functions above.
+
+    Args:
+        calls: where calls of this operator, and of no other, are remembered; `CALLS` when omitted.
+    """
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
+    calls, keys = (CALLS, _keys(operator, bounds, version, node, schedule)) if calls is None else (calls, NO_KEYS)
+    found = calls.find(data, indices, out, *keys)
+    if found is not None:
+        return found
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
         return gather_opaque(operator, data, indices, bounds, out, run_operator)
-    if out is None:
-        prepared = prepare(data, indices, None, operator, bounds, version=version, node=node, schedule=schedule)
-        result = np.empty(prepared.plan.problem.out_shape, data.dtype)
-        prepared.run(data, indices, result)
-        return result
-    normal = operator.normalized(data.shape, indices.shape)
-    check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
-    if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-        result = run_operator(operator, data, indices, bounds, None, version=version, node=node, schedule=schedule)
-        as_bytes(out)[...] = as_bytes(result)
-        return out
-    prepare(data, indices, out, operator, bounds, version=version, node=node, schedule=schedule).run(data, indices, out)
-    return out
+    rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
+    if out is not None:
+        normal = operator.normalized(data.shape, indices.shape)
+        check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
+        if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
+            result = run_operator(operator, data, indices, bounds, None, **rest)
+            as_bytes(out)[...] = as_bytes(result)
+            return out
+    prepared = prepare(data, indices, out, operator, bounds, **rest)
+    result = np.empty(prepared.plan.problem.out_shape, data.dtype) if out is None else out
+    is_repeated = prepared.was_run or calls is not CALLS
+    prepared.run(data, indices, result)
+    if is_repeated:
+        calls.remember(prepared, data, indices, out, keys)
+    return result
+
+
+_WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
+"""The text of each mode, as the one object that a caller's literal is."""
+
+
+def _keys(
+    operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | None
+) -> Keys:
+    """Return the objects by which calls of an operator are found: the arguments themselves where they say it all."""
+    if version is None and node is None and schedule is None:
+        if isinstance(operator, Gather):
+            return one_object(operator.axis), one_object(operator.batch_dims), _WORDS[bounds]
+        if isinstance(operator, GatherNd):
+            return GatherNd, one_object(operator.batch_dims), _WORDS[bounds]
+        if isinstance(operator, GatherElements):
+            return GatherElements, one_object(operator.axis), _WORDS[bounds]
+    return one_object((operator, bounds, version, node, schedule)), None, None

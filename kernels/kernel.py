@@ -1,6 +1,7 @@
 """Kernels as values: compiled ahead of their calls, with every stage to read."""
 
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,52 +13,45 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Opera
 from ..ir.semantics import integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import data_array, index_array, is_dask_array, lies_evenly
+from .calls import CallTable, native_entry
 from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
 from .plan import Problem
 from .prepare import Prepared, prepare_problem
 
+MOST_REMEMBERED_OF_A_KERNEL = 16
+
+if TYPE_CHECKING:
+    from .explanation import Explanation
+
 OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
 
-class Kernel:
+class Kernel(functools.partial[np.ndarray]):
     """A compiled gather: call it, and read every stage that led to it.
 
-    Calls take arrays of the dtypes and ranks it was compiled for, of any sizes. Sizes or strides that its code does not
-    serve (a dimension of size 1, another layout) get a kernel of their own, with the schedule if one was given.
+    `kernel(data, indices, out=None)` gathers; see `gathernest.gather` for the arguments, the result and errors.
+    Calls take arrays of the dtypes and ranks it was compiled for, of any sizes; others raise InvalidGatherError. Sizes
+    or strides that its code does not serve (a dimension of size 1, another layout) get a kernel of their own, with the
+    schedule if one was given. The kernel of a gradient takes grad for data, and returns an array of the shape of data
+    that it was compiled for.
+
+    It is a `partial` of machine code, since a `__call__` in Python takes 80 ns, half the time of a tiny call, before
+    its first line.
     """
 
-    def __init__(self, problem: Problem, schedule: Schedule | None):
-        self._problem, self._given = problem, schedule
-        self._prepared: Prepared = prepare_problem(problem, schedule)
+    _problem: Problem
+    _given: Schedule | None
+    _prepared: Prepared
 
-    def __call__(self, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None = None) -> np.ndarray:
-        """Gather; see `gathernest.gather` for the arguments, the result and the errors.
+    def __new__(cls, problem: Problem, schedule: Schedule | None) -> "Kernel":
+        calls = _Calls(problem, schedule)
+        kernel = super().__new__(cls, calls.native_call())
+        kernel._problem, kernel._given, kernel._prepared = problem, schedule, calls.prepared
+        return kernel
 
-        The kernel of a gradient takes grad for data, and returns an array of the shape of data it was compiled for.
-
-        Raises:
-            InvalidGatherError: the arrays are not of the dtypes and ranks that it was compiled for.
-        """
-        arrays = data_array(data), index_array(indices)
-        self._check_served(*arrays)
-        problem = self._problem
-        if problem.gradient is not None:
-            return run_gradient(
-                *(problem.operator, *arrays, problem.data.shape, problem.bounds, problem.gradient.scale, out),
-                schedule=self._given,
-            )
-        return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self._given)
-
-    def _check_served(self, data: np.ndarray, indices: np.ndarray) -> None:
-        wanted = self._problem
-        source = ("data", data, wanted.data) if wanted.gradient is None else ("grad", data, wanted.slices)
-        for name, array, spec in (source, ("indices", indices, wanted.indices)):
-            if array.dtype != spec.dtype or array.ndim != spec.rank:
-                raise InvalidGatherError(
-                    f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
-                    "dtype and rank, or call gathernest.gather"
-                )
+    def __reduce__(self) -> Any:
+        return Kernel, (self._problem, self._given)
 
     @property
     def problem(self) -> Problem:
@@ -68,6 +62,11 @@ class Kernel:
     def schedule(self) -> Schedule:
         """How its nest is tiled, ordered and shared among threads."""
         return self._prepared.plan.schedule
+
+    @property
+    def given_schedule(self) -> Schedule | None:
+        """The schedule that it was compiled with; None where one is chosen by the sizes."""
+        return self._given
 
     @property
     def key(self) -> str:
@@ -109,6 +108,30 @@ class Kernel:
 
         return assembly(self._prepared.plan)
 
+    def explain(
+        self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
+    ) -> "Explanation":
+        """Measure it beside the machine's ceilings, and beside its schedule with each pass left out.
+
+        Args:
+            data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
+                of the sizes that it was compiled for.
+            rounds: how often each schedule is timed, 1 or more.
+
+        Returns:
+            Bytes by stream, the ceilings, the times, the fraction of the limit, and what each pass is worth. Its `str`
+            is a text, its `to_json()` the same for scripts.
+
+        Raises:
+            ExplainError: only one of data and indices is given, or nothing runs for these sizes.
+            SampleError: arrays of the compiled sizes do not fit in memory.
+            BoundsError: an index is not valid.
+        """
+        from .explain import explain
+
+        read = None if data is None else data_array(data)
+        return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
+
     def __repr__(self) -> str:
         problem = self._problem
         attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
@@ -116,6 +139,45 @@ class Kernel:
             f"<gathernest kernel: {problem.name} {problem.data} by {problem.indices}, {attributes}, "
             f"bounds {problem.bounds}>"
         )
+
+
+class _Calls:
+    """The calls of one kernel that machine code does not serve, or not yet."""
+
+    def __init__(self, problem: Problem, schedule: Schedule | None):
+        self.problem, self.schedule = problem, schedule
+        self.prepared: Prepared = prepare_problem(problem, schedule)
+        self.table = CallTable(MOST_REMEMBERED_OF_A_KERNEL)
+
+    def native_call(self) -> Any:
+        """Return the builtin that serves the calls in the table and hands over the others; or `call`."""
+        table, entry = self.table.native(), native_entry()
+        return self.call if table is None else entry.call((table, self.call))
+
+    def call(self, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None = None) -> np.ndarray:
+        """Gather, and remember the call."""
+        arrays = data_array(data), index_array(indices)
+        check_served(self.problem, *arrays)
+        problem, rest = self.problem, {"schedule": self.schedule, "calls": self.table}
+        if problem.gradient is not None:
+            scale = problem.gradient.scale
+            return run_gradient(problem.operator, *arrays, problem.data.shape, problem.bounds, scale, out, **rest)
+        return run_operator(problem.operator, *arrays, problem.bounds, out, **rest)
+
+
+def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> None:
+    """Check that arrays are of the dtypes and ranks that a kernel was compiled for.
+
+    Raises:
+        InvalidGatherError: they are not.
+    """
+    source = ("data", data, problem.data) if problem.gradient is None else ("grad", data, problem.slices)
+    for name, array, spec in (source, ("indices", indices, problem.indices)):
+        if array.dtype != spec.dtype or array.ndim != spec.rank:
+            raise InvalidGatherError(
+                f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
+                "dtype and rank, or call gathernest.gather"
+            )
 
 
 def compile(
@@ -145,6 +207,25 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule is not legal for this nest.
     """
+    problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+
+
+def problem_of(
+    operator: str,
+    data: Any,
+    indices: Any,
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: str = "error",
+    scale: float = 1.0,
+) -> Problem:
+    """Return the problem that the arguments of `compile` describe.
+
+    Raises:
+        InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
+    """
     spec = _operator(operator, axis, batch_dims)
     data_spec, index_spec = _spec(data), _index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
@@ -153,8 +234,7 @@ def compile(
             f"call gathernest.{operator}, which gathers their positions"
         )
     gradient = _gradient(operator, scale, data_spec)
-    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
-    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+    return Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
 
 
 def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:

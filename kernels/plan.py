@@ -11,18 +11,23 @@ from typing import Literal
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size, layout_class
+from ..ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size
 from ..ir.element_types import machine_width, number_name, number_scale, number_width
 from ..ir.errors import InvalidGatherError, ScheduleError
 from ..ir.operator_spec import Gradient, Node, OperatorSpec
 from ..ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
-from ..lowering.cost_model import NestShape, choose_gradient_schedule, choose_schedule
-from ..lowering.schedule import Schedule
-from .knobs import knobs
-from .machine import usable_cores
+from ..lowering.nest_shape import NestShape
+from ..lowering.schedule import Choice, Schedule
+from .scheduling import (
+    chosen_schedule,
+    erased_layout,
+    nest_shape,
+    problem_class,
+    sharing_threads,
+    tuned_schedule,
+)
 
 MOST_DIMENSIONS = 64
-MOST_OWNERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,10 @@ class Plan:
         width_bytes: the size of the elements it moves.
         work_bytes: bytes of indices read and output written; for a gradient those read, too.
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
+        nest: the sizes that a schedule is chosen from.
+        kernel_class: the key without the schedule.
+        is_tuned: whether the schedule is one that tuning recorded.
+        reasons: why this schedule.
     """
 
     problem: Problem
@@ -134,6 +143,15 @@ class Plan:
     width_bytes: int
     work_bytes: int
     action: Literal["run", "zeros", "nothing", "refuse"]
+    nest: NestShape
+    kernel_class: str
+    is_tuned: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def problem_class(self) -> str:
+        """What tuning records a schedule for: problems of one class get the same."""
+        return problem_class(self.kernel_class, self.nest, sharing_threads())
 
     def operand(self, number: int) -> Operand:
         """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
@@ -169,22 +187,31 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     largest = int(np.iinfo(indices.dtype).max)
     reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
     has_check = problem.bounds is Bounds.ERROR and any(reaches)
-    if schedule is None:
-        scales = problem.gradient is not None and problem.gradient.scale != 1
-        nest = _nest_shape(canonical, width, has_check=has_check, scales=scales)
-        is_gradient = problem.gradient is not None
-        schedule = choose_gradient_schedule(nest, _sharing_threads()) if is_gradient else choose_schedule(nest)
-    _check_row(canonical, width, schedule)
+    nest = nest_shape(problem, canonical, width, has_check=has_check)
+    kernel_class = _kernel_class(problem, canonical, width, reaches)
+    action = _action(problem, is_empty=0 in out.shape, has_check=has_check)
+    tuned = tuned_schedule(kernel_class, nest) if schedule is None and action == "run" else None
+    if schedule is not None:
+        choice = Choice(schedule, ("it was asked for",))
+    elif tuned is not None:
+        choice = Choice(tuned, ("tuning found it the fastest on this machine",))
+    else:
+        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
+    _check_row(canonical, width, choice.schedule)
     items = math.prod(out.shape)
     moved = items if problem.gradient is None else items + math.prod(data.shape)
     return Plan(
         problem,
-        schedule,
-        _key(problem, canonical, width, reaches, schedule),
+        choice.schedule,
+        f"{kernel_class}, schedule {str(choice.schedule) or 'none'}",
         canonical,
         width,
         moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
-        _action(problem, is_empty=items == 0, has_check=has_check),
+        action,
+        nest,
+        kernel_class,
+        tuned is not None,
+        choice.reasons,
     )
 
 
@@ -208,9 +235,8 @@ def _strided(spec: ArraySpec, width: int) -> Strided:
     return Strided(shape, (*strides, 1) if units > 1 else strides)
 
 
-def _key(
-    problem: Problem, canonical: CanonicalGather, width: int, reaches: tuple[bool, ...], schedule: Schedule
-) -> str:
+def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reaches: tuple[bool, ...]) -> str:
+    """Return what decides a kernel's code but for its schedule."""
     views = [
         f"{name}<{_erased(operand)}>"
         for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
@@ -222,7 +248,7 @@ def _key(
         element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
     return (
         f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
-        f"{', '.join(views)}, schedule {str(schedule) or 'none'}"
+        f"{', '.join(views)}"
     )
 
 
@@ -230,23 +256,10 @@ def _erased(operand: Operand) -> str:
     """Return an operand's dimensions as `erase-sizes` leaves them."""
     sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
     text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
-    layout = layout_class(operand.shape, operand.strides, 1)
+    layout = erased_layout(operand)
     if layout is None:
         return text
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
-
-
-def _sharing_threads() -> int:
-    """Return how many threads a gradient is cut up for: any number gives the same bytes."""
-    wanted = knobs.num_threads
-    return min(MOST_OWNERS, usable_cores() if wanted is None else min(wanted, usable_cores()))
-
-
-def _nest_shape(canonical: CanonicalGather, width: int, *, has_check: bool, scales: bool) -> NestShape:
-    loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
-    table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(tuple(loops), checked, width, tuple(table), scales)
 
 
 def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:

@@ -3,14 +3,14 @@
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.errors import BoundsError, InternalError
+from ..ir.errors import BoundsError, InternalError, ScheduleError
 from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule import Schedule
@@ -19,12 +19,16 @@ from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .requirements import require, require_compiler
-from .threads import launch
+from .scheduling import reject_tuned
+from .threads import launch, serial_ns
+from .tuned_schedules import read_again
 
 _MOST_REMEMBERED = 4096
 _loaded: dict[str, Loaded] = {}
 _prepared: dict[tuple[Any, ...], "Prepared"] = {}
 _building = threading.RLock()
+ALSO_FORGET: list[Callable[[], None]] = []
+"""What forgets the calls that were remembered on the way to `Prepared`."""
 
 
 if hasattr(os, "register_at_fork"):
@@ -32,7 +36,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """A plan with its kernel and the sizes and strides that the kernel takes.
 
@@ -40,11 +44,15 @@ class Prepared:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
         numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
+        work_ns: about how long one thread takes.
+        was_run: whether it has been carried out.
     """
 
     plan: Plan
     loaded: Loaded | None
     numbers: tuple[float, ...]
+    work_ns: float = 0.0
+    was_run: bool = False
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
@@ -64,8 +72,9 @@ class Prepared:
             return self._interpret(data, indices, out)
         assert self.loaded is not None
         addresses = (_address(data), _address(indices), _address(out))
-        if launch(self.loaded.entry, addresses + self.numbers, self.plan.work_bytes):
+        if launch(self.loaded.entry, addresses + self.numbers, self.work_ns):
             raise outside_error(self.plan.problem, indices)
+        self.was_run = True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         from ..ir.context import parse_module
@@ -118,7 +127,7 @@ def prepare(
 
 def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
     """Return what runs a problem, made when no earlier call had the same signature."""
-    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile)
+    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning)
     found = _prepared.get(signature)
     if found is not None:
         return found
@@ -129,15 +138,47 @@ def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], sched
     return prepared
 
 
-def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
-    """Return what runs a problem; the knob `schedule` overrides a chosen one, not a given one."""
+def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
+    """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
     if schedule is None and knobs.schedule is not None:
         schedule = Schedule.parse(knobs.schedule)
-    plan = make_plan(problem, schedule)
+    return make_plan(problem, schedule)
+
+
+def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
+    """Return what runs a problem, planned by `planned`."""
+    plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
-    loaded = _load(plan)
-    return Prepared(plan, loaded, kernel_numbers(plan, loaded))
+    try:
+        loaded = _load(plan)
+    except ScheduleError as error:
+        if not plan.is_tuned:
+            raise
+        reject_tuned(plan, error)
+        with knobs.scope(tuning="off"):
+            return prepare_problem(problem)
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan))
+
+
+def _work_ns(plan: Plan) -> float:
+    """Return about how long one thread takes for a plan."""
+    table, result = plan.canonical.data, plan.canonical.out
+    rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
+    return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
+
+
+def forget_plans() -> None:
+    """Plan every gather anew when it is called next: the tuned schedules have changed."""
+    read_again()
+    _prepared.clear()
+    for forget in ALSO_FORGET:
+        forget()
+
+
+def loaded_kernels() -> Mapping[str, Loaded]:
+    """Return the kernels of this process by their keys."""
+    return _loaded
 
 
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 Call = Callable[[], object]
 
+WARMING_CALLS = 3
+"""The first call of a contender may compile, and the second still remember it."""
 SHORTEST_ROUND_S = 200e-6
 """A contender is called as often in a round as fills this, so that reading the clock costs nothing beside it."""
 
@@ -32,7 +34,7 @@ class Timings:
 
 
 def time_interleaved(
-    contenders: Mapping[str, Call], *, rounds: int = 7, shortest_s: float = SHORTEST_ROUND_S
+    contenders: Mapping[str, Call], *, rounds: int = 7, shortest_s: float = SHORTEST_ROUND_S, settle_s: float = 0
 ) -> Timings:
     """Time calls in turn, each round beginning with another one.
 
@@ -40,6 +42,8 @@ def time_interleaved(
         contenders: what to call, by name; each is called once before, which is not timed.
         rounds: how many times each is timed, 1 or more.
         shortest_s: what one timing must take at least; short calls are repeated within it.
+        settle_s: rest before each turn, followed by a call that is not timed. Other runtimes' threads spin for a while
+            after a call, and on few cores slow down whoever comes next.
     """
     repeats = {name: _repeats(call, shortest_s) for name, call in contenders.items()}
     names = list(contenders)
@@ -47,13 +51,17 @@ def time_interleaved(
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
+            if settle_s:
+                time.sleep(settle_s)
+                contenders[name]()
             rounds_s[name].append(_timed(contenders[name], repeats[name]))
     return Timings(rounds_s)
 
 
 def _repeats(call: Call, shortest_s: float) -> int:
     """Return how often a call must be repeated to take `shortest_s`."""
-    call()
+    for _ in range(WARMING_CALLS):
+        call()
     repeats = 1
     while (taken := _timed(call, repeats) * repeats) < shortest_s:
         repeats = max(2 * repeats, min(int(repeats * shortest_s / max(taken, 1e-9)), 100 * repeats))

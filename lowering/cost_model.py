@@ -1,136 +1,105 @@
-"""Choosing a schedule from the sizes of a nest. Plain Python; imports no xDSL."""
+"""Predicting the time of a nest under a schedule, from sizes and rates of the machine. Plain Python, microseconds.
 
-import math
-from collections.abc import Sequence
+A gather waits for the lines of data that its indices point to, moves indices and out, and runs instructions. Lines and
+bytes come one after the other from the same memory; instructions run beside them:
+
+    time = max(lines / line rate + bytes / copy rate, instructions) + launches
+
+It ranks schedules well enough to drop the hopeless ones before they are timed; it knows nothing of how the indices are
+distributed, takes them for uniformly random, and is no substitute for a measurement.
+"""
+
 from dataclasses import dataclass
 
+from .nest_shape import MachineShape, NestShape, role, trips
 from .schedule import Schedule
 
-TILE_SIZES = (4096, 256, 16)
-TILE_BYTES = 64 * 1024
-MIN_SLICE_BYTES = 16 * 1024
-CHECK_TILE = 4096
-CHECK_PREFIX = "check_"
-MIN_GRADIENT_BYTES = 64 * 1024
-MIN_OWNED_ROW_BYTES = 32
-MOST_CACHED_BYTES = 16 * 1024 * 1024
-MIN_PIECE_BYTES = 64
-PIECES = (4096, 1024, 256, 64, 16, 8)
-
-Loops = Sequence[tuple[str, int]]
+LINE_BYTES = 64
+LAUNCH_US = 10.0
+RESOLVE_NS = 0.35
+ELEMENT_NS = 0.5
+LANE_NS, HELD_LANE_NS = 0.25, 0.15
+VECTOR_NS = 0.3
+ROW_NS, SPECIALIZED_ROW_NS = 4.0, 1.5
+"""Instructions of one thread on a Zen 4: for an index; for an element alone, in a lane, in a lane whose index is
+resolved; for a vector of a row; and for a row besides its vectors, of any size and of a known one."""
+UNASKED, NEAR_ASKED = 0.5, 0.65
+"""What part of the line rate is reached without a prefetch, and with one into the first cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class NestShape:
-    """The sizes of a nest: what a schedule is chosen from.
+class Rates:
+    """What the machine does at best, all threads together.
 
     Attributes:
-        copied: (name, iterations) of the loops that copy, outermost first.
-        checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
-        width_bytes: bytes an element.
-        table: (name, size) of the dimensions of data.
-        scales: whether it is a gradient whose sums are scaled.
+        copy_bytes_per_us: bytes read and written by a copy as large as the gather.
+        lines_per_us: lines of 64 bytes at random places of a table as large as data, asked for far ahead.
     """
 
-    copied: tuple[tuple[str, int], ...]
-    checked: tuple[tuple[str, int], ...]
-    width_bytes: int
-    table: tuple[tuple[str, int], ...] = ()
-    scales: bool = False
+    copy_bytes_per_us: float
+    lines_per_us: float
 
 
-def choose_schedule(nest: NestShape) -> Schedule:
-    """Pick tiles of about 64 KiB and the loops around them as parallel ones.
-
-    The tile is cut from the innermost loop, but for those of a row, that still leaves 16 KiB in a tile where the sizes
-    allow it. Tile sizes are few, so that kernels are.
-    """
-    row = {"inner", "unit"}
-    outside = [loop for loop in nest.copied if loop[1] != 1 and _role(loop) not in row]
-    unit_bytes = nest.width_bytes * _trips([loop for loop in nest.copied if _role(loop) in row])
-    tiles, parallel = _cut_innermost(outside, unit_bytes, MIN_SLICE_BYTES, TILE_BYTES)
-    if not parallel:
-        return Schedule()
-    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
-    check_tiles, check_parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
-    return Schedule(tiles=tiles + check_tiles, parallel=parallel + check_parallel)
+def typical_rates(nest: NestShape, machine: MachineShape) -> Rates:
+    """Return the rates of a Zen 4 for each thread, for when this machine's are not measured."""
+    moved, table = nest.out_bytes + nest.read_bytes, nest.table_bytes
+    copy = 110e3 if moved <= machine.l2_bytes else 85e3 if moved <= machine.l3_bytes else 48e3
+    lines = 1600.0 if table <= machine.l2_bytes else 900.0 if table <= machine.l3_bytes else 250.0
+    return Rates(copy * machine.threads, lines * machine.threads)
 
 
-def choose_gradient_schedule(nest: NestShape, threads: int) -> Schedule:
-    """Pick what threads share of a gradient, so that none of them adds to what another adds to.
-
-    That is, in this order: batches and outer slices, when there are enough of them; the positions of the longest axis,
-    when rows are worth the look at every index and the table is larger than a cache; pieces of 64 bytes or more of the
-    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are.
+def predict_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates: Rates | None = None) -> float:
+    """Return about how long a gather takes.
 
     Args:
-        nest: its sizes; the loops that copy are those that add.
-        threads: how many threads there are to share the work.
+        nest: its sizes.
+        schedule: how it is run.
+        machine: caches, and the threads that a parallel schedule is shared by.
+        rates: of this machine, as measured; typical ones when omitted.
+
+    Returns:
+        Microseconds.
     """
-    adding = [loop for loop in nest.copied if loop[1] != 1]
-    if threads == 1 or nest.width_bytes * _trips(adding) < MIN_GRADIENT_BYTES:
-        return Schedule()
-    beside = _share_beside(nest)
-    free = [loop for loop in adding if _role(loop) in ("batch", "outer")]
-    if _trips(free) >= threads:
-        return Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
-    inner = [loop for loop in adding if _role(loop) in ("inner", "unit")]
-    row_bytes, table_bytes = (nest.width_bytes * _trips(group) for group in (inner, nest.table))
-    has_own_index = any(name.startswith("data_") for name, _ in nest.table)
-    if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
-        axis = max((loop for loop in nest.table if _role(loop) == "axis"), key=lambda loop: loop[1])[0]
-        return Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
-    size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
-    if size * nest.width_bytes < MIN_PIECE_BYTES:
-        return Schedule(beside.tiles, (), beside.parallel)
-    name = inner[0][0]
-    others = [label for label, _ in adding if label != name]
-    order = (f"{name}_o", *others, f"{name}_i")
-    return Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
+    rates = rates or typical_rates(nest, machine)
+    threads = machine.threads if schedule.parallel else 1
+    share = threads / machine.threads
+    memory = _lines_us(nest, schedule, machine, rates) + _bytes_us(nest, schedule, machine, rates)
+    launches = len({name.partition("_")[0] == "check" for name in schedule.parallel})
+    return max(memory / share, _instructions_us(nest, schedule) / threads) + LAUNCH_US * launches * (threads > 1)
 
 
-def _share_beside(nest: NestShape) -> Schedule:
-    """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
-    checked = [(CHECK_PREFIX + name, size) for name, size in nest.checked if size != 1]
-    tiles, parallel = _cut_innermost(checked, 1, CHECK_TILE // 4, CHECK_TILE)
-    rows = 1 + max(place for place, loop in enumerate(nest.table) if _role(loop) == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
-    unit = nest.width_bytes * _trips(nest.table[rows:])
-    for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
-        loops = [(prefix + name, size) for name, size in outside]
-        more_tiles, more_parallel = _cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
-        tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
-    return Schedule(tiles, parallel=parallel)
+def _copied_rows(nest: NestShape) -> tuple[bool, int, int]:
+    """Return whether rows are copied, their bytes (of an element, where there are none), and how many there are."""
+    loops = [loop for loop in nest.copied if loop[1] != 1]
+    row = [loop for loop in loops if loop[0] not in nest.looked_up and role(loop) in ("inner", "unit")]
+    run_bytes = nest.width_bytes * trips(row)
+    return bool(row), run_bytes, nest.out_bytes // max(run_bytes, 1)
 
 
-Cut = tuple[tuple[tuple[str, int], ...], tuple[str, ...]]
+def _lines_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates: Rates) -> float:
+    _, run_bytes, places = _copied_rows(nest)
+    lines = places * -(-run_bytes // LINE_BYTES)
+    asked = 1.0
+    if nest.table_bytes > machine.l2_bytes:
+        asked = UNASKED if schedule.prefetch is None else NEAR_ASKED if schedule.prefetch.locality == 3 else 1.0
+    return lines / (rates.lines_per_us * asked)
 
 
-def _cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut the innermost of `loops` whose iterations make pieces of `wanted`.
-
-    Args:
-        loops: the loops, outermost first; each iteration of the innermost is worth `unit`.
-        least: what all iterations of a loop must be worth for it to be cut.
-    """
-    for place in reversed(range(len(loops))):
-        name, size = loops[place]
-        if unit * size >= least or place == 0:
-            tiles, parallel = _cut(name, wanted // max(unit, 1))
-            return tiles, (*(outer for outer, _ in loops[:place]), *parallel)
-        unit *= size
-    return (), ()
+def _bytes_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates: Rates) -> float:
+    exceeds = nest.out_bytes + nest.read_bytes > machine.l3_bytes
+    stored = nest.out_bytes * (2 if exceeds != schedule.stream else 1)
+    read = nest.index_bytes * nest.indices * (2 if nest.checked else 1)
+    return (stored + read) / rates.copy_bytes_per_us
 
 
-def _cut(name: str, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut a loop into pieces of at most `wanted` iterations."""
-    size = next((size for size in TILE_SIZES if size <= wanted), 1)
-    return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))
-
-
-def _role(loop: tuple[str, int]) -> str:
-    return loop[0].partition("_")[0]
-
-
-def _trips(loops: Loops) -> int:
-    return math.prod(size for _, size in loops)
+def _instructions_us(nest: NestShape, schedule: Schedule) -> float:
+    is_row, run_bytes, places = _copied_rows(nest)
+    lanes = schedule.lanes or 1
+    if is_row:
+        vectors = -(-run_bytes // (lanes * nest.width_bytes))
+        each = VECTOR_NS * vectors + (ROW_NS if schedule.specialize is None else SPECIALIZED_ROW_NS)
+    else:
+        each = ELEMENT_NS if lanes == 1 else LANE_NS if schedule.hoist is None else HELD_LANE_NS
+    resolved = nest.indices if schedule.hoist is not None else places
+    checked = nest.indices if nest.checked else 0
+    return (each * places + RESOLVE_NS * (resolved + checked)) / 1000

@@ -136,6 +136,19 @@ class Schedule:
         return cls(**fields)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A schedule, and why.
+
+    Attributes:
+        schedule: the schedule.
+        reasons: a sentence for each thing decided.
+    """
+
+    schedule: Schedule
+    reasons: tuple[str, ...]
+
+
 def _names(values: Any, what: str) -> tuple[str, ...]:
     """Return names of loops as a tuple; raises ScheduleError where they are none, or one comes twice."""
     names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
-PEERS = ("onnx", "onnxruntime", "openvino", "torch")
+PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
 MLIR_OPT = ("mlir-opt", *(f"mlir-opt-{version}" for version in range(26, 18, -1)))
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 EXAMPLES = """examples:
@@ -85,8 +85,10 @@ def _machine_facts() -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "cpu": machine.cpu_model(),
         "architecture": platform.machine(),
-        "usable_cores": machine.usable_cores(),
         "cores": os.cpu_count(),
+        "cores_by_affinity": machine.affine_cores(),
+        "cores_by_quota": machine.cpu_quota() or "no limit",
+        "usable_cores": machine.usable_cores(),
         "caches_bytes": machine.cache_sizes(),
     }
 

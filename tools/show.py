@@ -1,20 +1,20 @@
-"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops."""
+"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops, or explain its time."""
 
 import argparse
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..ir.array_spec import ArraySpec
-from ..ir.errors import GathernestError, InvalidGatherError, did_you_mean
-from ..kernels.kernel import OPERATORS, Kernel
+from ..ir.errors import InvalidGatherError, did_you_mean
+from ..kernels.kernel import Kernel
 from ..kernels.kernel import compile as compile_gather
 from ..kernels.knobs import knobs
 from ..kernels.plan import make_plan
 from ..kernels.requirements import require
 from ..lowering.schedule import Schedule
+from .problem_options import add_problem_options, problem_arguments
 from .stage_text import draw, join_pictures, join_stages
-from .terminal import DONE, Parser, make_console
+from .terminal import DONE, Parser, make_console, positive
 
 if TYPE_CHECKING:
     from ..lowering.pipeline import Stage
@@ -27,6 +27,7 @@ CODE_STAGES = {
     "asm": "its assembly",
 }
 NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
+ROUNDS = 9
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -38,18 +39,13 @@ EXAMPLES = """examples:
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
   gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
+  gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
-    parser.add_argument("--data", required=True, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
-    parser.add_argument("--indices", required=True, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
-    parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
-    parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+    add_problem_options(parser)
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -62,6 +58,15 @@ def add_arguments(parser: Parser) -> None:
         "gathernest-opt --split-input-file reads; list for their names; a short overview when omitted",
     )
     parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="measure it with random indices: bytes by stream, the machine's limit, the time, and what each pass of "
+        "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"of --explain: timings of each schedule (default: {ROUNDS})"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -70,7 +75,13 @@ def run(options: argparse.Namespace) -> int:
     from ..kernels.build import pipeline_of, run_stages
 
     require("xdsl", "numba", "llvmlite")
+    _check_explain(options)
     kernel = uncompiled_kernel(options)
+    if options.explain:
+        from .explain_report import print_explanation
+
+        print_explanation(kernel, _title(kernel), rounds=options.rounds or ROUNDS, as_json=options.json)
+        return DONE
     plan = make_plan(kernel.problem, kernel.schedule)
     stages = {stage.pass_name: stage for stage in run_stages(plan)}
     _check_stage(options.stage, options.picture, list(stages))
@@ -92,22 +103,19 @@ def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
     Raises:
         GathernestError: a specification cannot be read, or the attributes do not fit.
     """
-    for name in ("data", "indices"):
-        try:
-            ArraySpec.parse(getattr(options, name))
-        except GathernestError as error:
-            raise InvalidGatherError(f"--{name}: {error}") from None
+    arguments = problem_arguments(options)
     with knobs.scope(interpret=True):
         return compile_gather(
-            options.operator,
-            options.data,
-            options.indices,
-            options.axis,
-            batch_dims=options.batch_dims,
-            bounds=options.bounds,
-            scale=options.scale,
-            schedule=None if options.schedule is None else Schedule.parse(options.schedule),
+            **arguments, schedule=None if options.schedule is None else Schedule.parse(options.schedule)
         )
+
+
+def _check_explain(options: argparse.Namespace) -> None:
+    if options.explain and (options.stage is not None or options.picture):
+        other = "--picture" if options.stage is None else f"--stage {options.stage}"
+        raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
+    if options.rounds is not None and not options.explain:
+        raise InvalidGatherError("--rounds is for --explain, which is not there; add it, or leave out --rounds")
 
 
 def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:

@@ -57,6 +57,17 @@ def positive(text: str) -> int:
     return number
 
 
+def positive_seconds(text: str) -> float:
+    """Read a time above 0 in seconds, as an argument's type."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, got {text!r}")
+    return seconds
+
+
 def run_tool(program: str, body: Callable[[], int]) -> int:
     """Run a tool; whatever ends it becomes an exit status, and one line on standard error if there is something to say.
 
@@ -170,3 +181,38 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], N
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+@contextlib.contextmanager
+def told_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a bar on standard error, when that is a terminal; the body calls what it is given.
+
+    That takes how many steps are done, how many there are, and a few words that stand behind the bar.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = make_console(stderr=True)
+    columns = (
+        TextColumn(title),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[said]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None, said="")
+        yield lambda done, total, said: bar.update(
+            task, completed=done, total=total, said=said.replace("[", r"\[")[: max(console.width - 60, 10)]
+        )
+
+
+@contextlib.contextmanager
+def steps(title: str) -> Iterator[Callable[[str], None]]:
+    """Show a moving bar on standard error while the body runs, when that is a terminal; the body says what it does."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = make_console(stderr=True)
+    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda step: bar.update(task, description=f"{title}: {step}")

@@ -154,7 +154,7 @@ def _ahead(builder: Builder, loop: LoopOp, distance: int) -> SSAValue:
 
 
 def _prefetch_positions(loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
-    """Resolve the indices of a later iteration at the start of this one."""
+    """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = Builder(InsertPoint.at_start(loop.body.block))
     ahead = _ahead(builder, loop, options.distance)
     for load in loads:

@@ -29,9 +29,16 @@ def test_first_example_prints_its_output() -> None:
     assert printed.getvalue() == block("text", 0)
 
 
+SCHEDULE = (
+    "tile-loops{loops=indices sizes=1024},parallelize-loops{loops=indices_o},hoist-indices{before=indices_i},"
+    "vectorize-inner{lanes=8},prefetch-indices{loop=indices_i distance=64 lines=2 locality=2}"
+)
+"""Of the picture: which one is chosen depends on the machine's caches."""
+
+
 @pytest.mark.parametrize(("stage", "number"), [("lower-gather-to-nest", 1), ("hoist-invariants", 2)])
 def test_picture_is_the_nest_of_that_stage(stage: str, number: int) -> None:
-    kernel = gn.compile("gather", "1000000x64xf32", "100000xi64", bounds="zero")
+    kernel = gn.compile("gather", "1000000x16xf32", "400000xi64", bounds="zero", schedule=SCHEDULE)
     assert block("text", number) == print_loop_nest(parse_module(kernel.stages[stage]))
 
 

@@ -7,11 +7,22 @@ import pytest
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels import scheduling
 from gathernest.kernels.build import build_program
 from gathernest.kernels.kernel import _operator
 from gathernest.kernels.plan import Problem, make_plan
+from gathernest.lowering.nest_shape import MachineShape
 
 HERE = Path(__file__).parent
+MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+
+
+@pytest.fixture(autouse=True)
+def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose schedules for one machine, whatever the caches of this one."""
+    monkeypatch.setattr(scheduling, "machine_shape", lambda *, is_gradient=False: MACHINE)
+
+
 KERNELS = {
     "rows_error": ("gather", "1000x64xf32", "5000xi64", {}),
     "rows_zero": ("gather", "1000x64xf32", "5000xi64", {"bounds": "zero"}),

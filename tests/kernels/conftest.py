@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import prepare
+from gathernest.kernels import calls, prepare
+from gathernest.kernels.timing import Timings
+from gathernest.kernels.tuner import Tuner
 
 
 @pytest.fixture
@@ -20,6 +22,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forget_now() -> None:
         monkeypatch.setattr(prepare, "_loaded", {})
         monkeypatch.setattr(prepare, "_prepared", {})
+        calls.CALLS.forget()
 
     forget_now()
     return forget_now
@@ -74,3 +77,33 @@ class Python:
 @pytest.fixture
 def python(tmp_path: Path) -> Python:
     return Python(tmp_path)
+
+
+@pytest.fixture
+def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
+    """Give schedules made-up times; those that are not named take 1 s. Returns the heats that were timed."""
+
+    def use(times_s: Mapping[str, float]) -> list[list[str]]:
+        heats: list[list[str]] = []
+
+        def timer(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> Timings:
+            heats.append(list(contenders))
+            for call in contenders.values():
+                call()
+            return Timings({name: [times_s.get(name, 1.0)] * rounds for name in contenders})
+
+        idle = {"timer": timer, "busy_cores": lambda: 0.0}
+        monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | idle)
+        return heats
+
+    return use
+
+
+@pytest.fixture
+def own_records(tmp_path):
+    """Keep records in a file of the test's own; kernels are those of the test run."""
+    gn.knobs.tuning = tmp_path / "records.json"
+    prepare.forget_plans()
+    yield
+    del gn.knobs.tuning
+    prepare.forget_plans()

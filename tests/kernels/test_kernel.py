@@ -192,9 +192,9 @@ def test_a_kernel_refuses_indices_that_are_no_integers(kernel):
         ),
         (
             ("gather", "4xf32", "2xi64"),
-            {"schedule": "unroll{loops=outer}"},
+            {"schedule": "unrol{loops=outer}"},
             gn.ScheduleError,
-            "'unroll' is not a pass of a schedule",
+            "'unrol' is not a pass of a schedule",
         ),
         (
             ("gather", "4xf32", "2xi64"),

@@ -1,5 +1,6 @@
 """Launches: when they are parallel, and that Python threads and forks at any moment do no harm."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,9 +10,9 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels import threads
-from gathernest.kernels.threads import SERIAL_BELOW_BYTES, launch
+from gathernest.kernels.threads import SERIAL_BELOW_NS, launch
 
-LARGE = SERIAL_BELOW_BYTES
+LARGE = SERIAL_BELOW_NS
 MOST = numba.config.NUMBA_NUM_THREADS
 
 
@@ -74,14 +75,133 @@ def test_num_threads_is_what_a_launch_uses_and_numba_keeps_its_own(kernel):
     assert numba.get_num_threads() == MOST
 
 
-def test_a_launch_on_fewer_threads_gives_the_others_back(monkeypatch):
-    numbers = []
-    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
-    monkeypatch.setattr(numba, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(numba, "set_num_threads", numbers.append)
+@pytest.fixture
+def eight_threads(monkeypatch):
+    """Numba with eight threads that are told of and not used, on eight cores; the numbers that it is set to."""
+    pool, numbers = "numba.np.ufunc.parallel", [8]
+    monkeypatch.setattr(f"{pool}._is_initialized", True)
+    monkeypatch.setattr(f"{pool}.NUM_THREADS", 8)
+    monkeypatch.setattr(f"{pool}._get_num_threads", lambda: numbers[-1])
+    monkeypatch.setattr(f"{pool}._set_num_threads", numbers.append)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 8)
+    monkeypatch.setattr(threads, "_openmp_threads", 64)
+    return numbers
+
+
+def threads_of_a_launch(numbers: list[int]) -> tuple[int, bool]:
+    """Return how many threads a large launch has, and whether it is parallel."""
+    seen = []
+    launch(lambda parallel: seen.append((numbers[-1], parallel)) or 0, (), LARGE)
+    return seen[0]
+
+
+def test_a_launch_uses_all_threads_and_sets_nothing(eight_threads):
+    assert threads_of_a_launch(eight_threads) == (8, True)
+    assert eight_threads == [8]
+
+
+def test_a_launch_on_fewer_threads_gives_the_others_back(eight_threads):
     with gn.knobs.scope(num_threads=3):
-        assert launch(lambda *arguments: list(numbers), (), LARGE) == [3]
-    assert numbers == [3, 4]
+        assert threads_of_a_launch(eight_threads) == (3, True)
+    assert eight_threads == [8, 3, 8]
+
+
+def test_a_launch_uses_no_more_threads_than_cores_that_are_usable_now(eight_threads, monkeypatch):
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
+    assert threads_of_a_launch(eight_threads) == (2, True)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 1)
+    assert threads_of_a_launch(eight_threads) == (8, False)
+
+
+def test_a_launch_uses_no_more_threads_than_openmp_was_given(eight_threads, monkeypatch):
+    monkeypatch.setattr(threads, "_openmp_threads", 2)
+    assert threads_of_a_launch(eight_threads) == (2, True)
+
+
+def test_num_threads_goes_before_what_openmp_was_given(eight_threads, monkeypatch):
+    monkeypatch.setattr(threads, "_openmp_threads", 2)
+    with gn.knobs.scope(num_threads=5):
+        assert threads_of_a_launch(eight_threads) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("2", 2), ("4,2", 4), (" 3 ", 3), ("", None), ("0", None), ("-1", None), ("many", None)]
+)
+def test_openmp_threads_are_the_first_number_of_the_variable(monkeypatch, text, limit):
+    monkeypatch.setenv("OMP_NUM_THREADS", text)
+    found = threads._read_openmp_threads()
+    assert found == limit or (limit is None and found > 10**9)
+
+
+@needs_two_threads
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no threads to cores")
+def test_affinity_that_changes_after_the_import_is_kept_to(kernel):
+    before = os.sched_getaffinity(0)
+    launch(kernel, (), LARGE)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        launch(kernel, (), LARGE)
+        assert threads.available_threads() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    launch(kernel, (), LARGE)
+    assert kernel.parallel == [True, False, True]
+
+
+def test_threads_are_not_started_where_one_is_enough(python):
+    code = """
+    import numpy as np, gathernest as gn
+    from numba.np.ufunc import parallel
+    data, indices = np.arange(4e5).reshape(-1, 8), np.arange(50000)
+    with gn.knobs.scope(num_threads=1, schedule=""):
+        for _ in range(3):
+            assert gn.gather(data, indices).tobytes() == data.tobytes()
+    print(parallel._is_initialized)
+    """
+    assert python(code).strip() == "False"
+
+
+def test_numba_num_threads_is_kept_to(python):
+    code = """
+    import numpy as np, gathernest as gn
+    from gathernest.kernels.threads import available_threads
+    data, indices = np.arange(4e5).reshape(-1, 8), np.arange(50000)
+    assert gn.gather(data, indices).tobytes() == data.tobytes()
+    print(available_threads())
+    """
+    assert python(code, NUMBA_NUM_THREADS="1").strip() == "1"
+
+
+def test_workers_of_a_pool_launch_one_at_a_time(monkeypatch):
+    at_once, most, lock = [], [], threading.Lock()
+    start = threading.Barrier(6)
+
+    def kernel(parallel: bool) -> int:
+        with lock:
+            at_once.append(parallel)
+            most.append(sum(at_once))
+        start.wait()
+        with lock:
+            at_once.remove(parallel)
+        return 0
+
+    monkeypatch.setattr(threads, "_launch_parallel", lambda kernel, arguments: kernel(*arguments, True))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: launch(kernel, (), LARGE), range(6)))
+    assert max(most) == 1
+
+
+@pytest.mark.parametrize(
+    ("work_bytes", "rows", "table_bytes", "is_large"),
+    [
+        (60, 3, 80, False),
+        (256 << 10, 2000, 1 << 20, False),
+        (4 << 20, 30_000, 1 << 20, True),
+        (80_000, 5000, 1 << 28, True),
+    ],
+)
+def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, rows, table_bytes, is_large):
+    assert (threads.serial_ns(work_bytes, rows, table_bytes) >= SERIAL_BELOW_NS) == is_large
 
 
 @pytest.mark.parametrize("has_started", [False, True])

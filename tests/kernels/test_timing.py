@@ -23,3 +23,10 @@ def test_the_ratio_is_taken_within_the_rounds_so_that_a_slow_round_does_not_coun
     timings = Timings({"ours": [1.0, 10.0, 1.0], "theirs": [2.0, 20.0, 2.0]})
     assert timings.ratio("ours", "theirs") == 2.0
     assert timings.median_s("theirs") == 2.0
+
+
+def test_settling_makes_a_call_of_the_same_contender_before_each_turn() -> None:
+    seen: list[str] = []
+    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(contenders, rounds=2, shortest_s=0, settle_s=1e-6)
+    assert seen[-8:] == list("aabbbbaa")

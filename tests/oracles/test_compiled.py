@@ -34,7 +34,7 @@ MODE_CASES = [
 
 @pytest.fixture(autouse=True)
 def _small_work_runs_in_parallel_too(monkeypatch):
-    monkeypatch.setattr(threads, "SERIAL_BELOW_BYTES", 0)
+    monkeypatch.setattr(threads, "SERIAL_BELOW_NS", 0)
 
 
 def run(case, schedule: gn.Schedule | None = None):

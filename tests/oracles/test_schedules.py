@@ -196,7 +196,7 @@ def test_a_legal_schedule_changes_no_byte_at_any_stage(oracle):
 
 
 def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(oracle, monkeypatch):
-    monkeypatch.setattr(threads, "SERIAL_BELOW_BYTES", 0)
+    monkeypatch.setattr(threads, "SERIAL_BELOW_NS", 0)
 
     @settings(EXACT, max_examples=20 * MORE)
     @given(data=st.data())

@@ -27,11 +27,11 @@ def fail_with(error: BaseException):
 def test_help_lists_every_command(gathernest):
     ended = gathernest("--help")
     assert ended.status == 0
-    for name in ("demo", "run", "show", "doctor"):
+    for name in ("demo", "run", "show", "bench", "doctor"):
         assert re.search(rf"^\s+{name}\s+\w+", ended.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["show"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["show"], ["bench"], ["doctor"]])
 def test_help_has_an_example(gathernest, command):
     ended = gathernest(*command, "--help")
     assert ended.status == 0
@@ -56,7 +56,7 @@ def test_unknown_command_is_refused_with_the_close_one(gathernest):
     ended = gathernest("shwo", "--data", "9xf32")
     assert ended.status == 2
     assert ended.err == (
-        "gathernest: error: there is no command 'shwo'; the commands are demo, run, show, doctor; "
+        f"gathernest: error: there is no command 'shwo'; the commands are {', '.join(cli.COMMANDS)}; "
         "did you mean 'show'?\n"
     )
 

@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 
 from gathernest.kernels import requirements
+from gathernest.kernels.machine import cpu_quota
 from gathernest.tools import doctor
 
 
@@ -25,7 +26,9 @@ def test_json_has_every_section(gathernest, monkeypatch, tmp_path):
     facts = facts_of(ended)
     assert ended.status == 0
     assert facts["versions"]["numpy"] == version("numpy")
-    assert facts["machine"]["usable_cores"] >= 1
+    assert 1 <= facts["machine"]["usable_cores"] <= facts["machine"]["cores_by_affinity"] <= facts["machine"]["cores"]
+    assert facts["machine"]["cores_by_quota"] == (cpu_quota() or "no limit")
+    assert 1 <= facts["threads"]["used"] <= facts["machine"]["usable_cores"]
     assert facts["threads"]["layer"] in ("omp", "tbb", "workqueue")
     assert facts["cache"]["folder"] == str(tmp_path)
     assert facts["cache"]["writable"] is True

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from gathernest.kernels.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.lowering.passes import NAMES
 
 DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
@@ -29,8 +30,8 @@ def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
     names = [line.split()[0] for line in ended.out.splitlines()]
     assert names[0] == "operator"
     assert names[-3:] == ["source", "llvm", "asm"]
-    assert {"collapse-dims", "tile-loops", "cse"} <= set(names)
-    assert "Split loops into tiles" in ended.out
+    assert {"collapse-dims", "fold-bounds", "cse"} <= set(names)
+    assert "Replace `gather.resolve` by the fewest instructions" in ended.out
 
 
 def test_stage_prints_its_text_alone(gathernest):
@@ -178,8 +179,8 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
     ("words", "message"),
     [
         (
-            ["--stage", "tile-loop"],
-            "there is no stage 'tile-loop'; did you mean 'tile-loops'? --stage list names them all",
+            ["--stage", "fold-bound"],
+            "there is no stage 'fold-bound'; did you mean 'fold-bounds'? --stage list names them all",
         ),
         (["--stage", "zzz"], "there is no stage 'zzz'. --stage list names them all"),
         (
@@ -205,3 +206,41 @@ def test_wrong_argument_is_one_line(gathernest, words, message):
     assert ended.err.startswith("gathernest: error: ")
     assert message in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.fixture
+def known_ceilings(monkeypatch):
+    rates = Ceilings({"threads": 1}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
+    monkeypatch.setattr("gathernest.kernels.explain.ceilings", lambda progress: rates)
+
+
+def test_explain_prints_bytes_limit_time_and_what_passes_are_worth(gathernest, known_ceilings):
+    ended = gathernest(*ROWS, "--schedule", "tile-loops{loops=indices sizes=4}", "--explain", "--rounds", "2")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32, axis 0, batch_dims 0, bounds error\n")
+    for part in ("\nThe fewest bytes\nindices ", "on 1 thread\n", "fraction of the limit", "median of 2 rounds"):
+        assert part in ended.out
+    assert ended.out.splitlines()[-1].startswith("tile-loops{loops=indices sizes=4} ")
+
+
+def test_explain_as_json_is_one_object(gathernest, known_ceilings):
+    ended = gathernest(*ROWS, "--schedule", "", "--explain", "--rounds", "1", "--json")
+    found = json.loads(ended.out)
+    assert found["gather"].startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32")
+    assert found["fraction"] == found["floor"]["time_us"] / found["measured_us"]
+    assert found["ablations"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--explain", "--stage", "cse"], "--explain measures the kernel and shows no stage; leave out --stage cse"),
+        (["--explain", "--picture"], "--explain measures the kernel and shows no stage; leave out --picture"),
+        (["--rounds", "3"], "--rounds is for --explain, which is not there; add it, or leave out --rounds"),
+        (["--explain", "--rounds", "0"], "argument --rounds: expected a whole number from 1, got '0'"),
+    ],
+)
+def test_wrong_use_of_explain_is_one_line(gathernest, words, message):
+    ended = gathernest(*ROWS, *words)
+    assert ended.status != 0
+    assert ended.err.startswith(f"gathernest: error: {message}")

@@ -1,0 +1,147 @@
+"""What `Kernel.explain` found, as a value: text for people, JSON for scripts."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .ceilings import Ceilings
+from .floor import Floor
+
+BUSY = 1.5
+"""How many times the fastest round a median is that says more of the machine's other work than of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A schedule with one pass left out.
+
+    Attributes:
+        left_out: the pass with its options.
+        measured_us: the median time without it; None where the rest is refused.
+        times_as_fast: how many times as fast the whole schedule is: the median over the rounds, above 1 where the pass
+            pays. None where the rest is refused.
+        refused: why the rest is no legal schedule; None where it is one.
+    """
+
+    left_out: str
+    measured_us: float | None = None
+    times_as_fast: float | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How near a kernel is to what the machine can do, and what each pass of its schedule is worth.
+
+    Attributes:
+        gather: the operator with its arrays and attributes.
+        schedule: the schedule as text; empty for none.
+        reasons: why it was chosen; empty where nothing says so.
+        floor: the fewest bytes and the least time.
+        ceilings: the machine's ceilings.
+        measured_us: the median time of a call.
+        fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
+        rounds: how many rounds were timed.
+        predicted_us: what the cost model expects; None without one.
+        ablations: the schedule without each of its passes.
+    """
+
+    gather: str
+    schedule: str
+    reasons: tuple[str, ...]
+    floor: Floor
+    ceilings: Ceilings
+    measured_us: float
+    fastest_us: float
+    rounds: int
+    predicted_us: float | None = None
+    ablations: tuple[Ablation, ...] = ()
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of the limit: 1 is as fast as can be."""
+        return self.floor.fraction(self.measured_us)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as JSON can hold it."""
+        predicted = {} if self.predicted_us is None else {"predicted_us": self.predicted_us}
+        return {
+            "gather": self.gather,
+            "schedule": self.schedule,
+            "reasons": list(self.reasons),
+            "floor": self.floor.to_json(),
+            "ceilings": self.ceilings.to_json(),
+            **predicted,
+            "measured_us": self.measured_us,
+            "fastest_us": self.fastest_us,
+            "fraction": self.fraction,
+            "rounds": self.rounds,
+            "ablations": [asdict(ablation) for ablation in self.ablations],
+        }
+
+    def sections(self) -> dict[str, list[str]]:
+        """Return the lines of each part of the text by its title."""
+        parts = {
+            "The schedule": self.schedule.replace("},", "},\n").splitlines() or ["none"],
+            "Why this schedule": list(self.reasons),
+            "The fewest bytes": self._bytes_lines(),
+            "The limit": self._limit_lines(),
+            "The time": self._time_lines(),
+            "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
+                [_ablation_row(ablation) for ablation in self.ablations]
+            ),
+        }
+        return {title: lines for title, lines in parts.items() if lines}
+
+    def __str__(self) -> str:
+        text = [self.gather]
+        for title, lines in self.sections().items():
+            text += ["", title, *lines]
+        return "\n".join(text)
+
+    def _bytes_lines(self) -> list[str]:
+        traffic = self.floor.traffic
+        rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
+        how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
+        lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
+        return [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} of them at each place"]
+
+    def _limit_lines(self) -> list[str]:
+        floor, threads = self.floor, self.ceilings.threads
+        rows = [
+            ("copy of as many bytes", _us(floor.copy_us), f"at {floor.copy_bytes_per_s / 1e9:.1f} GB/s"),
+            ("lines at random places", _us(floor.lines_us), f"at {floor.lines_per_s / 1e6:,.0f} million a second"),
+        ]
+        return [*_rows(rows), f"bound by {floor.bound_by}, on {threads} thread{'' if threads == 1 else 's'}"]
+
+    def _time_lines(self) -> list[str]:
+        rows: list[tuple[str, ...]] = [("limit", _us(self.floor.time_us))]
+        if self.predicted_us is not None:
+            rows.append(("predicted", _us(self.predicted_us)))
+        rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
+        rows.append(("fastest round", _us(self.fastest_us)))
+        rows.append(("fraction of the limit", f"{self.fraction:>12.2f}"))
+        is_busy = self.measured_us > BUSY * self.fastest_us
+        remark = (
+            ["the median is far above the fastest round: the machine is busy, and times say little"] if is_busy else []
+        )
+        return [*_rows(rows), *remark]
+
+
+def _ablation_row(ablation: Ablation) -> tuple[str, ...]:
+    if ablation.measured_us is None or ablation.times_as_fast is None:
+        return ablation.left_out, f"refused: {ablation.refused}"
+    return ablation.left_out, _us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x"
+
+
+def _rows(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines whose first cells are of one width."""
+    width = max((len(row[0]) for row in rows), default=0)
+    return [f"{row[0]:<{width}}  {'  '.join(row[1:])}" for row in rows]
+
+
+def _us(time_us: float) -> str:
+    return f"{time_us:>12,.1f} µs"
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 1e6:>12,.3f} MB"

@@ -1,0 +1,251 @@
+"""Choosing the schedule of a gather from the sizes of its nest and the machine, with reasons. Plain Python.
+
+There are two kinds of innermost loops. Where the index does not depend on its counter it copies a *row*, element by
+element; where it does, each element has a place of its own, and several of them are loaded into the *lanes* of a
+vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs/performance.md` has the figures.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
+from .nest_shape import MachineShape, NestShape, role, trips
+from .schedule import Choice, Prefetch, Schedule
+
+LINE_BYTES = 64
+VECTOR_BYTES = 32
+STREAM_BYTES = 16
+"""NumPy's arrays begin at multiples of 16, so rows that are multiples of that can always be streamed."""
+MOST_LANES = 16
+MIN_VECTOR_WORK_BYTES = 2048
+MOST_SPECIALIZED_BYTES = 512
+MIN_PEELED_BYTES = 2048
+"""Heads and rests of shorter rows would be stored to lines that are streamed, too."""
+MIN_REPEATS = 4
+HELD_INDICES = 4096
+L1_BYTES = 32 * 1024
+MOST_LINES = 8
+NEAR, FAR = 3, 2
+"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
+ROWS_AHEAD = ((64, 64, FAR), (192, 32, FAR), (2048, 16, NEAR), (1 << 62, 4, NEAR))
+"""(bytes of a row up to, rows ahead, locality)."""
+MIN_AHEAD = 32
+"""Of fewer indices too many would come before the first that was asked for."""
+SCALARS_AHEAD = 128
+LARGE_OUT_BYTES = 8 << 20
+LARGE_TILE_BYTES = 256 * 1024
+"""Pieces of a large out: at the start of each nothing was asked for ahead."""
+
+
+def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
+    """Pick a schedule; tile sizes are few, so that kernels are."""
+    return _Choosing(nest, machine).choice()
+
+
+@dataclass
+class _Choosing:
+    nest: NestShape
+    machine: MachineShape
+    reasons: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        nest = self.nest
+        self.loops = [loop for loop in nest.copied if loop[1] != 1]
+        self.innermost = self.loops[-1] if self.loops else ("", 1)
+        self.is_row = self.innermost[0] not in nest.looked_up and role(self.innermost) in ("inner", "unit")
+        self.run_bytes = nest.width_bytes * self.innermost[1]
+        self.row = [loop for loop in self.loops if loop[0] not in nest.looked_up and role(loop) in ("inner", "unit")]
+        self.repeats = trips([loop for loop in self._outside() if loop[0] not in nest.looked_up])
+
+    def choice(self) -> Choice:
+        nest = self.nest
+        if nest.out_bytes < MIN_VECTOR_WORK_BYTES:
+            return Choice(Schedule(), (f"{nest.out_bytes} B are copied as they come: nothing pays for itself",))
+        lanes = self._lanes()
+        tiles, order, parallel, hoist = self._loops(lanes)
+        check_tiles, check_parallel = cut_checks(nest.checked) if parallel else ((), ())
+        schedule = Schedule(
+            (*tiles, *check_tiles),
+            order,
+            (*parallel, *check_parallel),
+            specialize=self._specialize(),
+            hoist=hoist,
+            lanes=lanes,
+            prefetch=self._prefetch(lanes, dict(tiles)),
+            stream=lanes is not None and self._streams(lanes),
+        )
+        return Choice(schedule, tuple(self.reasons))
+
+    def _outside(self) -> list[tuple[str, int]]:
+        """Return the loops around the row, or around the loop of lanes."""
+        return [loop for loop in self.loops if loop not in self.row and loop is not self.innermost]
+
+    def _because(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+    # the innermost loop
+
+    def _specialize(self) -> int | None:
+        names = [name for name, _ in self.nest.table if role((name, 0)) == "inner"]
+        if not self.is_row or self.innermost[0] != "inner" or names != ["inner"]:
+            return None
+        if self.run_bytes > MOST_SPECIALIZED_BYTES:
+            return None
+        self._because(f"rows of {self.run_bytes} B are copied without a loop: their size is part of the code")
+        return self.run_bytes
+
+    def _lanes(self) -> int | None:
+        nest, width = self.nest, self.nest.width_bytes
+        if not nest.is_packed:
+            self._because("out is strided, so elements are stored one by one")
+            return None
+        wanted = min(VECTOR_BYTES // width, MOST_LANES)
+        if self.is_row:
+            if not nest.has_packed_rows:
+                return wanted if self.innermost[1] >= 2 * wanted else None
+            if self._has_aligned_rows() and self._exceeds_caches():
+                wanted = STREAM_BYTES // width
+            if self.run_bytes <= STREAM_BYTES:
+                return None
+            while wanted > 1 and wanted * width > self.run_bytes:
+                wanted //= 2
+        elif self._lanes_fit() < 2:
+            return None
+        if wanted < 2:
+            return None
+        what = "a row is copied" if self.is_row else "elements from places of their own are stored"
+        self._because(f"{what} {wanted * width} B at a time")
+        return wanted
+
+    def _lanes_fit(self) -> int:
+        """Return how many elements from places of their own are worth a vector; 1 where none are."""
+        wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
+        is_column = role(self.innermost) == "inner" and not self._is_spread()
+        return 1 if self.innermost[1] < wanted or not self.nest.is_packed or is_column else wanted
+
+    # the loops around it
+
+    def _loops(self, lanes: int | None) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
+        """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
+        nest = self.nest
+        if nest.out_bytes < MIN_SLICE_BYTES:
+            self._because("one thread is done before others have started")
+            return (), (), (), None
+        repeating = self._repeating()
+        if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
+            return self._held(repeating)
+        unit_bytes = nest.width_bytes * trips(self.row)
+        around = [loop for loop in self.loops if loop not in self.row]
+        wanted = LARGE_TILE_BYTES if nest.out_bytes >= LARGE_OUT_BYTES else TILE_BYTES
+        tiles, parallel = cut_innermost(around, unit_bytes, MIN_SLICE_BYTES, wanted)
+        if parallel:
+            self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
+        is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
+        if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
+            self._because("the indices of a tile are resolved first")
+            return tiles, (), parallel, f"{tiles[-1][0]}_i"
+        return tiles, (), parallel, None
+
+    def _repeating(self) -> tuple[str, int] | None:
+        """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
+        around = [loop for loop in self.loops if loop not in self.row]
+        if not self.is_row and self._lanes_fit() < 2:
+            return None
+        if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
+            return None
+        return around[-2] if around[-2][1] >= MIN_REPEATS else None
+
+    def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
+        """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
+        around = [loop for loop in self.loops if loop not in self.row]
+        name, size = repeating
+        counted, count = around[-1]
+        piece = self.nest.width_bytes * trips(self.row) * min(count, HELD_INDICES)
+        pieces = max(size * trips(around[:-2]) // (4 * self.machine.threads), 1)
+        rows = max(tile_size(min(max(TILE_BYTES // piece, MIN_REPEATS), pieces)), MIN_REPEATS)
+        self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
+        tiles = ((name, rows), (counted, HELD_INDICES))
+        before = [loop for loop, _ in around[:-2]]
+        order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
+        parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > HELD_INDICES else []))
+        self._because(f"threads share {' and '.join(parallel)}")
+        return tiles, order, parallel, f"{name}_i"
+
+    # the caches
+
+    def _exceeds_caches(self) -> bool:
+        return self.nest.out_bytes + self.nest.read_bytes > self.machine.l3_bytes
+
+    def _has_aligned_rows(self) -> bool:
+        return self.run_bytes % STREAM_BYTES == 0 and self.run_bytes < MIN_PEELED_BYTES and self.nest.width_bytes < 16
+
+    def _streams(self, lanes: int) -> bool:
+        if not self._exceeds_caches():
+            return False
+        is_aligned = self.is_row and self._has_aligned_rows() and lanes * self.nest.width_bytes == STREAM_BYTES
+        if not is_aligned and self.run_bytes < MIN_PEELED_BYTES:
+            self._because(
+                f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
+            )
+            return False
+        moved = self.nest.out_bytes + self.nest.read_bytes
+        self._because(
+            f"{moved >> 20} MB of out and data exceed the last cache of {self.machine.l3_bytes >> 20} MB: "
+            "out is stored past it"
+        )
+        return True
+
+    def _prefetch(self, lanes: int | None, tiles: dict[str, int]) -> Prefetch | None:
+        inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
+        counted = [name for name, _ in self.loops if name in self.nest.looked_up]
+        if not counted:
+            return None
+        if self.is_row:
+            return self._prefetched_rows(counted[-1], inside)
+        repeating = self._repeating()
+        if lanes is None or not (self._is_spread() or repeating is not None):
+            return None
+        if repeating is not None and self.nest.table_bytes <= self.machine.l3_bytes // 2:
+            return None
+        if repeating is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
+            return self._next_row(repeating[0], inside, lanes)
+        distance = max(SCALARS_AHEAD // lanes, 1)
+        self._because(
+            f"places in data are spread over more than the caches: asked for {distance * lanes} elements ahead"
+        )
+        return Prefetch(inside[counted[-1]], distance, locality=FAR)
+
+    def _span_bytes(self) -> int:
+        """Return how many bytes of data the places lie in that one loop over the indices reads."""
+        first = next(place for place, dim in enumerate(self.nest.table) if role(dim) == "axis")
+        return self.nest.width_bytes * trips(self.nest.table[first:])
+
+    def _is_spread(self) -> bool:
+        return self._span_bytes() > self.machine.l3_bytes // 4
+
+    def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> Prefetch | None:
+        near = nest_share(self.machine)
+        if self.nest.read_bytes <= near or self._span_bytes() <= near or dict(self.loops)[counted] < MIN_AHEAD:
+            return None
+        row_bytes = self.run_bytes
+        lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
+        distance, locality = next(entry[1:] for entry in ROWS_AHEAD if row_bytes <= entry[0])
+        distance = min(distance, dict(self.loops)[counted] // 2)
+        self._because(f"data does not stay in the caches: {lines} lines are asked for {distance} rows ahead")
+        return Prefetch(inside[counted], distance, lines, locality)
+
+    def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> Prefetch | None:
+        axis_bytes = self._span_bytes()
+        lines = -(-axis_bytes // (LINE_BYTES * max(self.innermost[1] // lanes, 1)))
+        if lines > MOST_LINES or not self._has_one_axis():
+            return None
+        self._because(f"the next row of data is asked for, {lines} lines a step, while this one is read")
+        return Prefetch(inside[repeating], 1, lines)
+
+    def _has_one_axis(self) -> bool:
+        return sum(role(dim) == "axis" for dim in self.nest.table) == 1
+
+
+def nest_share(machine: MachineShape) -> int:
+    """Return how many bytes of data stay in a core's own cache beside what is written."""
+    return machine.l2_bytes // 2

@@ -1,0 +1,79 @@
+"""The sizes of a nest, and the machine it is to run on: what a schedule is chosen from. Plain Python."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Loops = Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class NestShape:
+    """The sizes of a nest.
+
+    Attributes:
+        copied: (name, iterations) of the loops that copy, outermost first.
+        checked: those over which the indices are checked in a nest of their own; none when there is no such nest.
+        width_bytes: bytes an element.
+        table: (name, size) of the dimensions of data.
+        scales: whether it is a gradient whose sums are scaled.
+        looked_up: the loops that the indices depend on.
+        index_bytes: bytes an index.
+        is_packed: whether out is contiguous.
+        has_packed_rows: whether the elements of a row of data lie side by side.
+    """
+
+    copied: tuple[tuple[str, int], ...]
+    checked: tuple[tuple[str, int], ...]
+    width_bytes: int
+    table: tuple[tuple[str, int], ...] = ()
+    scales: bool = False
+    looked_up: frozenset[str] = frozenset()
+    index_bytes: int = 8
+    is_packed: bool = True
+    has_packed_rows: bool = True
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes that are written."""
+        return self.width_bytes * trips(self.copied)
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of data."""
+        return self.width_bytes * trips(self.table)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of data that are read at most: a row for each index, and no more than there are."""
+        return min(self.out_bytes, self.table_bytes)
+
+    @property
+    def indices(self) -> int:
+        """How many indices there are, a tuple counting as one."""
+        return trips([loop for loop in self.copied if loop[0] in self.looked_up])
+
+
+@dataclass(frozen=True, slots=True)
+class MachineShape:
+    """What a schedule depends on of a machine. The defaults are for one whose caches are not known.
+
+    Attributes:
+        l2_bytes: the cache that a core has for itself.
+        l3_bytes: the last cache, which cores share.
+        threads: how many share the work.
+    """
+
+    l2_bytes: int = 1 << 20
+    l3_bytes: int = 32 << 20
+    threads: int = 1
+
+
+def role(loop: tuple[str, int]) -> str:
+    """Return what a loop is for: `outer` of `outer_1`."""
+    return loop[0].partition("_")[0]
+
+
+def trips(loops: Loops) -> int:
+    """Return how often the body of nested loops runs."""
+    return math.prod(size for _, size in loops)

@@ -1,0 +1,131 @@
+"""How a call that was prepared lies in memory, for the native entry (`entry.py`) that reads it. Plain data.
+
+Everything is a word of 64 bits in an int64 array: pointers to Python objects and machine code, sizes, strides in bytes.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+WORD_BYTES = 8
+PROBES = 4
+"""How many neighbouring slots a call may be in."""
+
+WRITEABLE = 0x0400
+"""The bit of an ndarray's flags."""
+
+
+class Field(IntEnum):
+    """Offsets in bytes of the fields of an ndarray, as NumPy 1 and 2 have them on machines of 64 bits."""
+
+    OB_TYPE = 8
+    DATA = 16
+    RANK = 24
+    SHAPE = 32
+    STRIDES = 40
+    DESCR = 56
+    FLAGS = 64
+
+
+class Header(IntEnum):
+    """The words before the first slot of a table."""
+
+    MASK = 0  # the number of slots, a power of two, less one
+    WORDS = 8
+
+
+class Slot(IntEnum):
+    """The words of a slot, 64 bytes as a cache line has."""
+
+    HASH = 0
+    KEYS = 1  # three objects, compared by identity
+    HAS_OUT = 4
+    GUARD = 5
+    CALL = 6
+    WORDS = 8
+
+
+class Section(IntEnum):
+    """The words of a guard that describe one array; its sizes follow, then its strides.
+
+    A guard is three of them: data, indices, out.
+    """
+
+    DESCR = 0
+    RANK = 1
+    LOW = 2  # from the first element to the lowest byte
+    HIGH = 3  # from the first element to the end of the highest
+    SIZES = 4
+
+
+class Call(IntEnum):
+    """The words of a kernel with the numbers it takes; the numbers follow."""
+
+    KERNEL = 0
+    ADAPTER = 1
+    IS_SHARED = 2  # among threads, when there are any
+    FINISH = 3  # the Python function that ends it where `serve` may not or cannot
+    NUMBERS = 4
+
+
+def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the words that describe an array; who uses them keeps `dtype`."""
+    reach = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
+    low = sum(step for step in reach if step < 0)
+    high = sum(step for step in reach if step > 0) + dtype.itemsize
+    return [id(dtype), len(shape), low, high, *shape, *strides]
+
+
+def call_words(kernel: int, adapter: int, is_shared: bool, finish: Any, numbers: Sequence[float]) -> np.ndarray:
+    """Return a call: the addresses of its machine code, whether threads share it, and what its kernel takes."""
+    return np.array([kernel, adapter, is_shared, id(finish), *numbers], np.int64)
+
+
+def slot_words(hash_: int, keys: tuple[Any, Any, Any], has_out: bool, guard: np.ndarray, call: np.ndarray) -> list[int]:
+    """Return the words of a slot; who puts them in a table keeps all that they point to."""
+    return [hash_, *map(id, keys), int(has_out), guard.ctypes.data, call.ctypes.data]
+
+
+def table_words(slots: int) -> np.ndarray:
+    """Return an empty table; `slots` is a power of two."""
+    table = np.zeros(Header.WORDS + Slot.WORDS * slots, np.int64)
+    table[Header.MASK] = slots - 1
+    return table
+
+
+def place_in_table(table: np.ndarray, slot: Sequence[int]) -> int:
+    """Return where to put a slot: the first word of an empty one, or of one that must go."""
+    mask = int(table[Header.MASK])
+    places = [Header.WORDS + Slot.WORDS * (slot[Slot.HASH] + step & mask) for step in range(PROBES)]
+    same = (place for place in places if table[place] == slot[Slot.HASH])
+    empty = (place for place in places if not table[place + Slot.CALL])
+    return next(same, next(empty, places[0]))
+
+
+def fields_hold() -> bool:
+    """Return whether ndarrays have their fields where `Field` says, tried on a strided one."""
+    if ctypes.sizeof(ctypes.c_void_p) != WORD_BYTES:
+        return False
+    probe = np.zeros((6, 8), np.float32)[::2, ::-2]
+    probe.flags.writeable = False
+    interface = probe.__array_interface__
+
+    def word(address: int) -> int:
+        return ctypes.c_int64.from_address(address).value
+
+    def at(field: Field) -> int:
+        return word(id(probe) + field)
+
+    return (
+        type(probe).__basicsize__ > Field.FLAGS
+        and at(Field.OB_TYPE) == id(np.ndarray)
+        and at(Field.DATA) == interface["data"][0]
+        and at(Field.RANK) & 0xFFFFFFFF == probe.ndim
+        and at(Field.DESCR) == id(probe.dtype)
+        and at(Field.FLAGS) & 0xFFFFFFFF == probe.flags.num
+        and [word(at(Field.SHAPE) + WORD_BYTES * dim) for dim in range(2)] == list(probe.shape)
+        and [word(at(Field.STRIDES) + WORD_BYTES * dim) for dim in range(2)] == list(probe.strides)
+    )

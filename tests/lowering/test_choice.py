@@ -1,0 +1,136 @@
+"""How the schedule of a gather is chosen from its sizes and the machine."""
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.operator_spec import Gather
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.build import build_program
+from gathernest.kernels.plan import Problem, make_plan
+from gathernest.lowering.choice import choose_schedule
+from gathernest.lowering.nest_shape import MachineShape, NestShape
+
+MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+
+
+def nest(batch=1, outer=1, axis=100, indices=1, inner=1, *, width=4, checked=False, **facts):
+    copied = (("batch", batch), ("outer", outer), ("indices", indices), ("inner", inner))
+    table = (("batch", batch), ("outer", outer), ("axis", axis), ("inner", inner))
+    looked_up = frozenset({"batch", "indices"})
+    return NestShape(copied, (copied[0], copied[2]) if checked else (), width, table, looked_up=looked_up, **facts)
+
+
+def chosen(shape, machine=MACHINE):
+    return str(choose_schedule(shape, machine).schedule)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (nest(indices=3, inner=4), ""),
+        (nest(indices=100, inner=16), "specialize-inner{bytes=64},vectorize-inner{lanes=8}"),
+        (
+            nest(indices=20_000, inner=64),
+            "specialize-inner{bytes=256},tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o},"
+            "vectorize-inner{lanes=8}",
+        ),
+        (
+            nest(axis=1_000_000, indices=100_000, inner=64, checked=True),
+            "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=1024,4096},"
+            "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=4},"
+            "prefetch-indices{loop=indices_i distance=16 lines=5 locality=3},stream-stores",
+        ),
+        (
+            nest(axis=2000, indices=1000, inner=16384),
+            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},"
+            "prefetch-indices{loop=indices_i distance=4 lines=8 locality=3},stream-stores",
+        ),
+        (
+            nest(axis=64_000, indices=1_000_000),
+            "tile-loops{loops=indices sizes=4096},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8}",
+        ),
+        (
+            nest(axis=1024, outer=8192, indices=512),
+            "tile-loops{loops=outer,indices sizes=16,4096},"
+            "interchange-loops{order=outer_o,indices_o,outer_i,indices_i},parallelize-loops{loops=outer_o},"
+            "hoist-indices{before=outer_i},vectorize-inner{lanes=8},"
+            "prefetch-indices{loop=outer_i distance=1 lines=1 locality=3}",
+        ),
+        (
+            nest(indices=20_000, inner=64, is_packed=False),
+            "specialize-inner{bytes=256},tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o}",
+        ),
+    ],
+)
+def test_schedule_fits_the_sizes(shape, expected):
+    assert chosen(shape) == expected
+
+
+def test_what_fits_the_caches_is_neither_asked_for_nor_streamed():
+    shape = nest(axis=1_000_000, indices=100_000, inner=64)
+    large = MachineShape(l2_bytes=1 << 30, l3_bytes=1 << 31, threads=2)
+    assert "prefetch" in chosen(shape) and "stream" in chosen(shape)
+    assert "prefetch" not in chosen(shape, large) and "stream" not in chosen(shape, large)
+
+
+def test_rows_at_odd_places_are_not_streamed():
+    assert "stream-stores" in chosen(nest(axis=1_000_000, indices=200_000, inner=60))
+    assert "stream-stores" not in chosen(nest(axis=1_000_000, indices=200_000, inner=61))
+
+
+def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
+    spread = chosen(nest(axis=16_000_000, indices=1_000_000))
+    assert "prefetch-indices{loop=indices_i distance=16 lines=1 locality=2}" in spread
+    assert "prefetch" not in chosen(nest(axis=1_000_000, indices=1_000_000))
+
+
+def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
+    rows = chosen(nest(axis=1_000_000, indices=400_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=64 lines=2 locality=2}" in rows
+
+
+def test_few_elements_a_row_are_neither_held_nor_joined():
+    assert chosen(nest(axis=16, outer=500_000, indices=4)) == (
+        "tile-loops{loops=outer sizes=4096},parallelize-loops{loops=outer_o}"
+    )
+
+
+def test_few_indices_are_checked_by_one_thread():
+    assert "check" not in chosen(nest(indices=20_000, inner=64, checked=True))
+    assert "check" in chosen(nest(indices=70_000, inner=64, checked=True))
+
+
+def test_each_pass_has_its_reason():
+    choice = choose_schedule(nest(axis=1_000_000, indices=100_000, inner=64), MACHINE)
+    text = "; ".join(choice.reasons)
+    for words in (
+        "part of the code",
+        "threads share indices_o",
+        "16 B at a time",
+        "asked for 16 rows ahead",
+        "past it",
+    ):
+        assert words in text
+
+
+SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(
+    *(SIZES, SIZES, SIZES, SIZES),
+    st.sampled_from([Bounds.ERROR, Bounds.ZERO]),
+    st.sampled_from(["packed", "strided", "reversed"]),
+    st.sampled_from(["i1", "f4", "c16", "S12"]),
+)
+def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, layout, dtype):
+    assume(16 * batch * outer * indices * inner < 2**63)  # a result of more bytes is refused
+    unit = {"packed": None, "strided": (-1, 0, 1, 5, 1, 0), "reversed": (9, 9, 9, 9, -1, 1)}[layout]
+    strides = unit and [int(dtype[1:]) * stride for stride in unit]
+    data = ArraySpec((batch, outer, 1, 9, inner, 1), dtype, strides)
+    problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), "i8"), bounds)
+    plan = make_plan(problem)
+    assert make_plan(problem) == plan
+    assert ("in prange(" in build_program(plan)[0].source) == bool(plan.schedule.parallel)

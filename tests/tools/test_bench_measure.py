@@ -1,0 +1,170 @@
+"""Measuring beside contenders that are made up: bytes first, then times in turn; nothing on how fast anyone is."""
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pytest
+
+from gathernest.kernels.knobs import knobs
+from gathernest.kernels.timing import Timings
+from gathernest.tools.bench import floors
+from gathernest.tools.bench import measure as measuring
+from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.contenders.contender import Contender
+from gathernest.tools.bench.contenders.gathernest_contender import Gathernest
+from gathernest.tools.bench.contenders.numpy_peer import NumPy
+from gathernest.tools.bench.measure import Measured, geometric_mean, measure
+
+ROWS = Case("rows", "rows", (20, 4), (7,))
+
+
+class Peer(Contender):
+    """Gathers by NumPy, and returns what it is told to do with the result."""
+
+    name = "peer"
+
+    def __init__(self, spoil=lambda result: result, refuses=None):
+        self.spoil, self.refuses, self.seen = spoil, refuses, []
+
+    def refusal(self, case):
+        return self.refuses
+
+    def variants(self, case, inputs):
+        return {"take": [partial(self.take, inputs, number) for number in range(len(inputs.indices))]}
+
+    def take(self, inputs, number):
+        self.seen.append(number)
+        return self.spoil(np.take(inputs.data, inputs.indices[number], axis=0))
+
+
+def measured(*contenders, case=ROWS, rounds=2):
+    return measure(case, [Gathernest(), *contenders], rounds=rounds, threads=1)
+
+
+def test_everyone_is_timed_and_compared_with_gathernest():
+    result = measured(NumPy(), Peer())
+    assert list(result.median_us) == ["gathernest", "numpy", "peer"]
+    assert list(result.ratios) == ["numpy", "peer"]
+    assert all(value > 0 for value in (*result.median_us.values(), *result.ratios.values()))
+    assert result.ways["gathernest"] == "kernel"
+    assert result.ways["numpy"] in ("ndarray.take", "index")
+    assert (result.wrong, result.refused) == ({}, {})
+
+
+def test_every_set_of_indices_is_compared_and_then_used_in_turn():
+    peer = Peer()
+    measured(peer)
+    sets = len(ROWS.make().indices)
+    assert peer.seen[: 2 * sets] == [*range(sets), *range(sets)]
+
+
+def test_peer_that_gives_other_bytes_is_told_and_not_timed():
+    def spoil(result):
+        result[2, 3] += 1
+        return result
+
+    result = measured(Peer(spoil))
+    assert result.wrong == {"peer": "take: gives other bytes at (2, 3) and 0 other places of 28"}
+    assert list(result.median_us) == ["gathernest"]
+    assert (result.best_peer, result.ratio) == (None, None)
+
+
+def test_zeros_of_another_sign_are_other_bytes():
+    case = Case("zeros", "rows", (20, 4), (7,))
+    assert "other bytes" in measured(Peer(lambda result: -result), case=case).wrong["peer"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda result: result.astype(np.float64), "take: gives float64 of shape (7, 4) for float32 of shape (7, 4)"),
+        (lambda result: result[1:], "take: gives float32 of shape (6, 4) for float32 of shape (7, 4)"),
+        (lambda result: 1 // 0, "take: fails with ZeroDivisionError: integer division or modulo by zero"),
+    ],
+)
+def test_what_else_can_be_wrong_is_told(spoil, text):
+    assert measured(Peer(spoil)).wrong == {"peer": text}
+
+
+def test_peer_that_cannot_be_prepared_is_told():
+    class Broken(Peer):
+        def variants(self, case, inputs):
+            raise RuntimeError("no session\nof many lines")
+
+    result = measured(Broken())
+    assert result.wrong == {"peer": "fails with RuntimeError: no session"}
+
+
+def test_peer_that_forgets_to_write_does_not_pass_with_the_result_of_another():
+    class Lazy(Peer):
+        def take(self, inputs, number):
+            return None
+
+    assert "other bytes" in measured(NumPy(), Lazy()).wrong["peer"]
+
+
+def test_way_that_is_wrong_leaves_the_others():
+    class TwoWays(Peer):
+        def variants(self, case, inputs):
+            right = super().variants(case, inputs)["take"]
+            return {"wrong": [lambda call=call: call() + 1 for call in right], "right": right}
+
+    result = measured(TwoWays())
+    assert result.ways["peer"] == "right"
+    assert result.wrong["peer"].startswith("wrong: gives other bytes")
+    assert "peer" in result.median_us
+
+
+def test_way_that_was_fastest_in_the_trial_is_the_one_that_is_timed(monkeypatch):
+    class TwoWays(Peer):
+        def variants(self, case, inputs):
+            calls = super().variants(case, inputs)["take"]
+            return {"slow": calls, "fast": calls}
+
+    def timed(contenders, **settings):
+        return Timings({name: [2.0 if name == "slow" else 1.0] for name in contenders})
+
+    monkeypatch.setattr(measuring, "time_interleaved", timed)
+    assert measured(TwoWays()).ways["peer"] == "fast"
+
+
+def test_case_that_a_peer_refuses_is_not_asked_of_it():
+    peer = Peer(refuses="has no such operator")
+    result = measured(peer)
+    assert result.refused == {"peer": "has no such operator"}
+    assert peer.seen == []
+
+
+def test_threads_are_those_that_were_asked_for(monkeypatch):
+    class Asking(Peer):
+        def take(self, inputs, number):
+            threads.add(knobs.num_threads)
+            return super().take(inputs, number)
+
+    threads: set[int | None] = set()
+    measured(Asking())
+    assert threads == {1}
+
+
+def test_best_peer_is_the_one_with_the_least_time():
+    result = Measured(ROWS, {"gathernest": 2.0, "a": 5.0, "b": 4.0}, {"a": 2.5, "b": 2.1})
+    assert (result.best_peer, result.ratio) == ("b", 2.1)
+
+
+def test_fraction_of_the_limit_is_the_floor_over_the_time(monkeypatch):
+    monkeypatch.setattr(measuring, "floor_us", lambda case, inputs: 1e-3)
+    result = measured()
+    assert result.of_limit == pytest.approx(1e-3 / result.median_us["gathernest"])
+
+
+def test_a_gather_has_a_floor_and_a_call_has_none():
+    floor = floors.floor_us(ROWS, ROWS.make())
+    assert floor is not None and floor > 0
+    call = dataclasses.replace(ROWS, family="call")
+    assert floors.floor_us(call, call.make()) is None
+
+
+def test_geometric_mean_of_halves_and_doubles_is_one():
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert geometric_mean([]) is None

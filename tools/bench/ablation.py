@@ -1,0 +1,113 @@
+"""What each pass of the chosen schedules is worth: every case without one of them, beside the whole, as Markdown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...ir.errors import ScheduleError
+from ...kernels.explain import shorter_schedules
+from ...kernels.kernel import Kernel
+from ...kernels.knobs import knobs
+from ...kernels.timing import time_interleaved
+from ...lowering.schedule import Schedule
+from .cases import Case, Inputs
+from .floors import compile_case
+from .measure import geometric_mean
+
+PASSES = (
+    "specialize-inner",
+    "tile-loops",
+    "interchange-loops",
+    "parallelize-loops",
+    "hoist-indices",
+    "vectorize-inner",
+    "prefetch-indices",
+    "stream-stores",
+)
+NO_SCHEDULE = "all of them"
+
+
+@dataclass(slots=True)
+class Ablated:
+    """One case.
+
+    Attributes:
+        case: what was run.
+        worth: by pass, how many times as fast the whole schedule is as the rest; the median over the rounds.
+        refused: by pass, why the rest is no schedule.
+    """
+
+    case: Case
+    worth: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def ablate(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Ablated]:
+    """Time every gather of the suite without each pass of its schedule; `advance` is called after each case."""
+    found: list[Ablated] = []
+    with knobs.scope(num_threads=threads):
+        for case in cases:
+            if not case.is_gradient and case.family != "call":
+                found.append(_ablated(case, case.make(sets=1), rounds))
+            advance(1)
+    return found
+
+
+def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
+    whole = compile_case(case, inputs)
+    result, kernels = Ablated(case), {"": whole}
+    shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole.schedule).items()}
+    if "vectorize-inner" in shorter:
+        shorter["vectorize-inner"] = replace(shorter["vectorize-inner"], stream=False)  # only vectors are streamed
+    for name, schedule in [*shorter.items(), (NO_SCHEDULE, Schedule())]:
+        try:
+            kernels[name] = compile_case(case, inputs, schedule)
+        except ScheduleError as error:
+            result.refused[name] = str(error)
+    calls = {name: _call(kernel, inputs) for name, kernel in kernels.items()}
+    timings = time_interleaved(calls, rounds=rounds)
+    result.worth = {name: timings.ratio("", beside=name) for name in kernels if name}
+    return result
+
+
+def _call(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
+    return lambda: kernel(inputs.data, inputs.indices[0], inputs.out)
+
+
+def as_markdown(ablated: Sequence[Ablated]) -> str:
+    """Return a table of families, and one of cases: how many times as fast a schedule is with each pass as without."""
+    names = [name for name in (*PASSES, NO_SCHEDULE) if any(name in one.worth for one in ablated)]
+    families = dict.fromkeys(one.case.family for one in ablated)
+    rows = [
+        (
+            family,
+            [
+                _mean([one.worth[name] for one in ablated if one.case.family == family and name in one.worth])
+                for name in names
+            ],
+        )
+        for family in families
+    ]
+    cases = [(one.case.name, [_cell(one, name) for name in names]) for one in ablated]
+    return _table("family", names, rows) + "\n\n" + _table("case", names, cases)
+
+
+def _worths(ablated: Sequence[Ablated], family: str, name: str) -> list[float]:
+    return [one.worth[name] for one in ablated if one.case.family == family and name in one.worth]
+
+
+def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    lines = [f"| {title} | {' | '.join(f'`{name}`' if name in PASSES else name for name in names)} |"]
+    lines.append("|---|" + "--:|" * len(names))
+    lines += [f"| {label} | {' | '.join(cells)} |" for label, cells in rows]
+    return "\n".join(lines)
+
+
+def _cell(one: Ablated, name: str) -> str:
+    if name in one.worth:
+        return f"{one.worth[name]:.2f}×"
+    return "needed" if name in one.refused else ""
+
+
+def _mean(ratios: Sequence[float]) -> str:
+    mean = geometric_mean(ratios)
+    return "" if mean is None else f"{mean:.2f}×" + (f" ({len(ratios)})" if len(ratios) > 1 else "")

@@ -1,0 +1,203 @@
+"""The command line of `gathernest bench`."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...ir.errors import GathernestError
+from ...kernels.knobs import knobs
+from ...kernels.machine import usable_cores
+from ...kernels.requirements import require_compiler
+from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
+
+if TYPE_CHECKING:
+    from .cases import Case
+    from .contenders.contender import Contender
+    from .measure import Measured
+    from .report import Report
+
+ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
+EXAMPLES = """examples:
+  gathernest bench
+  gathernest bench --case 'rows-*' --peers numpy,torch
+  gathernest bench --family gradient --json - --threads 1
+  gathernest bench --markdown --plot ratios.svg > table.md
+  gathernest bench --ablation --case 'rows-*'
+
+Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--case", type=_words, default=[], metavar="PATTERN,..", help="names of cases; * stands for anything"
+    )
+    parser.add_argument("--family", type=_words, default=[], metavar="NAME,..", help="families of cases")
+    parser.add_argument(
+        "--peers", type=_words, default=[], metavar="NAME,..", help="peers (default: those that are installed)"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"interleaved rounds (default: {ROUNDS}, {QUICK_ROUNDS} if quick)"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"cut every dimension to {QUICK_SIZE}: shows that all runs, and little of how fast",
+    )
+    parser.add_argument("--threads", type=positive, metavar="N", help="threads for everyone (default: as gathernest)")
+    parser.add_argument("--list", action="store_true", help="print the cases instead of running them")
+    parser.add_argument(
+        "--ablation", action="store_true", help="time each case without each pass of its schedule instead, as Markdown"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
+    parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the suite; the status is 1 when a contender gives other bytes or fails."""
+    from .suite import chosen
+
+    cases = chosen(options.case, options.family)
+    if options.list:
+        return _print_list(cases)
+    if options.ablation:
+        return _print_ablation(cases, options)
+    if options.markdown and options.json == "-":
+        _refuse_two_on_one_output()
+    picture = None
+    if options.plot is not None:
+        from .plot import check_plot
+
+        picture = check_plot(options.plot)
+        _check_writable("--plot", picture)
+    if options.json not in (None, "-"):
+        _check_writable("--json", Path(options.json))
+    report = _measured(cases, options)
+    if options.json is not None:
+        _write_json(report, options.json)
+    if picture is not None:
+        from .plot import plot
+
+        plot(report, picture)
+    if options.json != "-":
+        _print_report(report, as_markdown=options.markdown)
+    _say("wrong", report.wrong)
+    return FAILED if report.wrong else DONE
+
+
+def _words(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"expected names with commas between, got {text!r}")
+    return words
+
+
+def _print_list(cases: "Sequence[Case]") -> int:
+    width = max(len(case.name) for case in cases)
+    for case in cases:
+        print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {case.describe()}")
+    return DONE
+
+
+def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    require_compiler()
+    from ...kernels.threads import available_threads
+    from .ablation import ablate, as_markdown
+
+    _say("note", _busy_notes())
+    if options.quick:
+        cases = [case.cut(QUICK_SIZE) for case in cases]
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    with progress("ablating", len(cases)) as advance:
+        ablated = ablate(cases, rounds=rounds, threads=options.threads or available_threads(), advance=advance)
+    print(as_markdown(ablated))
+    return DONE
+
+
+def _refuse_two_on_one_output() -> None:
+    from ..terminal import UsageError
+
+    raise UsageError("--markdown and --json - both write to standard output; give --json a file")
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Fail before the suite runs where its result could not be kept; raises GathernestError."""
+    if not path.parent.is_dir():
+        raise GathernestError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise GathernestError(f"{option} {path} cannot be written; name another file")
+
+
+def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
+    require_compiler()
+    if knobs.interpret:
+        raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
+    from ...kernels.threads import available_threads
+    from .contenders import enter
+    from .report import Report
+
+    threads = options.threads or available_threads()
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    cut = QUICK_SIZE if options.quick else None
+    with progress("importing the peers"):
+        entrants = enter(options.peers, threads)
+    _say("note", [*entrants.notes, *_busy_notes()])
+    measured = _measure_all([case.cut(cut) if cut else case for case in cases], entrants.contenders, rounds, threads)
+    return Report(measured, entrants.versions, threads, rounds, cut)
+
+
+def _busy_notes() -> list[str]:
+    """Return a line when more wants to run than there are cores; parallel calls then wait for whole time slices."""
+    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, usable_cores()
+    if load <= cores:
+        return []
+    return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
+
+
+def _measure_all(
+    cases: "Sequence[Case]", contenders: "Sequence[Contender]", rounds: int, threads: int
+) -> "list[Measured]":
+    from .measure import measure
+
+    measured: list[Measured] = []
+    with progress("measuring", len(cases)) as advance:
+        for case in cases:
+            measured.append(measure(case, contenders, rounds=rounds, threads=threads))
+            advance(1)
+    return measured
+
+
+def _write_json(report: "Report", target: str) -> None:
+    from .report import as_json
+
+    text = json.dumps(as_json(report), indent=1)
+    if target == "-":
+        print(text)
+    else:
+        Path(target).write_text(f"{text}{os.linesep}", encoding="utf-8")
+
+
+def _print_report(report: "Report", *, as_markdown: bool) -> None:
+    from . import table
+
+    if as_markdown:
+        sys.stdout.write(table.as_markdown(report))
+        return
+    console = make_console()
+    console.print("times as fast as each peer; the best peer of a case in bold", style="bold")
+    console.print(table.as_table(report), soft_wrap=False, width=max(console.width, 110))
+    console.print("\ngeometric means against the best peer of each case", style="bold")
+    for line in table.summary(report):
+        console.print(f"  {line}")
+    console.print(f"\n{table.conditions(report)}", style="dim")
+
+
+def _say(kind: str, lines: Sequence[str]) -> None:
+    """Write lines to standard error."""
+    for line in lines:
+        print(f"gathernest: {kind}: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,39 @@
+"""What an adapter of a runtime offers to the measurement."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..cases import Case, Inputs
+
+Call = Callable[[], Any]
+Variants = Mapping[str, Sequence[Call]]
+"""Ways to run a case, by what is called: one call for each set of indices."""
+
+
+class Contender(ABC):
+    """A runtime that gathers.
+
+    Attributes:
+        name: as on the command line.
+    """
+
+    name: ClassVar[str]
+
+    def start(self, threads: int) -> None:
+        """Have it use so many threads; called once, before all cases."""
+        del threads
+
+    @abstractmethod
+    def refusal(self, case: Case) -> str | None:
+        """Return why it cannot run a case, or None where it can."""
+
+    @abstractmethod
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        """Return the ways to run a case that it can run; the arrays live at least as long as the calls."""
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        """Return what a call gave as an array: what it returned, or `out` for None."""
+        return out if returned is None else np.asarray(returned)

@@ -1,0 +1,128 @@
+"""What was measured, as a whole: means by family, the worst case, and everything as JSON."""
+
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...kernels.machine import cache_sizes, cpu_model, package_version, usable_cores
+from .measure import OURS, Measured, geometric_mean
+from .suite import APART
+
+LAST_LEVEL_IF_UNKNOWN = 2**25
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Ratios against the best peer of each case, taken together.
+
+    Attributes:
+        cases: how many have a peer.
+        geometric_mean: of their ratios.
+        worst_case, worst_ratio: the least of them.
+        below_1: the cases that a peer wins.
+    """
+
+    cases: int
+    geometric_mean: float
+    worst_case: str
+    worst_ratio: float
+    below_1: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run of the suite.
+
+    Attributes:
+        measured: case by case.
+        versions: of gathernest and its peers, in the order of the table.
+        threads: how many everyone had.
+        rounds: how often everyone was timed.
+        cut: what dimensions were cut to, or None where the suite ran as it is.
+    """
+
+    measured: Sequence[Measured]
+    versions: Mapping[str, str]
+    threads: int
+    rounds: int
+    cut: int | None = None
+
+    @property
+    def peers(self) -> list[str]:
+        """The peers that took part."""
+        return [name for name in self.versions if name != OURS]
+
+    @property
+    def wrong(self) -> list[str]:
+        """A line for every contender that gave other bytes or failed."""
+        return [f"{one.case.name}: {name} {problem}" for one in self.measured for name, problem in one.wrong.items()]
+
+    def families(self) -> dict[str, Mean]:
+        """Return a mean for every family that has a case with a peer."""
+        names = dict.fromkeys(one.case.family for one in self.measured)
+        means = {name: _mean([one for one in self.measured if one.case.family == name]) for name in names}
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+    def gathers(self) -> Mean | None:
+        """Return the mean over all gathers; gradients and the cost of a call are other questions."""
+        return _mean([one for one in self.measured if one.case.family not in APART])
+
+    def of_limit(self) -> float | None:
+        """Return the geometric mean of the fractions of the limit, over the cases larger than the last cache."""
+        limits = [one.of_limit for one in self.measured if one.case.larger_than(last_level_bytes())]
+        return geometric_mean([limit for limit in limits if limit is not None])
+
+
+def last_level_bytes() -> int:
+    """Return the size of the largest cache of this machine."""
+    return max(cache_sizes().values(), default=LAST_LEVEL_IF_UNKNOWN)
+
+
+def _mean(measured: Sequence[Measured]) -> Mean | None:
+    ratios = {one.case.name: one.ratio for one in measured if one.ratio is not None}
+    mean = geometric_mean(list(ratios.values()))
+    if mean is None:
+        return None
+    worst = min(ratios, key=lambda name: ratios[name])
+    return Mean(len(ratios), mean, worst, ratios[worst], tuple(name for name in ratios if ratios[name] < 1))
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return a report as what JSON can hold."""
+    gathers = report.gathers()
+    return {
+        "machine": {"cpu": cpu_model(), "usable_cores": usable_cores(), "caches_bytes": cache_sizes()},
+        "versions": {"python": platform.python_version(), "numba": package_version("numba"), **report.versions},
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "threads": report.threads,
+        "rounds": report.rounds,
+        "cut": report.cut,
+        "cases": [_case_json(one) for one in report.measured],
+        "families": {name: asdict(mean) for name, mean in report.families().items()},
+        "gathers": None if gathers is None else asdict(gathers),
+        "of_limit_beyond_cache": report.of_limit(),
+    }
+
+
+def _case_json(one: Measured) -> dict[str, Any]:
+    return {
+        **asdict(one.case),
+        "table_bytes": one.case.table_bytes,
+        "row_bytes": one.case.row_bytes,
+        "rows": one.case.rows,
+        "larger_than_cache": one.case.larger_than(last_level_bytes()),
+        "median_us": one.median_us,
+        "rounds_us": one.rounds_us,
+        "ratios": one.ratios,
+        "best_peer": one.best_peer,
+        "ratio": one.ratio,
+        "ways": one.ways,
+        "refused": one.refused,
+        "wrong": one.wrong,
+        "floor_us": one.floor_us,
+        "of_limit": one.of_limit,
+    }

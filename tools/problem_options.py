@@ -1,0 +1,40 @@
+"""How a command line names one gather: its operator, the arrays as text, and the attributes."""
+
+import argparse
+from typing import Any
+
+from ..ir.array_spec import ArraySpec
+from ..ir.errors import GathernestError, InvalidGatherError
+from ..kernels.kernel import OPERATORS
+from .terminal import Parser, UsageError
+
+
+def add_problem_options(parser: Parser, *, required: bool = True) -> None:
+    """Declare the options; without `required`, the arrays may be left out."""
+    parser.add_argument("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
+    parser.add_argument(
+        "--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32"
+    )
+    parser.add_argument("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
+    parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
+    parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
+    parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+
+
+def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `gathernest.compile` that the options name.
+
+    Raises:
+        UsageError: an array is missing.
+        InvalidGatherError: a specification cannot be read.
+    """
+    for name in ("data", "indices"):
+        if getattr(options, name) is None:
+            raise UsageError(f"--{name} is missing; name the gather with --data and --indices")
+        try:
+            ArraySpec.parse(getattr(options, name))
+        except GathernestError as error:
+            raise InvalidGatherError(f"--{name}: {error}") from None
+    names = ("operator", "data", "indices", "axis", "batch_dims", "bounds", "scale")
+    return {name: getattr(options, name) for name in names}
