@@ -1,0 +1,35 @@
+"""The suite without each pass of its schedules."""
+
+from gathernest.tools.bench.ablation import NO_SCHEDULE, ablate, as_markdown
+from gathernest.tools.bench.cases import Case
+
+ROWS = Case("rows", "rows", (400, 64), (500,))
+
+
+def test_each_pass_is_left_out_or_said_to_be_needed():
+    advanced: list[int] = []
+    (one,) = ablate([ROWS], rounds=1, threads=2, advance=advanced.append)
+    assert advanced == [1]
+    assert {"specialize-inner", "vectorize-inner", NO_SCHEDULE} <= set(one.worth)
+    assert "indices_o" in one.refused["tile-loops"]
+    assert all(ratio > 0 for ratio in one.worth.values())
+
+
+def test_markdown_has_the_means_of_families_and_every_case():
+    ablated = ablate([ROWS], rounds=1, threads=1, advance=lambda done: None)
+    families, cases = as_markdown(ablated).split("\n\n")
+    assert families.splitlines()[0].startswith("| family | `specialize-inner` |")
+    assert families.splitlines()[2].startswith("| rows | ")
+    assert cases.splitlines()[2].startswith("| rows | ")
+
+
+def test_gradients_and_calls_have_nothing_to_leave_out():
+    gradient = Case("sums", "gradient", (20, 4), (7,), "gather_grad")
+    call = Case("call", "call", (5, 4), (3,))
+    assert ablate([gradient, call], rounds=1, threads=1, advance=lambda done: None) == []
+
+
+def test_the_command_prints_it(gathernest):
+    ended = gathernest("bench", "--ablation", "--quick", "--case", "rows-64B", "--rounds", "1")
+    assert ended.status == 0
+    assert "| rows-64B |" in ended.out
