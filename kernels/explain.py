@@ -40,7 +40,7 @@ def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
         return None
     nest = plan.nest
     rates = Rates(
-        ceilings.copy_bytes_per_s(nest.out_bytes + nest.read_bytes) / 1e6,
+        ceilings.copy_bytes_per_s(nest.moved_bytes) / 1e6,
         ceilings.lines_per_s(min(nest.table_bytes, nest.read_bytes)) / 1e6,
     )
     return predict_us(nest, plan.schedule, machine_shape(), rates)

@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
-from .nest_shape import MachineShape, NestShape, role, trips
+from .nest_shape import LINE_BYTES, MachineShape, NestShape, role, trips
 from .schedule import Choice, Prefetch, Schedule
 
-LINE_BYTES = 64
 VECTOR_BYTES = 32
 STREAM_BYTES = 16
 """NumPy's arrays begin at multiples of 16, so rows that are multiples of that can always be streamed."""
@@ -50,12 +49,11 @@ class _Choosing:
 
     def __post_init__(self) -> None:
         nest = self.nest
-        self.loops = [loop for loop in nest.copied if loop[1] != 1]
+        self.loops, self.row = nest.loops, nest.row
         self.innermost = self.loops[-1] if self.loops else ("", 1)
-        self.is_row = self.innermost[0] not in nest.looked_up and role(self.innermost) in ("inner", "unit")
+        self.is_row = self.innermost in self.row
         self.run_bytes = nest.width_bytes * self.innermost[1]
-        self.row = [loop for loop in self.loops if loop[0] not in nest.looked_up and role(loop) in ("inner", "unit")]
-        self.repeats = trips([loop for loop in self._outside() if loop[0] not in nest.looked_up])
+        self.around = [loop for loop in self.loops if loop not in self.row]
 
     def choice(self) -> Choice:
         nest = self.nest
@@ -75,10 +73,6 @@ class _Choosing:
             stream=lanes is not None and self._streams(lanes),
         )
         return Choice(schedule, tuple(self.reasons))
-
-    def _outside(self) -> list[tuple[str, int]]:
-        """Return the loops around the row, or around the loop of lanes."""
-        return [loop for loop in self.loops if loop not in self.row and loop is not self.innermost]
 
     def _because(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -135,9 +129,8 @@ class _Choosing:
         if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
             return self._held(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
-        around = [loop for loop in self.loops if loop not in self.row]
         wanted = LARGE_TILE_BYTES if nest.out_bytes >= LARGE_OUT_BYTES else TILE_BYTES
-        tiles, parallel = cut_innermost(around, unit_bytes, MIN_SLICE_BYTES, wanted)
+        tiles, parallel = cut_innermost(self.around, unit_bytes, MIN_SLICE_BYTES, wanted)
         if parallel:
             self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
         is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
@@ -148,7 +141,7 @@ class _Choosing:
 
     def _repeating(self) -> tuple[str, int] | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
-        around = [loop for loop in self.loops if loop not in self.row]
+        around = self.around
         if not self.is_row and self._lanes_fit() < 2:
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
@@ -157,7 +150,7 @@ class _Choosing:
 
     def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
         """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
-        around = [loop for loop in self.loops if loop not in self.row]
+        around = self.around
         name, size = repeating
         counted, count = around[-1]
         piece = self.nest.width_bytes * trips(self.row) * min(count, HELD_INDICES)
@@ -166,7 +159,14 @@ class _Choosing:
         self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, HELD_INDICES))
         before = [loop for loop, _ in around[:-2]]
-        order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
+        order = (
+            *before,
+            f"{name}_o",
+            f"{counted}_o",
+            f"{name}_i",
+            f"{counted}_i",
+            *(loop for loop, _ in self.row),
+        )
         parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > HELD_INDICES else []))
         self._because(f"threads share {' and '.join(parallel)}")
         return tiles, order, parallel, f"{name}_i"
@@ -174,7 +174,7 @@ class _Choosing:
     # the caches
 
     def _exceeds_caches(self) -> bool:
-        return self.nest.out_bytes + self.nest.read_bytes > self.machine.l3_bytes
+        return self.nest.moved_bytes > self.machine.l3_bytes
 
     def _has_aligned_rows(self) -> bool:
         return self.run_bytes % STREAM_BYTES == 0 and self.run_bytes < MIN_PEELED_BYTES and self.nest.width_bytes < 16
@@ -188,10 +188,9 @@ class _Choosing:
                 f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
             )
             return False
-        moved = self.nest.out_bytes + self.nest.read_bytes
         self._because(
-            f"{moved >> 20} MB of out and data exceed the last cache of {self.machine.l3_bytes >> 20} MB: "
-            "out is stored past it"
+            f"{self.nest.moved_bytes >> 20} MB of out and data exceed the last cache of "
+            f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
         )
         return True
 
@@ -224,7 +223,7 @@ class _Choosing:
         return self._span_bytes() > self.machine.l3_bytes // 4
 
     def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> Prefetch | None:
-        near = nest_share(self.machine)
+        near = self.machine.l2_bytes // 2  # the other half is for what is written
         if self.nest.read_bytes <= near or self._span_bytes() <= near or dict(self.loops)[counted] < MIN_AHEAD:
             return None
         row_bytes = self.run_bytes
@@ -244,8 +243,3 @@ class _Choosing:
 
     def _has_one_axis(self) -> bool:
         return sum(role(dim) == "axis" for dim in self.nest.table) == 1
-
-
-def nest_share(machine: MachineShape) -> int:
-    """Return how many bytes of data stay in a core's own cache beside what is written."""
-    return machine.l2_bytes // 2

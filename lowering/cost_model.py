@@ -11,10 +11,9 @@ distributed, takes them for uniformly random, and is no substitute for a measure
 
 from dataclasses import dataclass
 
-from .nest_shape import MachineShape, NestShape, role, trips
+from .nest_shape import LINE_BYTES, MachineShape, NestShape, trips
 from .schedule import Schedule
 
-LINE_BYTES = 64
 LAUNCH_US = 10.0
 RESOLVE_NS = 0.35
 ELEMENT_NS = 0.5
@@ -42,7 +41,7 @@ class Rates:
 
 def typical_rates(nest: NestShape, machine: MachineShape) -> Rates:
     """Return the rates of a Zen 4 for each thread, for when this machine's are not measured."""
-    moved, table = nest.out_bytes + nest.read_bytes, nest.table_bytes
+    moved, table = nest.moved_bytes, nest.table_bytes
     copy = 110e3 if moved <= machine.l2_bytes else 85e3 if moved <= machine.l3_bytes else 48e3
     lines = 1600.0 if table <= machine.l2_bytes else 900.0 if table <= machine.l3_bytes else 250.0
     return Rates(copy * machine.threads, lines * machine.threads)
@@ -70,8 +69,7 @@ def predict_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates
 
 def _copied_rows(nest: NestShape) -> tuple[bool, int, int]:
     """Return whether rows are copied, their bytes (of an element, where there are none), and how many there are."""
-    loops = [loop for loop in nest.copied if loop[1] != 1]
-    row = [loop for loop in loops if loop[0] not in nest.looked_up and role(loop) in ("inner", "unit")]
+    row = nest.row
     run_bytes = nest.width_bytes * trips(row)
     return bool(row), run_bytes, nest.out_bytes // max(run_bytes, 1)
 
@@ -86,7 +84,7 @@ def _lines_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates:
 
 
 def _bytes_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates: Rates) -> float:
-    exceeds = nest.out_bytes + nest.read_bytes > machine.l3_bytes
+    exceeds = nest.moved_bytes > machine.l3_bytes
     stored = nest.out_bytes * (2 if exceeds != schedule.stream else 1)
     read = nest.index_bytes * nest.indices * (2 if nest.checked else 1)
     return (stored + read) / rates.copy_bytes_per_us

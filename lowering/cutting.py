@@ -1,6 +1,6 @@
 """Cutting loops into the pieces that threads share."""
 
-from .nest_shape import Loops
+from .nest_shape import Loops, trips
 
 TILE_SIZES = (4096, 1024, 256, 64, 16, 4)
 TILE_BYTES = 64 * 1024
@@ -17,10 +17,7 @@ Cut = tuple[Tiles, tuple[str, ...]]
 def cut_checks(checked: Loops) -> Cut:
     """Return (tiles, parallel loops) of the nest that checks indices: none where one thread is done as soon."""
     loops = [(CHECK_PREFIX + name, size) for name, size in checked if size != 1]
-    total = 1
-    for _, size in loops:
-        total *= size
-    return ((), ()) if total < MIN_SHARED_CHECKS else cut_innermost(loops, 1, CHECK_TILE // 4, CHECK_TILE)
+    return ((), ()) if trips(loops) < MIN_SHARED_CHECKS else cut_innermost(loops, 1, CHECK_TILE // 4, CHECK_TILE)
 
 
 def cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:

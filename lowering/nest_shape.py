@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Loops = Sequence[tuple[str, int]]
+LINE_BYTES = 64
+"""What memory moves at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,16 @@ class NestShape:
     has_packed_rows: bool = True
 
     @property
+    def loops(self) -> tuple[tuple[str, int], ...]:
+        """Those of `copied` that run more than once, or never; the others are dropped."""
+        return tuple(loop for loop in self.copied if loop[1] != 1)
+
+    @property
+    def row(self) -> tuple[tuple[str, int], ...]:
+        """The loops that copy what one index brings."""
+        return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and role(loop) in ("inner", "unit"))
+
+    @property
     def out_bytes(self) -> int:
         """Bytes that are written."""
         return self.width_bytes * trips(self.copied)
@@ -47,6 +59,11 @@ class NestShape:
     def read_bytes(self) -> int:
         """Bytes of data that are read at most: a row for each index, and no more than there are."""
         return min(self.out_bytes, self.table_bytes)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of data that are read at most, and of out."""
+        return self.out_bytes + self.read_bytes
 
     @property
     def indices(self) -> int:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .nest_shape import NestShape
+from .nest_shape import LINE_BYTES, NestShape
 from .schedule import Prefetch, Schedule
 
 TILE_SIZES = (16, 64, 256, 1024, 4096, 16384)
@@ -19,7 +19,6 @@ MOST_TILE_BYTES = 1024 * 1024
 CHECK_TILES = (1024, 16384)
 ROW_PIECE_BYTES = (1024, 4096, 16384)
 VECTOR_BYTES = (32, 64)
-LINE_BYTES = 64
 MOST_SPECIALIZED_BYTES = 1024
 DISTANCES = (16, 64)
 MOST_LINES = 16
@@ -53,7 +52,7 @@ class Space:
     @property
     def loops(self) -> tuple[tuple[str, int], ...]:
         """(name, iterations) of the loops that are there, outermost first; those of size 1 are dropped."""
-        return tuple(loop for loop in self.nest.copied if loop[1] != 1)
+        return self.nest.loops
 
     @property
     def row_bytes(self) -> int:

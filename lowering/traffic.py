@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ..ir.array_spec import contiguous_strides
 from ..ir.canonical import CanonicalGather, Operand
+from .nest_shape import LINE_BYTES
 
-LINE_BYTES = 64
 NEAR_BYTES = 256 * 1024
 """A window of so many bytes or less stays near while all of its indices read it: it comes and goes as a whole."""
 

@@ -17,10 +17,10 @@ from ...ir.types import element_size_bytes
 from ...ir.upstream import PrefetchOp
 from ..nest import argument_number, enclosing_loops, find_loop, functions, loops, static_size
 from ..nest_builder import index_constant
+from ..nest_shape import LINE_BYTES
 from ..slices import clone_slice, counters_of, depends_on, slice_of
 from ..splitting import REST
 
-LINE_BYTES = 64
 MOST_LINES = 64
 MOST_DISTANCE = 4096
 

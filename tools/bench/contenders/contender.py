@@ -18,13 +18,15 @@ class Contender(ABC):
 
     Attributes:
         name: as on the command line.
+        threads: how many it uses.
     """
 
     name: ClassVar[str]
+    threads: int = 1
 
     def start(self, threads: int) -> None:
         """Have it use so many threads; called once, before all cases."""
-        del threads
+        self.threads = threads
 
     @abstractmethod
     def refusal(self, case: Case) -> str | None:

@@ -19,10 +19,6 @@ class OnnxRuntime(Contender):
     """A session for each case."""
 
     name = "onnxruntime"
-    threads = 1
-
-    def start(self, threads: int) -> None:
-        self.threads = threads
 
     def refusal(self, case: Case) -> str | None:
         if case.is_gradient:

@@ -17,10 +17,6 @@ class OpenVino(Contender):
     """A compiled model for each case, and an infer request for each set of indices."""
 
     name = "openvino"
-    threads = 1
-
-    def start(self, threads: int) -> None:
-        self.threads = threads
 
     def refusal(self, case: Case) -> str | None:
         if case.is_gradient:
