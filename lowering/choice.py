@@ -23,11 +23,13 @@ MIN_PEELED_BYTES = 2048
 MIN_REPEATS = 4
 HELD_INDICES = 4096
 L1_BYTES = 32 * 1024
-MOST_LINES = 8
+MOST_LINES = 64
 NEAR, FAR = 3, 2
 """Localities: into every cache, and into all but the first, whose outstanding misses are few."""
-ROWS_AHEAD = ((64, 64, FAR), (192, 32, FAR), (2048, 16, NEAR), (1 << 62, 4, NEAR))
-"""(bytes of a row up to, rows ahead, locality)."""
+NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
+"""How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
+NEAR_ROWS, FAR_ROWS = 16, 256
+"""The most rows ahead."""
 MIN_AHEAD = 32
 """Of fewer indices too many would come before the first that was asked for."""
 SCALARS_AHEAD = 128
@@ -194,25 +196,25 @@ class _Choosing:
         )
         return True
 
-    def _prefetch(self, lanes: int | None, tiles: dict[str, int]) -> Prefetch | None:
+    def _prefetch(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
         counted = [name for name, _ in self.loops if name in self.nest.looked_up]
         if not counted:
-            return None
+            return ()
         if self.is_row:
             return self._prefetched_rows(counted[-1], inside)
         repeating = self._repeating()
         if lanes is None or not (self._is_spread() or repeating is not None):
-            return None
+            return ()
         if repeating is not None and self.nest.table_bytes <= self.machine.l3_bytes // 2:
-            return None
+            return ()
         if repeating is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
             return self._next_row(repeating[0], inside, lanes)
         distance = max(SCALARS_AHEAD // lanes, 1)
         self._because(
             f"places in data are spread over more than the caches: asked for {distance * lanes} elements ahead"
         )
-        return Prefetch(inside[counted[-1]], distance, locality=FAR)
+        return (Prefetch(inside[counted[-1]], distance, locality=FAR),)
 
     def _span_bytes(self) -> int:
         """Return how many bytes of data the places lie in that one loop over the indices reads."""
@@ -222,24 +224,31 @@ class _Choosing:
     def _is_spread(self) -> bool:
         return self._span_bytes() > self.machine.l3_bytes // 4
 
-    def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> Prefetch | None:
+    def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> tuple[Prefetch, ...]:
         near = self.machine.l2_bytes // 2  # the other half is for what is written
         if self.nest.read_bytes <= near or self._span_bytes() <= near or dict(self.loops)[counted] < MIN_AHEAD:
-            return None
-        row_bytes = self.run_bytes
+            return ()
+        row_bytes, most = self.run_bytes, dict(self.loops)[counted] // 2
         lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
-        distance, locality = next(entry[1:] for entry in ROWS_AHEAD if row_bytes <= entry[0])
-        distance = min(distance, dict(self.loops)[counted] // 2)
-        self._because(f"data does not stay in the caches: {lines} lines are asked for {distance} rows ahead")
-        return Prefetch(inside[counted], distance, lines, locality)
+        soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, most), 1)
+        later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, most), 1)
+        if self._span_bytes() <= self.machine.l3_bytes:
+            self._because(f"data does not stay near: {lines} lines are asked for {soon} rows ahead")
+            return (Prefetch(inside[counted], soon, lines, NEAR),)
+        self._because(
+            f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
+            + (f" and {soon} rows ahead into the first" if soon < later else "")
+        )
+        far = Prefetch(inside[counted], later, lines, FAR)
+        return (far, Prefetch(inside[counted], soon, lines, NEAR)) if soon < later else (far,)
 
-    def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> Prefetch | None:
+    def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> tuple[Prefetch, ...]:
         axis_bytes = self._span_bytes()
         lines = -(-axis_bytes // (LINE_BYTES * max(self.innermost[1] // lanes, 1)))
         if lines > MOST_LINES or not self._has_one_axis():
-            return None
+            return ()
         self._because(f"the next row of data is asked for, {lines} lines a step, while this one is read")
-        return Prefetch(inside[repeating], 1, lines)
+        return (Prefetch(inside[repeating], 1, lines),)
 
     def _has_one_axis(self) -> bool:
         return sum(role(dim) == "axis" for dim in self.nest.table) == 1

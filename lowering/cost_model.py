@@ -79,7 +79,8 @@ def _lines_us(nest: NestShape, schedule: Schedule, machine: MachineShape, rates:
     lines = places * -(-run_bytes // LINE_BYTES)
     asked = 1.0
     if nest.table_bytes > machine.l2_bytes:
-        asked = UNASKED if schedule.prefetch is None else NEAR_ASKED if schedule.prefetch.locality == 3 else 1.0
+        farthest = min((prefetch.locality for prefetch in schedule.prefetch), default=None)
+        asked = UNASKED if farthest is None else NEAR_ASKED if farthest == 3 else 1.0
     return lines / (rates.lines_per_us * asked)
 
 

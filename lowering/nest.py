@@ -160,6 +160,15 @@ def most_iterations(loop: LoopOp) -> int | None:
     return None
 
 
+def tiled_end(loop: LoopOp) -> SSAValue | None:
+    """Return where the last tile of a loop ends that runs one tile, or its whole vectors; None when it runs none."""
+    tile = next((around for around in enclosing_loops(loop) if around.induction is loop.lower), None)
+    end = loop.upper.owner.lhs if isinstance(loop.upper.owner, arith.SubiOp) else loop.upper
+    if tile is None or not isinstance(end.owner, arith.MinSIOp) or tile.upper not in end.owner.operands:
+        return None
+    return tile.upper
+
+
 def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
     """Return the one store of an element to an argument; None where there is none, or more, or the function adds."""
     found = [op for op in function.walk() if isinstance(op, memref.StoreOp) and argument_number(op.memref, function)]

@@ -42,7 +42,7 @@ class Schedule:
         hoist: the loop before which the indices of a tile are resolved.
         lanes: elements a vector in the innermost loop.
         unroll: (loop, factor): iterations that run as one.
-        prefetch: what is asked for ahead.
+        prefetch: what is asked for ahead, such as far ahead into the second cache and nearer into the first.
         stream: whether vectors are stored past the caches.
     """
 
@@ -54,7 +54,7 @@ class Schedule:
     hoist: str | None = None
     lanes: int | None = None
     unroll: tuple[str, int] | None = None
-    prefetch: Prefetch | None = None
+    prefetch: tuple[Prefetch, ...] = ()
     stream: bool = False
 
     def __post_init__(self) -> None:
@@ -71,8 +71,12 @@ class Schedule:
                 raise ScheduleError(f"{name} of a schedule must be a whole number from 1, got {value!r}")
         if self.hoist is not None and not (isinstance(self.hoist, str) and self.hoist):
             raise ScheduleError(f"hoist of a schedule must be the name of a loop, got {self.hoist!r}")
-        if self.prefetch is not None and not isinstance(self.prefetch, Prefetch):
-            raise ScheduleError(f"prefetch of a schedule must be a Prefetch, got {self.prefetch!r}")
+        asked = tuple(self.prefetch) if isinstance(self.prefetch, Iterable) else (self.prefetch,)
+        if not all(isinstance(each, Prefetch) for each in asked):
+            raise ScheduleError(
+                f"prefetch of a schedule must be a Prefetch, or a sequence of them, got {self.prefetch!r}"
+            )
+        object.__setattr__(self, "prefetch", asked)
         if not isinstance(self.stream, bool):
             raise ScheduleError(f"stream of a schedule must be True or False, got {self.stream!r}")
 
@@ -101,8 +105,8 @@ class Schedule:
             yield "vectorize-inner", {"lanes": self.lanes}
         if self.unroll is not None:
             yield "unroll", {"loop": self.unroll[0], "factor": self.unroll[1]}
-        if self.prefetch is not None:
-            yield "prefetch-indices", asdict(self.prefetch)
+        for prefetch in self.prefetch:
+            yield "prefetch-indices", asdict(prefetch)
         if self.stream:
             yield "stream-stores", {}
 
@@ -129,9 +133,13 @@ class Schedule:
                     f"{name!r} is not a pass of a schedule; use {', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"
                 )
             if name not in places:
-                raise ScheduleError(f"a schedule has each pass once, in the order {', '.join(_OPTIONS)}; got {text!r}")
-            places = places[places.index(name) + 1 :]
-            fields |= _fields(name, _options(name, match["options"]))
+                raise ScheduleError(
+                    f"a schedule has each pass once, but for {REPEATED}, in the order {', '.join(_OPTIONS)}; "
+                    f"got {text!r}"
+                )
+            places = places[places.index(name) + (name != REPEATED) :]
+            read = _fields(name, _options(name, match["options"]))
+            fields |= {"prefetch": (*fields.get("prefetch", ()), *read["prefetch"])} if name == REPEATED else read
             rest = rest[match.end() :]
         return cls(**fields)
 
@@ -186,6 +194,8 @@ _OPTIONS = {
     "prefetch-indices": ("loop", "distance", "lines", "locality"),
     "stream-stores": (),
 }
+REPEATED = "prefetch-indices"
+"""The one pass that a schedule may have more than once."""
 _NUMBERS = {"bytes", "owners", "lanes", "factor", "distance", "lines", "locality"}
 
 
@@ -222,7 +232,7 @@ def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
         "hoist-indices": lambda: {"hoist": values["before"]},
         "vectorize-inner": lambda: {"lanes": values["lanes"]},
         "unroll": lambda: {"unroll": (values["loop"], values["factor"])},
-        "prefetch-indices": lambda: {"prefetch": Prefetch(**values)},
+        "prefetch-indices": lambda: {"prefetch": (Prefetch(**values),)},
         "stream-stores": lambda: {"stream": True},
     }
     return readers[name]()

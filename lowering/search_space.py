@@ -234,13 +234,14 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
     if loops and not space.is_gradient:
         lines = min(MOST_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
-        for distance in DISTANCES:
-            yield replace(schedule, prefetch=Prefetch(loops[-1], distance, lines))
+        near, far = (Prefetch(loops[-1], distance, lines) for distance in DISTANCES)
+        for asked in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
+            yield replace(schedule, prefetch=asked)
         around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
         if around and space.row_bytes <= LINE_BYTES:
-            yield replace(schedule, prefetch=Prefetch(around[-1], 1, 1))
-    if schedule.prefetch is not None:
-        yield replace(schedule, prefetch=None)
+            yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
+    if schedule.prefetch:
+        yield replace(schedule, prefetch=())
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -313,5 +314,5 @@ def _with_loops(
         changed,
         hoist=None if schedule.hoist is None or "indices" not in dict(tiles) else now(schedule.hoist),
         unroll=None if schedule.unroll is None else (now(schedule.unroll[0]), schedule.unroll[1]),
-        prefetch=None if schedule.prefetch is None else replace(schedule.prefetch, loop=now(schedule.prefetch.loop)),
+        prefetch=tuple(replace(prefetch, loop=now(prefetch.loop)) for prefetch in schedule.prefetch),
     )

@@ -15,8 +15,8 @@ from ...ir.dialect import LoopOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ...ir.upstream import PrefetchOp
-from ..nest import argument_number, enclosing_loops, find_loop, functions, loops, static_size
-from ..nest_builder import index_constant
+from ..nest import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
+from ..nest_builder import index_constant, size_of
 from ..nest_shape import LINE_BYTES
 from ..slices import clone_slice, counters_of, depends_on, slice_of
 from ..splitting import REST
@@ -32,14 +32,17 @@ class PrefetchIndices(ModulePass):
     """Ask for the lines of data that a later iteration will read.
 
     Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
-    of its row are asked for; near the end the last index stands for those that do not exist. Where the loop repeats
-    the same indices on other rows, as the outer loop of a gather along the last axis, the row `distance` iterations
-    ahead is asked for line by line, `lines` of them in each step of the innermost loop, whose indices are spread over
-    it. A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs.
+    of its row are asked for, none behind the row's end. A tile asks for what the next one reads; near the end of all
+    tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist. Where
+    the loop repeats the same indices on other rows, as the outer loop of a gather along the last axis, the row
+    `distance` iterations ahead is asked for line by line, `lines` of them in each step of the innermost loop, whose
+    indices are spread over it. A prefetch changes no value, and pays where the table misses the caches; elsewhere it
+    costs. Memory is used best by two of them: one far ahead into the second cache, which can wait for more lines than
+    the first, and one nearer into the first.
 
     before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
         for indices_i in t..end             for indices_i in t..end
-          p = resolve(indices[i])             ahead = resolve(indices[min(i + 16, end - 1)])
+          p = resolve(indices[i])             ahead = resolve(indices[min(i + 16, n - 1)])
           for inner in 0..m                   prefetch data[ahead, 0]
             out[i, j] = data[p, j]            p = resolve(indices[i])
                                               for inner in 0..m
@@ -94,7 +97,7 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
     positions = [place for places in looked_up for place in places]
     if any(depends_on(place, loop) for place in positions):
         _check_own_positions(loop, positions)
-        return _prefetch_positions(loop, loads, options)
+        return _prefetch_positions(function, loop, loads, options)
     if not any(depends_on(place, loop) for place in _subscripts(loads[0])):
         raise ScheduleError(f"prefetch-indices: no place in data that {loop.label} reads follows from its counter")
     _prefetch_rows(loop, loads[0], options)
@@ -143,20 +146,31 @@ def _line_elements(memory: SSAValue) -> int:
     return max(LINE_BYTES // element_size_bytes(memory.type.element_type), 1)
 
 
-def _ahead(builder: Builder, loop: LoopOp, distance: int) -> SSAValue:
-    """Insert the counter `distance` iterations ahead, the last one near the end."""
+def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
+    """Insert the counter `distance` iterations ahead, the last one before `end` near that."""
     step = static_size(loop.step) or 1
     later = builder.insert(arith.AddiOp(loop.induction, index_constant(builder, distance * step))).result
-    last = builder.insert(arith.SubiOp(loop.upper, index_constant(builder, step))).result
+    last = builder.insert(arith.SubiOp(end, index_constant(builder, step))).result
     ahead = builder.insert(arith.MinSIOp(later, last)).result
     later.name_hint, last.name_hint, ahead.name_hint = "later", "last", "ahead"
     return ahead
 
 
-def _prefetch_positions(loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
+def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[TableLoad]) -> SSAValue:
+    """Return where the loop's counter ends in its last tile, if it may run on into the next one, else in this one.
+
+    It may where the counter is used for reading arguments alone: what a tile has resolved for itself ends with it.
+    """
+    read = [op.memref for load in loads for op in slice_of(_subscripts(load), loop) if isinstance(op, memref.LoadOp)]
+    if any(argument_number(memory, function) is None for memory in read):
+        return loop.upper
+    return tiled_end(loop) or loop.upper
+
+
+def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = Builder(InsertPoint.at_start(loop.body.block))
-    ahead = _ahead(builder, loop, options.distance)
+    ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
     for load in loads:
         mapping = _first_iteration(builder, loop, load, ahead)
         copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
@@ -195,7 +209,7 @@ def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> N
             "innermost loop, which must count those indices, one an element"
         )
     builder = Builder(InsertPoint.at_start(innermost.body.block))
-    ahead = _ahead(builder, loop, options.distance)
+    ahead = _ahead(builder, loop, loop.upper, options.distance)
     sweep = builder.insert(arith.MuliOp(innermost.induction, index_constant(builder, per_step // step))).result
     sweep.name_hint = "sweep"
     others = [place for place in _subscripts(load) if place is not looked_up[0]]
@@ -212,7 +226,19 @@ def _insert_lines(
     for line in range(options.lines):
         at = list(places)
         if line:
-            offset = index_constant(builder, line * _line_elements(memory))
-            at[dim] = builder.insert(arith.AddiOp(places[dim], offset)).result
-            at[dim].name_hint = "line"
+            at[dim] = _line(builder, memory, places[dim], line, dim)
         builder.insert(PrefetchOp(memory, at, options.locality))
+
+
+def _line(builder: Builder, memory: SSAValue, first: SSAValue, number: int, dim: int) -> SSAValue:
+    """Insert the place of a later line; that of the row's end, where the line would lie behind it."""
+    offset = number * _line_elements(memory)
+    size = size_of(builder, memory, dim, "row")
+    start, length = static_size(first), static_size(size)
+    if start is not None and length is not None:
+        return index_constant(builder, min(start + offset, max(length - 1, 0)))
+    line = builder.insert(arith.AddiOp(first, index_constant(builder, offset))).result
+    last = builder.insert(arith.SubiOp(size, index_constant(builder, 1))).result
+    end = builder.insert(arith.MinSIOp(line, last)).result
+    line.name_hint, last.name_hint, end.name_hint = "line", "row_last", "row_line"
+    return end

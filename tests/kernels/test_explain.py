@@ -112,7 +112,7 @@ def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline
         hoist="indices_o",
         lanes=8,
         unroll=("inner", 2),
-        prefetch=Prefetch("indices_i"),
+        prefetch=(Prefetch("indices_i"),),
         stream=True,
     )
     shorter = shorter_schedules(schedule)

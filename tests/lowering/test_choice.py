@@ -40,12 +40,13 @@ def chosen(shape, machine=MACHINE):
             nest(axis=1_000_000, indices=100_000, inner=64, checked=True),
             "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=1024,4096},"
             "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=4},"
+            "prefetch-indices{loop=indices_i distance=64 lines=5 locality=2},"
             "prefetch-indices{loop=indices_i distance=16 lines=5 locality=3},stream-stores",
         ),
         (
             nest(axis=2000, indices=1000, inner=16384),
             "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},"
-            "prefetch-indices{loop=indices_i distance=4 lines=8 locality=3},stream-stores",
+            "prefetch-indices{loop=indices_i distance=1 lines=64 locality=2},stream-stores",
         ),
         (
             nest(axis=64_000, indices=1_000_000),
@@ -88,7 +89,14 @@ def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first()
 
 def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
     rows = chosen(nest(axis=1_000_000, indices=400_000, inner=16))
-    assert "prefetch-indices{loop=indices_i distance=64 lines=2 locality=2}" in rows
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}," in rows
+    assert "prefetch-indices{loop=indices_i distance=16 lines=2 locality=3}" in rows
+
+
+def test_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_first_alone():
+    rows = chosen(nest(axis=100_000, indices=400_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=16 lines=2 locality=3}" in rows
+    assert rows.count("prefetch-indices") == 1
 
 
 def test_few_elements_a_row_are_neither_held_nor_joined():
@@ -109,7 +117,7 @@ def test_each_pass_has_its_reason():
         "part of the code",
         "threads share indices_o",
         "16 B at a time",
-        "asked for 16 rows ahead",
+        "asked for 64 rows ahead into the second cache and 16 rows ahead into the first",
         "past it",
     ):
         assert words in text

@@ -24,7 +24,7 @@ SCHEDULES = st.builds(
     hoist=st.none() | NAMES,
     lanes=st.none() | COUNTS,
     unroll=st.none() | st.tuples(NAMES, COUNTS),
-    prefetch=st.none() | PREFETCHES,
+    prefetch=st.lists(PREFETCHES, max_size=3),
     stream=st.booleans(),
 )
 
@@ -55,7 +55,7 @@ def test_passes_of_a_schedule_stand_in_the_order_of_the_pipeline(schedule):
         ),
         ({"unroll": 4}, "unroll of a schedule must be pairs of a name and a whole number from 1, got [4]"),
         ({"owners": ("axis", True)}, "owners of a schedule must be pairs of a name and a whole number from 1, "),
-        ({"prefetch": 16}, "prefetch of a schedule must be a Prefetch, got 16"),
+        ({"prefetch": 16}, "prefetch of a schedule must be a Prefetch, or a sequence of them, got 16"),
         ({"stream": 1}, "stream of a schedule must be True or False, got 1"),
         ({"tiles": (("a", 1), ("a", 2))}, "tiles of a schedule names a loop twice: a, a"),
         ({"order": "abc"}, "order of a schedule must be a sequence of names of loops, got 'abc'"),
@@ -130,6 +130,7 @@ def test_wrong_text_says_what_is_wrong(text, message):
 )
 def test_pass_out_of_order_is_refused(text):
     with pytest.raises(
-        ScheduleError, match="a schedule has each pass once, in the order specialize-inner, own-positions, tile-loops, "
+        ScheduleError,
+        match="a schedule has each pass once, but for prefetch-indices, in the order specialize-inner, ",
     ):
         Schedule.parse(text)

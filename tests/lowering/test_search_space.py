@@ -117,7 +117,7 @@ def test_a_gradient_has_owners_and_no_other_order_of_its_indices():
     found = search_space(space_of(nest, Schedule(), threads=2, is_gradient=True))
     assert [schedule.owners for schedule in found if schedule.owners] == [("axis", 2), ("axis", 4)]
     assert all("indices" not in schedule.parallel for schedule in found)
-    assert all(schedule.lanes is None and schedule.prefetch is None for schedule in found)
+    assert all(schedule.lanes is None and not schedule.prefetch for schedule in found)
 
 
 @pytest.mark.parametrize(("width", "lanes"), [(1, [32, 64]), (4, [8, 16]), (16, [2, 4])])
@@ -135,13 +135,13 @@ def test_a_vector_is_no_longer_than_its_loop():
 def test_what_a_schedule_has_is_tried_without():
     space = space_of(ROWS)
     has = Schedule(
-        lanes=8, specialize=256, hoist="indices", prefetch=Prefetch("indices"), stream=True, unroll=("indices", 4)
+        lanes=8, specialize=256, hoist="indices", prefetch=(Prefetch("indices"),), stream=True, unroll=("indices", 4)
     )
     without = {
         vectors: replace(has, lanes=None, stream=False),
         specialized_rows: replace(has, specialize=None),
         hoisted_indices: replace(has, hoist=None),
-        prefetches: replace(has, prefetch=None),
+        prefetches: replace(has, prefetch=()),
         streamed_stores: replace(has, stream=False),
         unrolled_loops: replace(has, unroll=None),
     }
@@ -157,9 +157,10 @@ def test_rows_are_specialized_to_their_bytes_up_to_1_kib():
 
 def test_rows_are_prefetched_line_by_line_and_the_next_row_where_indices_repeat():
     rows = [schedule.prefetch for schedule in prefetches(space_of(ROWS), default_of(ROWS))]
-    assert rows == [Prefetch("indices_i", distance, 4) for distance in (16, 64)]
+    near, far = Prefetch("indices_i", 16, 4, 3), Prefetch("indices_i", 64, 4, 2)
+    assert rows[:4] == [(near,), (replace(far, locality=3),), (far,), (far, near)]
     last = [schedule.prefetch for schedule in prefetches(space_of(LAST), default_of(LAST))]
-    assert last[-1] == Prefetch("outer_i", 1, 1)
+    assert (Prefetch("outer_i", 1, 1),) in last
 
 
 def test_indices_are_hoisted_in_their_tile():
@@ -177,13 +178,13 @@ def test_indices_that_are_repeated_become_one_tile_and_are_hoisted_out_of_what_r
 
 
 def test_what_is_done_in_a_loop_goes_on_in_its_tile():
-    default = replace(Schedule(), prefetch=Prefetch("indices"), unroll=("inner", 4), hoist="indices")
+    default = replace(Schedule(), prefetch=(Prefetch("indices"),), unroll=("inner", 4), hoist="indices")
     found = list(search_space_module.cuts(space_of(ROWS, default), default))
     assert {schedule.hoist for schedule in found if not schedule.tiles} == {None}
     tiled = [schedule for schedule in found if schedule.tiles]
     assert tiled
     for schedule in tiled:
-        assert schedule.prefetch == Prefetch("indices_i")
+        assert schedule.prefetch == (Prefetch("indices_i"),)
         assert schedule.unroll == ("inner", 4)
         assert schedule.hoist == "indices_i"
 

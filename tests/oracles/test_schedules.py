@@ -120,7 +120,7 @@ def draw_schedule(draw, case, nest: str) -> Schedule:
         hoist=maybe(st.sampled_from([*untiled[:2], *inside])),
         lanes=lanes,
         unroll=maybe(st.tuples(st.sampled_from([*deepest, *deepest, *names]), st.sampled_from([2, 4, 3, 1]))),
-        prefetch=draw_prefetch(draw, names) if draw(st.booleans()) else None,
+        prefetch=[draw_prefetch(draw, names) for _ in range(draw(st.sampled_from([0, 1, 0, 1, 2])))],
         stream=draw(st.booleans()),
     )
 
@@ -131,13 +131,15 @@ def mended(nest: str, schedule: Schedule, case) -> Schedule:
         plan_of(case, schedule)
     except ScheduleError:
         schedule = replace(schedule, specialize=None)
-    module, context, empty = parse_module(nest), make_context(), Schedule()
+    module, context, empty, prefetches = parse_module(nest), make_context(), Schedule(), iter(schedule.prefetch)
     for step in parse_passes(str(schedule)) if str(schedule) else ():
         trial, field = module.clone(), FIELDS[step.name]
+        prefetch = next(prefetches) if field == "prefetch" else None
         try:
             step.apply(context, trial)
         except ScheduleError:
-            schedule = replace(schedule, **{field: getattr(empty, field)})
+            kept = tuple(each for each in schedule.prefetch if each is not prefetch)
+            schedule = replace(schedule, **{field: kept if prefetch else getattr(empty, field)})
             continue
         verify_module(trial)
         module = trial

@@ -7,8 +7,11 @@
 // CHECK-NEXT: %ahead = arith.minsi %later, %last : index
 // CHECK: memref.load %indices[%{{.*}}, %ahead]
 // CHECK: memref.prefetch %data[%{{.*}}, %position, %c0{{.*}}], read, locality<1>, data
+// CHECK: %n_row = memref.dim %data
 // CHECK: %line = arith.addi %c0{{.*}}, %c16_1 : index
-// CHECK: memref.prefetch %data[%{{.*}}, %position, %line], read, locality<1>, data
+// CHECK: %row_last = arith.subi %n_row, %{{.*}} : index
+// CHECK: %row_line = arith.minsi %line, %row_last : index
+// CHECK: memref.prefetch %data[%{{.*}}, %position, %row_line], read, locality<1>, data
 // CHECK-NOT: memref.prefetch
 // CHECK: memref.load %indices[%{{.*}}, %i]
 func.func @gather(%data: tensor<9x40xf32>, %indices: tensor<70xi64>) -> tensor<70x40xf32> {
