@@ -1,14 +1,15 @@
 """The two loops that no gather can outrun, compiled by Numba over base addresses: a copy, and reads of random lines.
 
-`run_loop` takes whether to run in parallel last and returns 0, as a generated kernel does, so that `threads.launch`
+`run_loop` takes a team last and returns 0, as a generated kernel does, so that `threads.launch`
 runs it. Work is cut into equal shares, one a thread; a share is done several times in one launch where a launch would
 cost more than the work.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from ..lowering.numba.intrinsics import load_i32, load_i64, store_i64
+from ..lowering.numba.sharing import share
 from ..lowering.numba.vector_intrinsics import (
     load_v16xi32,
     prefetch_0,
@@ -92,23 +93,25 @@ def _read_near_share(table, positions, first, last):
 
 
 @njit
-def _share(loop, source, target, sums, share, first, length, lines, far, near):
-    """Do one share; one function calls all loops, so that Numba makes parallel code once."""
-    start = first + share * length
-    if loop == STREAM_COPY:
-        _stream_share(source, target, start, start + length)
-    elif loop == CACHED_COPY:
-        _copy_share(source, target, start, start + length)
-    elif loop == TOUCH:
-        _touch_share(target, start, start + length)
-    elif lines == 1 and far + near == 0:
-        store_i64(sums, share * LINE_BYTES, _read_near_share(source, target, start, start + length))
-    else:
-        store_i64(sums, share * LINE_BYTES, _read_share(source, target, start, start + length, lines, far, near))
+def _share(share_number, loop, source, target, sums, first, length, repeats, lines, far, near):
+    """Do one share; one function calls all loops, so that Numba makes code for threads once."""
+    start = first + share_number * length
+    for _ in range(repeats):
+        if loop == STREAM_COPY:
+            _stream_share(source, target, start, start + length)
+        elif loop == CACHED_COPY:
+            _copy_share(source, target, start, start + length)
+        elif loop == TOUCH:
+            _touch_share(target, start, start + length)
+        elif lines == 1 and far + near == 0:
+            store_i64(sums, share_number * LINE_BYTES, _read_near_share(source, target, start, start + length))
+        else:
+            total = _read_share(source, target, start, start + length, lines, far, near)
+            store_i64(sums, share_number * LINE_BYTES, total)
 
 
-@njit(parallel=True)
-def run_loop(loop, source, target, sums, first, length, shares, repeats, lines, far, near, in_parallel):
+@njit(nogil=True)
+def run_loop(loop, source, target, sums, first, length, shares, repeats, lines, far, near, team):
     """Copy, or read random lines; each share of the work is done `repeats` times.
 
     Args:
@@ -123,12 +126,9 @@ def run_loop(loop, source, target, sums, first, length, shares, repeats, lines, 
             far alone, 256 MB are read at 415 million lines a second by two cores of a Zen 4, with both at 510, and with
             near alone at 250: a core waits for some 24 lines for its first cache, and for more for its second.
     """
-    if in_parallel:
-        for share in prange(shares):
-            for _ in range(repeats):
-                _share(loop, source, target, sums, share, first, length, lines, far, near)
+    if team:
+        share(team, shares, _share, (loop, source, target, sums, first, length, repeats, lines, far, near))
     else:
-        for share in range(shares):
-            for _ in range(repeats):
-                _share(loop, source, target, sums, share, first, length, lines, far, near)
+        for number in range(shares):
+            _share(number, loop, source, target, sums, first, length, repeats, lines, far, near)
     return 0

@@ -1,9 +1,8 @@
-"""Launching a compiled kernel on threads, so that nothing a caller does with threads or fork ends the process.
+"""Launching a compiled kernel on threads, so that nothing a caller does with threads or fork does harm.
 
-Numba's `workqueue` layer aborts when two Python threads launch at once, and its `omp` layer ends a forked child whose
-parent had launched. So one launch at a time runs in parallel and the others meanwhile run serially; and so does a child
-that was forked after the threads of its parent had started. The same keeps pools of threads that all gather from
-using more than one thread each, but for the one that launches.
+Kernels share their tiles with a team of threads (`lowering/numba/team.py`), which serves one launch at a time: others
+meanwhile run serially, which keeps pools of threads that all gather from using more than one thread each, but for the
+one that launches. A forked child, which has none of its parent's threads, makes a team of its own.
 """
 
 import os
@@ -15,8 +14,8 @@ from typing import Any
 from .knobs import knobs
 from .machine import cache_sizes, usable_cores
 
-SERIAL_BELOW_NS = 20_000
-"""Work that one thread does in less is not shared: a launch takes 10 microseconds on two threads that are warm."""
+SERIAL_BELOW_NS = 10_000
+"""Work that one thread does in less is not shared: a launch takes a microsecond, and ten where threads must wake."""
 
 _NS_PER_BYTE = 0.035
 _NS_PER_ROW = ((64 * 1024, 0.3), (1 << 20, 0.7), (32 << 20, 3.0))
@@ -24,7 +23,8 @@ _NS_PER_ROW_BEYOND = 8.0
 """What a row of the table costs besides its bytes: in caches of so many bytes, and beyond them (Zen 4, measured)."""
 
 _launch = threading.Lock()
-_threads_lost = False
+_team: Any = None
+"""The team, made by the first launch that needs one; False where the system has no threads for it."""
 
 
 def serial_ns(work_bytes: int, rows: int, table_bytes: int) -> float:
@@ -41,19 +41,19 @@ def serial_ns(work_bytes: int, rows: int, table_bytes: int) -> float:
 
 
 def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], work_ns: float) -> int:
-    """Call a compiled kernel, in parallel when the work is worth it and the process allows it.
+    """Call a compiled kernel, in parallel when the work is worth it.
 
     Args:
-        kernel: takes `arguments` and a last one that says whether to run in parallel.
+        kernel: takes `arguments` and last the address of the team that shares its tiles, 0 for none.
         work_ns: how long one thread takes.
 
     Returns:
         What the kernel returns: how many indices are outside.
     """
-    if work_ns < SERIAL_BELOW_NS or _threads_lost or not _launch.acquire(blocking=False):
-        return kernel(*arguments, False)
+    if work_ns < SERIAL_BELOW_NS or not _launch.acquire(blocking=False):
+        return kernel(*arguments, 0)
     try:
-        return _launch_parallel(kernel, arguments)
+        return kernel(*arguments, _team_of(available_threads()))
     finally:
         _launch.release()
 
@@ -66,43 +66,38 @@ def available_threads() -> int:
     """
     import numba
 
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    return 1 if _threads_lost else _thread_limit(most, numba.get_num_threads())
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    pool, wanted = sys.modules.get("numba.np.ufunc.parallel"), knobs.num_threads
+    if wanted is None:
+        masked = pool._get_num_threads() if pool is not None and pool._is_initialized else most
+        wanted = min(masked, _openmp_threads)
+    return max(1, min(wanted, most, usable_cores()))
 
 
-def _thread_limit(most: int, masked: int) -> int:
-    """Return how many threads to use of the `most` that Numba has, `masked` of which it would use by itself."""
-    wanted = knobs.num_threads
-    chosen = min(masked, _openmp_threads) if wanted is None else min(wanted, most)
-    return max(1, min(chosen, usable_cores()))
+def started_threads() -> int:
+    """Start the threads that a large gather uses, and return how many there are: fewer where the system refuses."""
+    with _launch:
+        _team_of(available_threads())
+        return _team.size if _team else 1
 
 
-def _launch_parallel(kernel: Callable[..., int], arguments: tuple[Any, ...]) -> int:
-    pool = sys.modules.get("numba.np.ufunc.parallel")
-    if pool is None or not pool._is_initialized:
-        return _first_launch(kernel, arguments)
-    before = pool._get_num_threads()
-    threads = _thread_limit(pool.NUM_THREADS, before)
-    if threads == 1:
-        return kernel(*arguments, False)
-    if threads == before:
-        return kernel(*arguments, True)
-    pool._set_num_threads(threads)
-    try:
-        return kernel(*arguments, True)
-    finally:
-        pool._set_num_threads(before)
+def _team_of(threads: int) -> int:
+    """Return the address of the team, set to so many threads; 0 where one is enough, or all there can be."""
+    global _team
+    if threads == 1 or _team is False:
+        return 0
+    if _team is None:
+        import numba
 
+        from ..lowering.numba.team import Team
 
-def _first_launch(kernel: Callable[..., int], arguments: tuple[Any, ...]) -> int:
-    """Start Numba's threads, unless one is enough."""
-    import numba
-
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    if _thread_limit(most, most) == 1:
-        return kernel(*arguments, False)
-    numba.get_num_threads()
-    return _launch_parallel(kernel, arguments)
+        try:
+            _team = Team(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        except OSError:
+            _team = False
+            return 0
+    _team.use(threads)
+    return _team.address
 
 
 def _read_openmp_threads() -> int:
@@ -115,11 +110,9 @@ _openmp_threads = _read_openmp_threads()
 
 
 def _after_fork() -> None:
-    """In a forked child: the lock may be held by a thread that is gone, and the pool's threads are gone."""
-    global _launch, _threads_lost
-    _launch = threading.Lock()
-    parallel = sys.modules.get("numba.np.ufunc.parallel")
-    _threads_lost = _threads_lost or bool(getattr(parallel, "_is_initialized", False))
+    """In a forked child: the lock may be held by a thread that is gone, and the team's threads are gone."""
+    global _launch, _team
+    _launch, _team = threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):

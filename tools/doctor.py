@@ -94,22 +94,18 @@ def _machine_facts() -> dict[str, Any]:
 
 
 def _thread_facts(findings: Findings) -> dict[str, Any]:
-    """Return how many threads a large gather uses, and the layer that Numba runs them on; starts them to know."""
+    """Return how many threads a large gather uses, and how many start."""
     try:
-        import numba
+        from ..kernels.threads import available_threads, started_threads
 
-        from ..kernels.threads import available_threads
-
-        most = numba.get_num_threads()
-        return {
-            "used": available_threads(),
-            "numba_threads": most,
-            "layer": numba.threading_layer(),  # type: ignore[attr-defined]
-        }
+        used, started = available_threads(), started_threads()
+        if started < used:
+            findings.notes.append(f"only {started} of {used} threads start, so large gathers run on fewer")
+        return {"used": used, "started": started}
     except GathernestError:
         return {}  # a setting that is not allowed, which is among the findings already
     except Exception as error:
-        findings.problems.append(f"Numba cannot start its threads: {_first_line(error)}")
+        findings.problems.append(f"threads do not start: {_first_line(error)}")
         return {}
 
 

@@ -27,26 +27,25 @@ def native_kernel(dispatcher: Any) -> tuple[int, int]:
 def adapter(convention: Any, result: Any, arguments: tuple[Any, ...]) -> int:
     """Return the address of a C function that calls kernels of one signature.
 
-    It takes the kernel's address, those of the elements of data, indices and out, that of the numbers, and whether to
-    run in parallel, all words; it returns what the kernel does, or -1 when the kernel raises.
+    It takes the kernel's address, those of the elements of data, indices and out, that of the numbers, and that of the
+    team to share tiles with, all words; it returns what the kernel does, or -1 when the kernel raises.
 
     Args:
         convention: Numba's calling convention, which knows how its functions are called.
-        result, arguments: the Numba types of the kernel: three addresses, then numbers, then a boolean.
+        result, arguments: the Numba types of the kernel: three addresses, then numbers, then the team.
 
     Raises:
         NotImplementedError: a number is no integer of 64 bits.
     """
-    if any(str(kind) != "int64" for kind in (result, *arguments[:-1])) or str(arguments[-1]) != "bool":
+    if any(str(kind) != "int64" for kind in (result, *arguments)):
         raise NotImplementedError
     if arguments not in _adapters:
         module = ir.Module("gathernest_adapter")
         code = Code(module, "adapter", 6, "external")
-        kernel, *addresses, numbers, parallel = code.arguments
+        kernel, *addresses, numbers, team = code.arguments
         values = [code.word(numbers, place) for place in range(len(arguments) - 4)]
-        flag = code.not_(code.same(parallel, I64(0)))
         callee = code.inttoptr(kernel, convention.get_function_type(result, arguments).as_pointer())
-        status, count = convention.call_function(code, callee, result, arguments, [*addresses, *values, flag])
+        status, count = convention.call_function(code, callee, result, arguments, [*addresses, *values, team])
         code.ret(code.select(status.is_ok, count, I64(-1)))
         _adapters[arguments] = machine_code(module)("adapter")
     return _adapters[arguments]

@@ -70,9 +70,6 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     came = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
-    if "threading layer" in reason.lower():
-        text = f"{reason} Numba's setting NUMBA_THREADING_LAYER names a layer that is not there; unset it"
-        return CompileError(text, file=file, line=line, op=op)
     kept = _kept(program)
     where = f"{kept}:{line}: {text!r}" if line is not None else kept
     return CompileError(

@@ -1,8 +1,8 @@
 """Print loops-level IR as a Python module that Numba compiles: one line an operation, names from the IR.
 
 Memrefs become base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. The body of each outermost
-`scf.parallel` becomes a function of its own, called under `prange` when the argument `parallel` is true and under
-`range` when it is false, so that small work pays for no thread.
+`scf.parallel` becomes a function of its own, a tile, whose calls are shared with the threads of `team` where there is
+one, and made one after the other where there is none, so that small work pays for no thread.
 """
 
 import re
@@ -31,7 +31,7 @@ from .vector_emitter import VectorEmitter
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 """The views of one caller's arrays and the scale of one gradient, which the code does not depend on."""
 
-NUMBA_NAMES = ("boolean", "float32", "float64", "int8", "int16", "int32", "int64", "njit", "prange")
+NUMBA_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "njit")
 NUMBA_IMPORT = "from numba import ..."
 
 _INFIX = {
@@ -106,10 +106,12 @@ class _Emitter(VectorEmitter):
         text = _CALLERS_OWN.sub("", str(self.module))
         lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
         lines += [("", ""), (NUMBA_IMPORT, "")]
-        lines += [("", "")] if self.intrinsics | self.vector_intrinsics else []
+        lines += [("", "")] if self.intrinsics | self.vector_intrinsics or self.tiles else []
         for module, names in (("intrinsics", self.intrinsics), ("vector_intrinsics", self.vector_intrinsics)):
             used = ", ".join(sorted(names))
             lines += [(f"from gathernest.lowering.numba.{module} import {used}", "")] if used else []
+            if module == "intrinsics" and self.tiles:
+                lines.append(("from gathernest.lowering.numba.sharing import share", ""))
         lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
@@ -118,7 +120,7 @@ class _Emitter(VectorEmitter):
         ordered = sorted(self.parameters.values(), key=lambda p: (kinds.index(p.kind), p.argument, p.dim))
         lines += [("", ""), ("", ""), *self._decorator([numbers.get(p.name, "int64") for p in ordered])]
         names = [parameter.name for parameter in ordered]
-        lines += [(f"def gather({', '.join([*names, 'parallel'])}):", "func.func")]
+        lines += [(f"def gather({', '.join([*names, 'team'])}):", "func.func")]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
         place = next(number for number, (text, _) in enumerate(lines) if text == NUMBA_IMPORT)
@@ -130,9 +132,8 @@ class _Emitter(VectorEmitter):
         return Program(source, tuple(ordered), ops)
 
     def _decorator(self, types: list[str]) -> list[tuple[str, str]]:
-        arguments = ", ".join([*types, "boolean"])
-        parallel = "parallel=True, " if self.tiles else ""
-        return [(f'@njit(int64({arguments}), {parallel}nogil=True, error_model="numpy", cache=True)', "")]
+        arguments = ", ".join([*types, "int64"])
+        return [(f'@njit(int64({arguments}), nogil=True, error_model="numpy", cache=True)', "")]
 
     # operations
 
@@ -249,15 +250,17 @@ class _Emitter(VectorEmitter):
         self.taken = outside | set(self.parameters) | set(self.strides)
         self.tiles.append(tile)
         arguments = ", ".join(map(self.main.use, tile.parameters))
+        packed = f"({arguments},)" if len(tile.parameters) == 1 else f"({arguments})"
         total = " * ".join(trips)
         results = [self.main.define(self.name(result)) for result in op.results]
         for result, initial in zip(results, op.initVals, strict=True):
             self.main.add(f"{result} = {self.value(initial)}", op.name)
         target = f"{results[0]} += " if results else ""
-        for condition, loop, counter in (("if parallel:", "prange", "int64(k)"), ("else:", "range", "k")):
-            self.main.add(condition, op.name)
-            self.main.add(f"{INDENT}for k in {loop}({total}):  # {names}", op.name)
-            self.main.add(f"{INDENT * 2}{target}{tile.name}({counter}, {arguments})", op.name)
+        self.main.add("if team:", op.name)
+        self.main.add(f"{INDENT}{target}share(team, {total}, {tile.name}, {packed})  # {names}", op.name)
+        self.main.add("else:", op.name)
+        self.main.add(f"{INDENT}for k in range({total}):  # {names}", op.name)
+        self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op.name)
 
     def _tile_name(self, loop_names: str) -> str:
         main = "add_" if self.adds else "copy_"

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
 from .machine_code import FASTCALL, I32, I64, KEPT, KEYWORDS, VOID, Code, Word, builtin, machine_code
 
-_NONE, _TRUE, _MISSED = I64(id(None)), I64(id(True)), I64(1)
+_NONE, _MISSED = I64(id(None)), I64(1)
 _OUT = sys.intern("out")
 _ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
 """Places in NumPy's table of C functions."""
@@ -113,10 +113,10 @@ def _need_gate_open(code: Code, gate: Gate, closed: Any) -> None:
         code.need(code.same(found, I64(0)), closed)
 
 
-def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], parallel: Word) -> Word:
+def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word) -> Word:
     addresses = [code.load_at(array, Field.DATA) for array in arrays]
     numbers = code.add(call, I64(WORD_BYTES * Call.NUMBERS))
-    return code.call_address(code.word(call, Call.ADAPTER), code.word(call, Call.KERNEL), *addresses, numbers, parallel)
+    return code.call_address(code.word(call, Call.ADAPTER), code.word(call, Call.KERNEL), *addresses, numbers, team)
 
 
 def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
@@ -266,21 +266,21 @@ def _hash(module: ir.Module) -> None:
 
 
 def _run(module: ir.Module) -> None:
-    """run(call, args, count): run a kernel on data, indices and out, in parallel when the fourth argument is True."""
+    """run(call, args, count): run a kernel on data, indices and out, with the team at the fourth argument, or 0."""
     code = Code(module, "run", 3, "external")
     self, args, _ = code.arguments
     arrays = [code.word(args, place) for place in range(3)]
-    parallel = code.zext(code.same(code.word(args, 3), _TRUE), I64)
+    team = code.call_python("PyLong_AsLongLong", code.word(args, 3))
     call = code.load_at(self, Field.DATA)
     is_shared = code.not_(code.same(code.word(call, Call.IS_SHARED), I64(0)))
     holder = cgutils.alloca_once(code, I64)
-    with code.if_else(code.and_(is_shared, code.same(parallel, I64(0)))) as (long, other):
+    with code.if_else(is_shared) as (long, short):
         with long:
             state = code.call_python("PyEval_SaveThread")
-            code.store(_run_kernel(code, call, arrays, parallel), holder)
+            code.store(_run_kernel(code, call, arrays, team), holder)
             code.call_python("PyEval_RestoreThread", state, result=VOID)
-        with other:  # Numba's threads let the GIL go by themselves, and would have to take it first
-            code.store(_run_kernel(code, call, arrays, parallel), holder)
+        with short:
+            code.store(_run_kernel(code, call, arrays, team), holder)
     code.ret(code.call_python("PyLong_FromLongLong", code.load(holder)))
 
 
@@ -297,7 +297,7 @@ class Entry:
         call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and hands
             other calls to the function with the arguments as they are.
         hash: of a table; `hash(data, indices, out, a, b, c)` returns where `find` looks first.
-        run: of a call; `run(data, indices, out, parallel)` runs its kernel without looking at the arrays, and returns
+        run: of a call; `run(data, indices, out, team)` runs its kernel without looking at the arrays, and returns
             how many indices are outside, or -1 when the kernel raised. Lets the GIL go meanwhile when there is much to
             do.
     """

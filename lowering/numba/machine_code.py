@@ -84,6 +84,8 @@ def machine_code(module: ir.Module) -> Callable[[str], int]:
 
     No passes but the code generator's: they double the time, 20 ms of the entry, and gain nothing that shows.
     """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
     engine.finalize_object()

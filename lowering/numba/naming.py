@@ -31,7 +31,7 @@ from ..nest import argument_number, viewed
 from .program import Parameter
 
 INDENT = "    "
-_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "parallel", "prange", "njit", "int64", "boolean", "k", "np"}
+_RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "team", "share", "njit", "int64", "k", "np"}
 
 
 @dataclass

@@ -27,7 +27,7 @@ class Program:
     """The source of a kernel.
 
     Attributes:
-        source: a Python module with the function `gather(*parameters, parallel)`, which returns how many indices are
+        source: a Python module with the function `gather(*parameters, team)`, which returns how many indices are
             outside: 0 when the gather was carried out.
         parameters: what to pass, in order.
         line_ops: the IR operation that each line (1-based) was printed from.

@@ -261,9 +261,8 @@ def test_the_source_is_a_python_module_with_its_ir_and_schedule_above(kernel):
 
 def test_the_source_of_a_parallel_kernel_has_both_paths():
     source = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=TILED).source
-    assert "in prange(" in source
-    assert "    if parallel:" in source
-    assert "parallel=True, nogil=True" in source
+    assert "if team:\n" in source and "share(team, " in source
+    assert "else:\n" in source and "for k in range(" in source
 
 
 def test_the_llvm_ir_and_the_assembly_are_those_of_the_kernel(kernel):
@@ -283,11 +282,11 @@ def test_a_kernel_from_disk_has_the_same_source(forget, cache_dir):
     assert second(DATA, INDICES).tobytes() == WANTED.tobytes()
 
 
-BROKEN = """from numba import njit, int64, boolean
+BROKEN = """from numba import njit, int64
 
 
-@njit(int64(int64, int64, int64, boolean))
-def gather(data, indices, out, parallel):
+@njit(int64(int64, int64, int64, int64))
+def gather(data, indices, out, team):
     index = load_i64(indices, 0)
     return 0
 """
@@ -337,7 +336,6 @@ def test_a_program_that_python_refuses_is_a_compile_error_with_its_line():
             "1",
             "DependencyError: NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset",
         ),
-        ("NUMBA_THREADING_LAYER", "nothing", "NUMBA_THREADING_LAYER"),
     ],
 )
 def test_settings_of_numba_that_forbid_kernels_are_named(variable, value, message, tmp_path):

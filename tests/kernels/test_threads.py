@@ -1,5 +1,6 @@
 """Launches: when they are parallel, and that Python threads and forks at any moment do no harm."""
 
+import ctypes
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,21 +12,25 @@ import pytest
 import gathernest as gn
 from gathernest.kernels import threads
 from gathernest.kernels.threads import SERIAL_BELOW_NS, launch
+from gathernest.lowering.numba import team
+from gathernest.lowering.numba.team import At
 
 LARGE = SERIAL_BELOW_NS
 MOST = numba.config.NUMBA_NUM_THREADS
 
 
 class Recorder:
-    """A stand-in for a compiled kernel that notes how it was launched."""
+    """A stand-in for a compiled kernel that notes whether it is launched with a team, and how many it uses of that."""
 
     def __init__(self) -> None:
         self.parallel: list[bool] = []
         self.threads: list[int] = []
 
     def __call__(self, *arguments: object) -> int:
-        self.parallel.append(bool(arguments[-1]))
-        self.threads.append(numba.get_num_threads())
+        team = arguments[-1]
+        assert isinstance(team, int)
+        self.parallel.append(team != 0)
+        self.threads.append(ctypes.c_int64.from_address(team + 8 * At.LIMIT).value if team else 1)
         return 7
 
 
@@ -67,61 +72,59 @@ def test_one_thread_wanted_runs_serially(kernel):
 
 
 @needs_two_threads
-def test_num_threads_is_what_a_launch_uses_and_numba_keeps_its_own(kernel):
-    numba.set_num_threads(MOST)
+def test_num_threads_is_what_a_launch_uses(kernel):
     with gn.knobs.scope(num_threads=2):
         launch(kernel, (), LARGE)
     assert kernel.threads == [2]
-    assert numba.get_num_threads() == MOST
 
 
 @pytest.fixture
 def eight_threads(monkeypatch):
-    """Numba with eight threads that are told of and not used, on eight cores; the numbers that it is set to."""
-    pool, numbers = "numba.np.ufunc.parallel", [8]
-    monkeypatch.setattr(f"{pool}._is_initialized", True)
-    monkeypatch.setattr(f"{pool}.NUM_THREADS", 8)
-    monkeypatch.setattr(f"{pool}._get_num_threads", lambda: numbers[-1])
-    monkeypatch.setattr(f"{pool}._set_num_threads", numbers.append)
+    """A Numba of eight threads on eight cores."""
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
+    monkeypatch.setattr(threads, "_team", None)
     monkeypatch.setattr(threads, "usable_cores", lambda: 8)
     monkeypatch.setattr(threads, "_openmp_threads", 64)
-    return numbers
 
 
-def threads_of_a_launch(numbers: list[int]) -> tuple[int, bool]:
-    """Return how many threads a large launch has, and whether it is parallel."""
-    seen = []
-    launch(lambda parallel: seen.append((numbers[-1], parallel)) or 0, (), LARGE)
-    return seen[0]
+def test_a_launch_uses_all_threads(eight_threads, kernel):
+    launch(kernel, (), LARGE)
+    assert kernel.threads == [8]
 
 
-def test_a_launch_uses_all_threads_and_sets_nothing(eight_threads):
-    assert threads_of_a_launch(eight_threads) == (8, True)
-    assert eight_threads == [8]
+def test_launches_use_as_many_threads_as_are_wanted_each_time(eight_threads, kernel):
+    for wanted in (3, 8, 2):
+        with gn.knobs.scope(num_threads=wanted):
+            launch(kernel, (), LARGE)
+    assert kernel.threads == [3, 8, 2]
 
 
-def test_a_launch_on_fewer_threads_gives_the_others_back(eight_threads):
-    with gn.knobs.scope(num_threads=3):
-        assert threads_of_a_launch(eight_threads) == (3, True)
-    assert eight_threads == [8, 3, 8]
+def test_a_launch_uses_no_more_threads_than_cores_that_are_usable_now(eight_threads, kernel, monkeypatch):
+    for cores in (2, 1):
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        launch(kernel, (), LARGE)
+    assert kernel.threads == [2, 1]
+    assert kernel.parallel == [True, False]
 
 
-def test_a_launch_uses_no_more_threads_than_cores_that_are_usable_now(eight_threads, monkeypatch):
-    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
-    assert threads_of_a_launch(eight_threads) == (2, True)
-    monkeypatch.setattr(threads, "usable_cores", lambda: 1)
-    assert threads_of_a_launch(eight_threads) == (8, False)
-
-
-def test_a_launch_uses_no_more_threads_than_openmp_was_given(eight_threads, monkeypatch):
+def test_a_launch_uses_no_more_threads_than_openmp_was_given(eight_threads, kernel, monkeypatch):
     monkeypatch.setattr(threads, "_openmp_threads", 2)
-    assert threads_of_a_launch(eight_threads) == (2, True)
+    launch(kernel, (), LARGE)
+    assert kernel.threads == [2]
 
 
-def test_num_threads_goes_before_what_openmp_was_given(eight_threads, monkeypatch):
+def test_num_threads_goes_before_what_openmp_was_given(eight_threads, kernel, monkeypatch):
     monkeypatch.setattr(threads, "_openmp_threads", 2)
     with gn.knobs.scope(num_threads=5):
-        assert threads_of_a_launch(eight_threads) == (5, True)
+        launch(kernel, (), LARGE)
+    assert kernel.threads == [5]
+
+
+def test_a_system_without_threads_for_a_team_runs_everything_serially(eight_threads, kernel, monkeypatch):
+    monkeypatch.setattr(team.ctypes, "CDLL", lambda name: object())
+    for _ in range(2):
+        launch(kernel, (), LARGE)
+    assert kernel.parallel == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -150,15 +153,15 @@ def test_affinity_that_changes_after_the_import_is_kept_to(kernel):
 
 def test_threads_are_not_started_where_one_is_enough(python):
     code = """
-    import numpy as np, gathernest as gn
-    from numba.np.ufunc import parallel
+    import os, numpy as np, gathernest as gn
+    from gathernest.kernels import threads
     data, indices = np.arange(4e5).reshape(-1, 8), np.arange(50000)
-    with gn.knobs.scope(num_threads=1, schedule=""):
+    with gn.knobs.scope(num_threads=1):
         for _ in range(3):
             assert gn.gather(data, indices).tobytes() == data.tobytes()
-    print(parallel._is_initialized)
+    print(threads._team, gn.gather(data, indices).tobytes() == data.tobytes(), threads._team)
     """
-    assert python(code).strip() == "False"
+    assert python(code, NUMBA_NUM_THREADS="1").strip() == "None True None"
 
 
 def test_numba_num_threads_is_kept_to(python):
@@ -176,16 +179,16 @@ def test_workers_of_a_pool_launch_one_at_a_time(monkeypatch):
     at_once, most, lock = [], [], threading.Lock()
     start = threading.Barrier(6)
 
-    def kernel(parallel: bool) -> int:
+    def kernel(team: int) -> int:
         with lock:
-            at_once.append(parallel)
+            at_once.append(team)
             most.append(sum(at_once))
         start.wait()
         with lock:
-            at_once.remove(parallel)
+            at_once.remove(team)
         return 0
 
-    monkeypatch.setattr(threads, "_launch_parallel", lambda kernel, arguments: kernel(*arguments, True))
+    monkeypatch.setattr(threads, "_team_of", lambda count: 1)
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: launch(kernel, (), LARGE), range(6)))
     assert max(most) == 1
@@ -195,7 +198,7 @@ def test_workers_of_a_pool_launch_one_at_a_time(monkeypatch):
     ("work_bytes", "rows", "table_bytes", "is_large"),
     [
         (60, 3, 80, False),
-        (256 << 10, 2000, 1 << 20, False),
+        (128 << 10, 2000, 1 << 20, False),
         (4 << 20, 30_000, 1 << 20, True),
         (80_000, 5000, 1 << 28, True),
     ],
@@ -204,16 +207,14 @@ def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, ro
     assert (threads.serial_ns(work_bytes, rows, table_bytes) >= SERIAL_BELOW_NS) == is_large
 
 
-@pytest.mark.parametrize("has_started", [False, True])
-def test_a_child_has_a_lock_that_nobody_holds_and_knows_whether_its_threads_are_gone(monkeypatch, has_started):
+def test_a_child_has_a_lock_that_nobody_holds_and_a_team_of_its_own(monkeypatch):
     held = threading.Lock()
     held.acquire()
     monkeypatch.setattr(threads, "_launch", held)
-    monkeypatch.setattr(threads, "_threads_lost", False)
-    monkeypatch.setattr("numba.np.ufunc.parallel._is_initialized", has_started)
+    monkeypatch.setattr(threads, "_team", object())
     threads._after_fork()
     assert threads._launch.acquire(blocking=False)
-    assert (threads.available_threads() == 1) == (has_started or numba.get_num_threads() == 1)
+    assert threads._team is None
 
 
 @needs_two_threads
@@ -239,7 +240,6 @@ def test_a_kernel_that_raises_leaves_launches_and_threads_as_they_were(kernel):
 
     with gn.knobs.scope(num_threads=2), pytest.raises(RuntimeError, match="by design"):
         launch(fails, (), LARGE)
-    assert numba.get_num_threads() == MOST
     assert threads._launch.acquire(blocking=False)
     threads._launch.release()
 
@@ -302,31 +302,9 @@ SETUP = """
     def right():
         return gn.gather(data, indices).tobytes() == wanted
 """
-LAYERS = pytest.mark.parametrize("layer", ["workqueue", "omp"])
 
 
-def has_layer(python, layer: str) -> bool:
-    """Return whether Numba can start that threading layer on this machine."""
-    code = """
-        import numba, numpy as np
-        @numba.njit(parallel=True)
-        def total(array):
-            result = 0.0
-            for i in numba.prange(len(array)):
-                result += array[i]
-            return result
-        try:
-            total(np.ones(10))
-        except ValueError:
-            print("missing")
-    """
-    return layer == "workqueue" or "missing" not in python(code, NUMBA_THREADING_LAYER=layer)
-
-
-@LAYERS
-def test_two_threads_that_launch_at_once_do_not_end_the_process(python, layer):
-    if not has_layer(python, layer):
-        pytest.skip(f"Numba's threading layer {layer} is not on this machine")
+def test_two_threads_that_launch_at_once_do_not_end_the_process(python):
     code = """
     results = []
     workers = [threading.Thread(target=lambda: results.extend(right() for _ in range(40))) for _ in range(3)]
@@ -334,16 +312,16 @@ def test_two_threads_that_launch_at_once_do_not_end_the_process(python, layer):
     [worker.join() for worker in workers]
     print(len(results), all(results))
     """
-    assert python(SETUP + code, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2").strip() == "120 True"
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "120 True"
 
 
-@LAYERS
-def test_a_fork_after_a_parallel_call_gathers_in_the_child(python, layer):
-    if not has_layer(python, layer):
-        pytest.skip(f"Numba's threading layer {layer} is not on this machine")
+def test_a_fork_after_a_parallel_call_gathers_on_as_many_threads_in_the_child(python):
     code = """
     from gathernest.kernels import threads
-    assert right() and not threads._threads_lost
+    def tasks():
+        return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 2
+    assert right()
+    assert tasks() >= threads.available_threads()
     child = os.fork()
     if child == 0:
         new = gn.gather(data.astype("f4"), indices, bounds="clip").tobytes() == data[::-1].astype("f4").tobytes()
@@ -351,19 +329,18 @@ def test_a_fork_after_a_parallel_call_gathers_in_the_child(python, layer):
         if grandchild == 0:
             os._exit(0 if right() else 1)
         status = os.waitpid(grandchild, 0)[1]
-        os._exit(0 if right() and new and status == 0 and threads.available_threads() == 1 else 2)
+        os._exit(0 if right() and new and status == 0 and tasks() == threads.available_threads() else 2)
     print(os.waitpid(child, 0)[1], right())
     """
-    assert python(SETUP + code, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2").strip() == "0 True"
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2", OMP_NUM_THREADS="").strip() == "0 True"
 
 
-def test_a_fork_before_any_parallel_call_keeps_its_threads(python):
+def test_a_fork_before_any_parallel_call_starts_threads_of_its_own(python):
     code = """
     from gathernest.kernels import threads
-    import numba
     child = os.fork()
     if child == 0:
-        os._exit(0 if right() and not threads._threads_lost else 1)
+        os._exit(0 if right() and (threads._team is not None or threads.available_threads() == 1) else 1)
     print(os.waitpid(child, 0)[1], right())
     """
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "0 True"

@@ -161,4 +161,4 @@ def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bou
     problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), "i8"), bounds)
     plan = make_plan(problem)
     assert make_plan(problem) == plan
-    assert ("in prange(" in build_program(plan)[0].source) == bool(plan.schedule.parallel)
+    assert ("share(team, " in build_program(plan)[0].source) == bool(plan.schedule.parallel)

@@ -31,7 +31,7 @@ def constant_module(bounds, values, data=DATA, axis=1):
 
 def run_compiled(module, data, out):
     gather = load_text(emit(module), "constant")
-    return gather(data.ctypes.data, out.ctypes.data, False)
+    return gather(data.ctypes.data, out.ctypes.data, 0)
 
 
 @pytest.mark.parametrize("bounds", list(Bounds))

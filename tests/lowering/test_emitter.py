@@ -9,6 +9,7 @@ from gathernest.ir.errors import CompileError, InternalError
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.emitter import emit
 from gathernest.lowering.numba.program import Program
+from gathernest.lowering.numba.team import Team
 
 COUNT = """
 func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>) -> i64 {
@@ -113,7 +114,16 @@ func.func @gather(%out: memref<4x5x6x7xi64>) {{
 """
 
 
-@pytest.mark.parametrize("parallel", [False, True])
+def team_of(members: int) -> int:
+    """Return the address of a team; 0 for none."""
+    if not members:
+        return 0
+    team = Team(members)
+    team.use(members)
+    return team.address
+
+
+@pytest.mark.parametrize("members", [0, 1, 3])
 @pytest.mark.parametrize(
     ("trips", "written"),
     [
@@ -125,11 +135,11 @@ func.func @gather(%out: memref<4x5x6x7xi64>) {{
         ("(%c4, %c5, %c0, %c0) to (%c1, %c2, %c6, %c7) step (%c1, %c1, %c1, %c1)", np.s_[4:1, 5:2, :, :]),
     ],
 )
-def test_parallel_loop_runs_every_point_from_its_start_to_its_end(trips, written, parallel):
+def test_parallel_loop_runs_every_point_from_its_start_to_its_end(trips, written, members):
     program = emit(parse_module(PARALLEL.format(trips=trips)))
     out, expected = np.zeros((4, 5, 6, 7), np.int64), np.zeros((4, 5, 6, 7), np.int64)
     expected[written] = 1
-    load_text(program, f"parallel_{abs(hash(trips))}")(address(out), parallel)
+    load_text(program, f"parallel_{abs(hash(trips))}")(address(out), team_of(members))
     assert out.tolist() == expected.tolist()
 
 
@@ -185,7 +195,7 @@ func.func @gather(%data: memref<3x4xi32, strided<[1, 1]>>, %out: memref<3x4xi32>
 def test_dimensions_that_both_have_a_stride_of_one_element_are_read_in_place():
     program = emit(parse_module(WINDOWS))
     data, out = np.arange(6, dtype=np.int32), np.zeros((3, 4), np.int32)
-    load_text(program, "windows")(address(data), address(out), False)
+    load_text(program, "windows")(address(data), address(out), 0)
     assert out.tolist() == np.lib.stride_tricks.sliding_window_view(data, 4).tolist()
 
 

@@ -15,7 +15,7 @@ def facts_of(ended):
 def test_doctor_names_versions_machine_threads_and_cache(gathernest):
     ended = gathernest("doctor")
     assert (ended.status, ended.err) == (0, "")
-    for part in ("numba", "xdsl", "cpu", "usable cores", "layer", "folder", "writable", "small gather", "mlir-opt"):
+    for part in ("numba", "xdsl", "cpu", "usable cores", "started", "folder", "writable", "small gather", "mlir-opt"):
         assert f"\n  {part} " in ended.out
     assert ended.out.endswith("Everything that gathernest needs works.\n")
 
@@ -29,7 +29,7 @@ def test_json_has_every_section(gathernest, monkeypatch, tmp_path):
     assert 1 <= facts["machine"]["usable_cores"] <= facts["machine"]["cores_by_affinity"] <= facts["machine"]["cores"]
     assert facts["machine"]["cores_by_quota"] == (cpu_quota() or "no limit")
     assert 1 <= facts["threads"]["used"] <= facts["machine"]["usable_cores"]
-    assert facts["threads"]["layer"] in ("omp", "tbb", "workqueue")
+    assert facts["threads"]["started"] >= facts["threads"]["used"]
     assert facts["cache"]["folder"] == str(tmp_path)
     assert facts["cache"]["writable"] is True
     assert facts["check"] == {"small_gather": "right"}
@@ -96,12 +96,20 @@ def test_gather_that_is_wrong_is_a_problem(gathernest, monkeypatch):
 
 def test_threads_that_do_not_start_are_a_problem(gathernest, monkeypatch):
     def fail():
-        raise ValueError("No threading layer could be loaded.\nHINT: ...")
+        raise ValueError("No thread could be started.\nHINT: ...")
 
-    monkeypatch.setattr("numba.get_num_threads", fail)
+    monkeypatch.setattr("gathernest.kernels.threads.started_threads", fail)
     ended = gathernest("doctor", "--json")
     assert ended.status == 1
-    assert "Numba cannot start its threads: No threading layer could be loaded." in facts_of(ended)["problems"]
+    assert "threads do not start: No thread could be started." in facts_of(ended)["problems"]
+
+
+def test_threads_that_the_system_refuses_are_a_note(gathernest, monkeypatch):
+    monkeypatch.setattr("gathernest.kernels.threads.available_threads", lambda: 10**6)
+    monkeypatch.setattr("gathernest.kernels.threads.started_threads", lambda: 2)
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 0
+    assert "only 2 of 1000000 threads start, so large gathers run on fewer" in facts_of(ended)["notes"]
 
 
 def test_setting_that_is_not_allowed_is_a_problem_once(gathernest, monkeypatch):
