@@ -129,6 +129,19 @@ def test_floats_are_added_one_by_one(vector):
     assert target.tobytes() == wanted.tobytes()
 
 
+def test_what_a_loop_has_stored_is_loaded_again():
+    load, reload, store, add = map(operation, ("load_v8xi32", "reload_v8xi32", "store_v8xi32", "addi_v8xi32"))
+
+    @njit("void(int64, int64, int64, int64)")
+    def increase(source, target, again, times):
+        for _ in range(times):
+            store(target, 0, add(reload(again, 0), load(source, 0)))
+
+    source, target = np.arange(8, dtype="i4"), np.ones(8, "i4")
+    increase(source.ctypes.data, target.ctypes.data, target.ctypes.data, 100)
+    assert target.tolist() == [1 + 100 * element for element in range(8)]
+
+
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_broadcast_repeats_both_halves_of_16_bytes(lanes):
     store, broadcast = operation(f"store_v{lanes}xi128"), operation(f"broadcast_v{lanes}xi128")

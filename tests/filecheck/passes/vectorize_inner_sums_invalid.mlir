@@ -33,6 +33,19 @@ func.func @gather(%grad: memref<?xf32>, %out: memref<?xf32, strided<[2]>>, %n: i
 
 // -----
 
+// expected-error@unknown {{iterations of inner do not add side by side}}
+func.func @gather(%grad: memref<?xf32, strided<[2]>>, %out: memref<?xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop inner(%j) = %c0 to %n step %c1 {
+    %x = memref.load %grad[%j] : memref<?xf32, strided<[2]>>
+    gather.accumulate %x, %out[%j] : f32, memref<?xf32>
+  }
+  func.return
+}
+
+// -----
+
 // expected-error@unknown {{each iteration of inner has an index of its own}}
 func.func @gather(%grad: memref<?xf32>, %out: memref<?xf32>, %n: index) {
   %c0 = arith.constant 0 : index
