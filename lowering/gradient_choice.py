@@ -29,10 +29,11 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """
     threads = machine.threads
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if threads == 1 or nest.width_bytes * trips(adding) < MIN_GRADIENT_BYTES:
-        return Choice(Schedule(), ("one thread adds: there is little to add, or no other thread",))
+    if nest.width_bytes * trips(adding) < MIN_GRADIENT_BYTES:
+        return Choice(Schedule(), ("one thread adds: there is little to add",))
     rows = _rows(nest)
-    choice = _share(nest, adding, threads, rows)
+    alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
+    choice = alone if threads == 1 else _share(nest, adding, threads, rows)
     if rows is None:
         return choice
     reason = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"

@@ -75,6 +75,9 @@ def test_outer_slices_are_shared_before_rows():
     assert schedule.lanes == 8
 
 
-@pytest.mark.parametrize("sizes", [{"threads": 1}, {"indices": 100}])
-def test_one_thread_adds_what_is_little(sizes):
-    assert chosen(**sizes) == Schedule()
+def test_one_thread_adds_what_is_little():
+    assert chosen(indices=100) == Schedule()
+
+
+def test_one_thread_adds_vectors():
+    assert chosen(1) == Schedule(specialize=256, lanes=8)
