@@ -31,7 +31,7 @@ from .attributes import SCALE, VIEW
 from .dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from .errors import BoundsError, InternalError
 from .types import dense_array, numpy_dtype
-from .vector_interpreter import VectorInterpreter
+from .vector_interpreter import VectorInterpreter, lanes
 
 
 def interpret(
@@ -136,11 +136,14 @@ class _Machine(VectorInterpreter):
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
         if op.name in _ARITHMETIC:
             if isinstance(vector := op.results[0].type, VectorType):
-                lanes = zip(*operands, strict=True)
-                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in lanes),)
+                pairs = zip(*operands, strict=True)
+                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
             bits = _bits(op.results[0].type)
             return (_wrap(_ARITHMETIC[op.name](_operand_bits(op), *operands), bits),)
         if op.name in _FLOAT_ARITHMETIC:
+            if isinstance(vector := op.results[0].type, VectorType):
+                pairs = zip(*operands, strict=True)
+                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
             return (self.compute(op.name, op.results[0].type, *operands),)
         handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
         if handler is None:
@@ -190,9 +193,12 @@ class _Machine(VectorInterpreter):
     def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
         subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)
         if mask & 1:
-            add = "arith.addi" if isinstance(op.element.type, IntegerType) else "arith.addf"
-            total = self.compute(add, op.element.type, self.load(memory, subscripts), element)
-            self.store(memory, subscripts, total)
+            kind = op.element.type
+            row = lanes(kind, subscripts) if isinstance(kind, VectorType) else [subscripts]
+            one = kind.element_type if isinstance(kind, VectorType) else kind
+            add = "arith.addi" if isinstance(one, IntegerType) else "arith.addf"
+            for place, value in zip(row, element if isinstance(kind, VectorType) else [element], strict=True):
+                self.store(memory, place, self.compute(add, one, self.load(memory, place), value))
         return ()
 
     # memref

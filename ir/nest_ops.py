@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     SignlessIntegerConstraint,
     StringAttr,
     UnitAttr,
+    VectorType,
     i1,
 )
 from xdsl.ir import Block, Region, SSAValue
@@ -275,7 +276,7 @@ class AccumulateOp(IRDLOperation):
 
     `gather.accumulate %element, %out[%b, %o, %position, %j] if %valid : f32, memref<2x1x5x4xf32>`
 
-    Integers are added modulo their width.
+    A vector is added to as many elements, which lie along the last dimension. Integers are added modulo their width.
     """
 
     name = "gather.accumulate"
@@ -302,8 +303,10 @@ class AccumulateOp(IRDLOperation):
             raise VerifyException(
                 f"gather.accumulate: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.subscripts)}"
             )
-        if self.element.type != self.memref.type.element_type:
+        given = self.element.type
+        one = given.element_type if isinstance(given, VectorType) and given.get_num_dims() == 1 else given
+        if one != self.memref.type.element_type:
             raise VerifyException(
-                f"gather.accumulate: expected an element of type {self.memref.type.element_type}, "
-                f"got {self.element.type}"
+                f"gather.accumulate: expected an element of type {self.memref.type.element_type} or a vector of them, "
+                f"got {given}"
             )

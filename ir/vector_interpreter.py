@@ -27,13 +27,13 @@ class VectorInterpreter:
         raise NotImplementedError
 
     def run_vector_load(self, op: vector.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
-        return (tuple(self.load(memory, place) for place in _lanes(op.result.type, subscripts)),)
+        return (tuple(self.load(memory, place) for place in lanes(op.result.type, subscripts)),)
 
     def run_vector_store(
         self, op: vector.StoreOp, values: Sequence[Any], memory: np.ndarray, *subscripts: int
     ) -> tuple[()]:
         assert isinstance(op.vector.type, VectorType)
-        places = _lanes(op.vector.type, subscripts)
+        places = lanes(op.vector.type, subscripts)
         if op.nontemporal is not None and op.nontemporal.value.data:
             address = memory[tuple(slice(place, place + 1) for place in places[0])].ctypes.data
             size_bytes = memory.itemsize * len(places)
@@ -73,6 +73,6 @@ class VectorInterpreter:
         return (memory.ctypes.data,)
 
 
-def _lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]:
+def lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]:
     """Return the places of a vector's elements, which lie along the last dimension."""
     return [(*subscripts[:-1], subscripts[-1] + lane) for lane in range(type_.get_shape()[0])]

@@ -1,5 +1,7 @@
 """Choosing the schedule of a gradient from the sizes of its nest. Plain Python; imports no xDSL."""
 
+from dataclasses import replace
+
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
 from .nest_shape import MachineShape, NestShape, role, trips
 from .schedule import Choice, Schedule
@@ -9,14 +11,17 @@ MIN_OWNED_ROW_BYTES = 32
 MOST_CACHED_BYTES = 16 * 1024 * 1024
 MIN_PIECE_BYTES = 64
 PIECES = (4096, 1024, 256, 64, 16, 8)
+MOST_SPECIALIZED_BYTES = 512
+VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
-    That is, in this order: batches and outer slices, when there are enough of them; the positions of the longest axis,
-    when rows are worth the look at every index and the table is larger than a cache; pieces of 64 bytes or more of the
-    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are.
+    That is, in this order: batches and outer slices, when there are enough of them; equal parts of rows of up to 512
+    bytes, when each has a line or more; the positions of the longest axis, when rows are worth the look at every index
+    and the table is larger than a cache; pieces of 64 bytes or more of longer rows. Otherwise one thread adds: scalars
+    at random places cost less than deciding whose they are. Rows of up to 512 bytes are added as vectors.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -24,8 +29,32 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """
     threads = machine.threads
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if threads == 1 or nest.width_bytes * trips(adding) < MIN_GRADIENT_BYTES:
-        return Choice(Schedule(), ("one thread adds: there is little to add, or no other thread",))
+    if nest.width_bytes * trips(adding) < MIN_GRADIENT_BYTES:
+        return Choice(Schedule(), ("one thread adds: there is little to add",))
+    rows = _rows(nest)
+    alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
+    choice = alone if threads == 1 else _share(nest, adding, threads, rows)
+    if rows is None:
+        return choice
+    reason = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
+    schedule = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes)
+    return Choice(schedule, (*choice.reasons, reason))
+
+
+def _rows(nest: NestShape) -> Schedule | None:
+    """Return a schedule that says how rows of a known size are added, or None where they are long or lie otherwise."""
+    names = [name for name, _ in nest.table if role((name, 0)) == "inner"]
+    if len(nest.row) != 1 or nest.row[0][0] != "inner" or names != ["inner"]:
+        return None
+    row_bytes = nest.width_bytes * trips(nest.row)
+    if not (nest.is_packed and nest.has_packed_rows and MIN_VECTOR_BYTES <= row_bytes <= MOST_SPECIALIZED_BYTES):
+        return None
+    vector_bytes = min(VECTOR_BYTES, 1 << row_bytes.bit_length() - 1)
+    return Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
+
+
+def _share(nest: NestShape, adding: list[tuple[str, int]], threads: int, rows: Schedule | None) -> Choice:
+    """Pick what threads share."""
     beside = _share_beside(nest)
     free = [loop for loop in adding if role(loop) in ("batch", "outer")]
     if trips(free) >= threads:
@@ -33,20 +62,28 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
         return Choice(schedule, (f"threads share {' and '.join(name for name, _ in free)}, which add apart",))
     inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
+    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows is not None else 0
+    part_bytes = -(-row_bytes // max(parts, 1) // VECTOR_BYTES) * VECTOR_BYTES
+    if parts == threads:
+        return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
         axis = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])[0]
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"each of {threads} threads adds to its own part of {axis}: rows are worth the look",))
     size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
+    size = part_bytes // nest.width_bytes if parts > 1 else size
     if size * nest.width_bytes < MIN_PIECE_BYTES:
         reason = "one thread adds: scalars at random places cost less than deciding whose they are"
         return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
-    name = inner[0][0]
+    return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
+
+
+def _share_rows(beside: Schedule, adding: list[tuple[str, int]], name: str, size: int, width_bytes: int) -> Choice:
     others = [label for label, _ in adding if label != name]
     order = (f"{name}_o", *others, f"{name}_i")
     schedule = Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
-    return Choice(schedule, (f"threads share the rows, in pieces of {size * nest.width_bytes} B",))
+    return Choice(schedule, (f"threads share the rows, in pieces of {size * width_bytes} B",))
 
 
 def _share_beside(nest: NestShape) -> Schedule:

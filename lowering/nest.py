@@ -145,6 +145,15 @@ def static_size(value: SSAValue) -> int | None:
     return None
 
 
+def static_trips(loop: LoopOp) -> int | None:
+    """Return how often a loop of step 1 runs, or None where the code does not hold it: from its bounds or its tile."""
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    if first is not None and last is not None:
+        return last - first
+    end = loop.upper.owner
+    return static_size(end.rhs) if isinstance(end, arith.AddiOp) and end.lhs is loop.lower else None
+
+
 def most_iterations(loop: LoopOp) -> int | None:
     """Return a number that a loop of step 1 never runs more often than, or None when the code holds none.
 

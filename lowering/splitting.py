@@ -7,7 +7,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ..ir.dialect import LoopOp
-from .nest import static_size
+from .nest import static_size, static_trips
 from .nest_builder import index_constant
 
 REST = "_rest"
@@ -26,8 +26,8 @@ def split_off_rest(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
     builder = Builder(InsertPoint.before(loop))
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = loop.induction.name_hint
-    first, last = static_size(loop.lower), static_size(loop.upper)
-    has_rest = first is None or last is None or (last - first) % count != 0
+    trips = static_trips(loop)
+    has_rest = trips is None or trips % count != 0
     end = whole_end(builder, loop.lower, loop.upper, count) if has_rest else loop.upper
     made = builder.insert(LoopOp(loop.label, loop.lower, end, index_constant(builder, count), body))
     if has_rest:

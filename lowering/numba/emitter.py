@@ -8,7 +8,7 @@ one, and made one after the other where there is none, so that small work pays f
 import re
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...ir.attributes import LOOP_NAMES
 from ...ir.errors import InternalError, ScheduleError
 from ..constant_indices import find_global
-from ..nest import PREFIXES, functions, viewed, written
+from ..nest import PREFIXES, functions, viewed
 from .naming import INDENT, Function, numba_type
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
@@ -83,9 +83,10 @@ class _Emitter(VectorEmitter):
         super().__init__(module, function)
         self.constants: list[str] = []
         self.tiles: list[Function] = []
-        self.written = written(function)
         changed = self.written.intersection(function.body.block.args)
-        self.adds = any(isinstance(op, memref.LoadOp) and op.memref in changed for op in function.walk())
+        self.adds = any(
+            isinstance(op, memref.LoadOp | vector.LoadOp) and op.operands[0] in changed for op in function.walk()
+        )
 
     # the program
 
@@ -144,8 +145,8 @@ class _Emitter(VectorEmitter):
     def op(self, op: Operation) -> None:
         if isinstance(op, _PRINTED_WHERE_USED):
             return
-        if op.results and isinstance(vector := op.results[0].type, VectorType) and op.name in _INFIX:
-            return self.vector_operation(op, vector)
+        if op.results and isinstance(type_ := op.results[0].type, VectorType) and op.name in _INFIX:
+            return self.vector_operation(op, type_)
         if op.name in _INFIX:
             expression = f" {_INFIX[op.name]} ".join(map(self.value, op.operands))
             return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)

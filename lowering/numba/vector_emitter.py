@@ -9,7 +9,10 @@ from xdsl.ir import Operation
 
 from ...ir.errors import InternalError
 from ...ir.upstream import FromElementsOp, PrefetchOp
+from ..nest import viewed, written
 from .naming import Naming, numba_type
+
+_ELEMENT_WISE = {"arith.andi": "and", "arith.addi": "addi", "arith.addf": "addf"}
 
 
 class VectorEmitter(Naming):
@@ -18,6 +21,7 @@ class VectorEmitter(Naming):
     def __init__(self, module: ModuleOp, function: FuncOp):
         super().__init__(module, function)
         self.vector_intrinsics: set[str] = set()
+        self.written = written(function)
 
     def assign(self, op: Operation, expression: str) -> None:
         """Add `name = expression` for the one result of an op."""
@@ -29,13 +33,14 @@ class VectorEmitter(Naming):
 
     def vector_operation(self, op: Operation, type_: VectorType) -> None:
         """Add an element-wise operation of two vectors."""
-        if op.name != "arith.andi":
+        if op.name not in _ELEMENT_WISE:
             raise InternalError(f"the code generator has no form for {op.name} of vectors")
-        call = self.vector_intrinsic(f"and_{numba_type(type_)}")
+        call = self.vector_intrinsic(f"{_ELEMENT_WISE[op.name]}_{numba_type(type_)}")
         self.assign(op, f"{call}({', '.join(map(self.value, op.operands))})")
 
     def emit_vector_load(self, op: vector.LoadOp) -> None:
-        call = self.vector_intrinsic(f"load_{numba_type(op.result.type)}")
+        kind = "reload" if viewed(op.base) in self.written else "load"
+        call = self.vector_intrinsic(f"{kind}_{numba_type(op.result.type)}")
         self.assign(op, f"{call}({self.address(op.base, op.indices)})")
 
     def emit_vector_store(self, op: vector.StoreOp) -> None:

@@ -76,11 +76,16 @@ def _named(name: str, doc: str, signature: Any, generate: Callable) -> Any:
     return intrinsic(operation)
 
 
-def _load(type_: VectorType) -> tuple[str, Any, Callable]:
+def _load(type_: VectorType, mark: Callable = mark_read) -> tuple[str, Any, Callable]:
     def build(builder: Any, address: ir.Value, offset: ir.Value) -> ir.Value:
-        return mark_read(builder, builder.load(pointer(builder, address, offset, type_.llvm), align=1))
+        return mark(builder, builder.load(pointer(builder, address, offset, type_.llvm), align=1))
 
     return f"Load {type_.name} at address + offset.", type_(types.int64, types.int64), build
+
+
+def _reload(type_: VectorType) -> tuple[str, Any, Callable]:
+    _, signature, build = _load(type_, mark_written)
+    return f"Load {type_.name} at address + offset, which the kernel may have written.", signature, build
 
 
 def _store(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -133,6 +138,23 @@ def _and(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"The bits that two {type_.name} share.", type_(type_, type_), build
 
 
+def _addi(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        return builder.add(left, right)
+
+    return f"The sums of two {type_.name} of integers, modulo their width.", type_(type_, type_), build
+
+
+def _addf(type_: VectorType) -> tuple[str, Any, Callable]:
+    floats = ir.VectorType({32: ir.FloatType(), 64: ir.DoubleType()}[type_.bits], type_.lanes)
+
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        total = builder.fadd(builder.bitcast(left, floats), builder.bitcast(right, floats))
+        return builder.bitcast(total, type_.llvm)
+
+    return f"The sums of two {type_.name} that hold floats.", type_(type_, type_), build
+
+
 def _parts(builder: Any, type_: VectorType, element: ir.Value) -> list[ir.Value]:
     """Return the integers that an element is in LLVM: itself, or the two halves of 16 bytes."""
     return [element] if type_.bits <= 64 else [builder.extract_value(element, part) for part in (0, 1)]
@@ -145,11 +167,14 @@ def _element(type_: VectorType) -> Any:
 
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "load": _load,
+    "reload": _reload,
     "store": _store,
     "stream": _stream,
     "join": _join,
     "broadcast": _broadcast,
     "and": _and,
+    "addi": _addi,
+    "addf": _addf,
 }
 
 

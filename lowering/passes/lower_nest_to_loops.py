@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -15,6 +15,7 @@ from ...ir.dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, R
 from ...ir.errors import ScheduleError
 from ...ir.upstream import ParallelOp
 from ..nest import functions, loops, why_not_shared
+from ..slices import is_inside
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,39 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
 
 
 def _lower_accumulate(op: AccumulateOp) -> None:
+    kind = op.element.type
     load = memref.LoadOp.get(op.memref, op.subscripts)
-    load.res.name_hint = "total"
-    add = arith.AddiOp if isinstance(op.element.type, IntegerType) else arith.AddfOp
-    added = add(load.res, op.element)
+    if isinstance(kind, VectorType):
+        load = vector.LoadOp(op.memref, op.subscripts, kind)
+    total = load.results[0]
+    total.name_hint = "total"
+    element = kind.element_type if isinstance(kind, VectorType) else kind
+    added = (arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp)(total, op.element)
     added.result.name_hint = "added"
-    steps = [load, added, memref.StoreOp.get(added.result, op.memref, op.subscripts)]
-    if op.mask is not None:
+    store = memref.StoreOp.get(added.result, op.memref, op.subscripts)
+    if isinstance(kind, VectorType):
+        store = vector.StoreOp(added.result, op.memref, op.subscripts)
+    steps: list[Operation] = [load, added, store]
+    if op.mask is not None and not _guard_row(op, op.mask):
         steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
     Rewriter.replace_op(op, steps, [])
+
+
+def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
+    """Test a mask once a row, around the loop that adds; return whether it is the same for all the row."""
+    loop = op.parent_op()
+    if not isinstance(loop, LoopOp) or loop.parallel is not None or loop.total is not None or is_inside(mask, loop):
+        return False
+    if any(inner.regions or isinstance(inner, _WRITING) for inner in loop.body.block.ops if inner is not op):
+        return False
+    conditional = scf.IfOp(mask, [], Region(Block([scf.YieldOp()])))
+    Rewriter.insert_op(conditional, InsertPoint.before(loop))
+    loop.detach()
+    Rewriter.insert_op(loop, InsertPoint.at_start(conditional.true_region.block))
+    return True
+
+
+_WRITING = (AccumulateOp, memref.StoreOp, vector.StoreOp)
 
 
 def _lower(loop: LoopOp) -> None:

@@ -24,7 +24,8 @@ class TileLoops(ModulePass):
     """Split loops into tiles: `x` becomes `x_o` around `x_i`.
 
     A tile is the piece of work that a thread takes, and that the caches see at once. The last tile ends early
-    (`tail=guard`: its end is the smaller of two), or the size must be proved to divide (`tail=perfect`).
+    (`tail=guard`: its end is the smaller of two, unless the size is known to divide), or the size must be proved to
+    divide (`tail=perfect`).
 
     before                              after tile-loops{loops=indices sizes=64}
         for indices in 0..n                 for indices_o in 0..n step 64
@@ -92,7 +93,8 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     outer = builder.insert(LoopOp(f"{loop.label}_o", loop.lower, loop.upper, step, outer_body, **_kind(loop)))
     start.name_hint = short_name(outer.label)
     builder = Builder(InsertPoint.at_end(outer_body))
-    end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard")
+    divides = trips is not None and trips % size == 0
+    end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = short_name(f"{loop.label}_i")
     inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, **_kind(loop)))

@@ -20,14 +20,14 @@ from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import split_off_rest
+from ..vector_sums import LARGEST_VECTOR, sum_of, vectorize_sum
 
-LARGEST_VECTOR = 64
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
 class VectorizeInner(ModulePass):
-    """Copy several elements at a time in the innermost loop.
+    """Copy or add several elements at a time in the innermost loop.
 
     A row is loaded and stored as vectors. Elements from places of their own are loaded one by one and stored together:
     a lane gather, which the code generator leaves to the processor or to single loads. What does not fill a vector is
@@ -55,7 +55,10 @@ class VectorizeInner(ModulePass):
           vector.store %element, %out[%b, %o, %i, %j] : memref<1x1x?x?xi32>, vector<8xi32> }
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
-    What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty; sums.
+    Of a gradient, the row of grad is loaded as vectors that are added to as many elements of out, `gather.accumulate`;
+    each element keeps a sum of its own, so the order of the contributions stays.
+
+    What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty.
 
     Raises:
         ScheduleError: a precondition does not hold.
@@ -67,6 +70,9 @@ class VectorizeInner(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
+            if (accumulate := sum_of(function)) is not None:
+                vectorize_sum(accumulate, self.lanes)
+                continue
             store = copying_store(function)
             if store is None:
                 raise ScheduleError("vectorize-inner: expected a nest that copies one element to out")

@@ -217,3 +217,19 @@ def test_serial_and_parallel_paths_give_the_same(bounds):
     with gn.knobs.scope(num_threads=1):
         serial = kernel(data, indices)
     assert kernel(data, indices).tobytes() == serial.tobytes() == np.take(data, indices, axis=0).tobytes()
+
+
+def test_vectors_of_what_the_kernel_writes_are_loaded_as_such():
+    text = """
+    func.func @gather(%grad: memref<8xf32>, %out: memref<8xf32>) {
+      %c0 = arith.constant 0 : index
+      %row = vector.load %grad[%c0] : memref<8xf32>, vector<8xf32>
+      %total = vector.load %out[%c0] : memref<8xf32>, vector<8xf32>
+      %added = arith.addf %total, %row : vector<8xf32>
+      vector.store %added, %out[%c0] : memref<8xf32>, vector<8xf32>
+      func.return
+    }
+    """
+    source = emit(parse_module(text)).source
+    for line in ("row = load_v8xi32(grad, ", "total = reload_v8xi32(out, ", "added = addf_v8xi32(total, row)"):
+        assert line in source

@@ -95,6 +95,53 @@ def test_broadcast_and_and_keep_the_bits_of_a_mask(vector, value):
     assert target.tolist() == (source & source.dtype.type(value)).tolist()
 
 
+@pytest.mark.parametrize("vector", [name for name in VECTORS if not name.endswith("i128")])
+def test_integers_are_added_modulo_their_width(vector):
+    reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addi_{vector}")
+    lanes, width = shape_of(vector)
+
+    @njit("void(int64, int64)")
+    def increase(source, target):
+        store(target, 0, add(reload(target, 0), reload(source, 0)))
+        store(target, 0, add(reload(target, 0), reload(source, 0)))
+
+    drawn = np.frombuffer(np.random.default_rng(4).bytes(2 * lanes * width), f"u{width}").copy()
+    source, target = drawn[:lanes].copy(), drawn[lanes:].copy()
+    wanted = target + source + source
+    increase(source.ctypes.data, target.ctypes.data)
+    assert target.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("vector", [name for name in VECTORS if name.endswith(("i32", "i64"))])
+def test_floats_are_added_one_by_one(vector):
+    reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addf_{vector}")
+    lanes, width = shape_of(vector)
+
+    @njit("void(int64, int64)")
+    def increase(source, target):
+        store(target, 0, add(reload(target, 0), reload(source, 0)))
+
+    rng = np.random.default_rng(5)
+    source, target = (rng.standard_normal(lanes).astype(f"f{width}") for _ in range(2))
+    source[0] = target[0] = -0.0
+    wanted = target + source
+    increase(source.ctypes.data, target.ctypes.data)
+    assert target.tobytes() == wanted.tobytes()
+
+
+def test_what_a_loop_has_stored_is_loaded_again():
+    load, reload, store, add = map(operation, ("load_v8xi32", "reload_v8xi32", "store_v8xi32", "addi_v8xi32"))
+
+    @njit("void(int64, int64, int64, int64)")
+    def increase(source, target, again, times):
+        for _ in range(times):
+            store(target, 0, add(reload(again, 0), load(source, 0)))
+
+    source, target = np.arange(8, dtype="i4"), np.ones(8, "i4")
+    increase(source.ctypes.data, target.ctypes.data, target.ctypes.data, 100)
+    assert target.tolist() == [1 + 100 * element for element in range(8)]
+
+
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_broadcast_repeats_both_halves_of_16_bytes(lanes):
     store, broadcast = operation(f"store_v{lanes}xi128"), operation(f"broadcast_v{lanes}xi128")

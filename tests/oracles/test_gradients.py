@@ -163,6 +163,15 @@ SHARED = {
         "tile-loops{loops=inner sizes=16},interchange-loops{order=inner_o,indices,inner_i},"
         "parallelize-loops{loops=inner_o,clear_axis}",
     ),
+    "vectors": (
+        *(Gather(), (30, 100), (900,)),
+        "specialize-inner{bytes=400},tile-loops{loops=inner sizes=56},interchange-loops{order=inner_o,indices,inner_i},"
+        "parallelize-loops{loops=inner_o,clear_axis},vectorize-inner{lanes=8}",
+    ),
+    "owned vectors": (
+        *(Gather(), (3000, 9), (9000,)),
+        "own-positions{owners=3 axis=axis},parallelize-loops{loops=owners},vectorize-inner{lanes=4}",
+    ),
     "outer": (Gather(1), (40, 30, 8), (900,), "parallelize-loops{loops=outer,clear_outer}"),
     "tuples": (
         GatherNd(),

@@ -137,8 +137,16 @@ func.func @f(%out: memref<5xf32>, %n: index, %x: f32) {
 // -----
 
 func.func @f(%out: memref<5xf32>, %n: index, %x: i32) {
-  // expected-error@+1 {{expected an element of type f32, got i32}}
+  // expected-error@+1 {{expected an element of type f32 or a vector of them, got i32}}
   gather.accumulate %x, %out[%n] : i32, memref<5xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%out: memref<5xf32>, %n: index, %x: vector<2x4xf32>) {
+  // expected-error@+1 {{expected an element of type f32 or a vector of them, got vector<2x4xf32>}}
+  gather.accumulate %x, %out[%n] : vector<2x4xf32>, memref<5xf32>
   func.return
 }
 

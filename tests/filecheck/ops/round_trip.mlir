@@ -67,10 +67,12 @@ func.func @elements_grad(%grad: tensor<3x5xcomplex<f64>>, %indices: tensor<3x5xu
 // CHECK: gather.loop ordered indices(%i) = %n to %n step %n {
 // CHECK: gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
 // CHECK: gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
-func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %valid: i1) {
+// CHECK: gather.accumulate %row, %out[%i, %n] if %valid : vector<4xf32>, memref<2x5xf32>
+func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %row: vector<4xf32>, %valid: i1) {
   gather.loop ordered indices(%i) = %n to %n step %n {
     gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
     gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
+    gather.accumulate %row, %out[%i, %n] if %valid : vector<4xf32>, memref<2x5xf32>
   }
   func.return
 }

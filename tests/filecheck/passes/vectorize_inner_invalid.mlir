@@ -26,7 +26,7 @@ func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index)
 
 // -----
 
-// expected-error@unknown {{expected a nest that copies one element to out}}
+// expected-error@unknown {{inner does more than add an element in steps of 1}}
 func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

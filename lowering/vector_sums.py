@@ -1,0 +1,105 @@
+"""Vectors for the nest of a gradient that adds: several elements of a row are added at once."""
+
+from collections.abc import Sequence
+
+from xdsl.builder import Builder
+from xdsl.dialects import func, memref, vector
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from ..ir.dialect import AccumulateOp, LoopOp, YieldOp
+from ..ir.errors import ScheduleError
+from ..ir.types import element_size_bytes, strides_of
+from .nest import enclosing_loops, static_size
+from .slices import clone_slice, depends_on, slice_of
+from .splitting import split_off_rest
+
+LARGEST_VECTOR = 64
+WIDTHS = (1, 2, 4, 8)
+
+
+def sum_of(function: func.FuncOp) -> AccumulateOp | None:
+    """Return the one `gather.accumulate` of a function, or None where there is none, or more."""
+    found = [op for op in function.walk() if isinstance(op, AccumulateOp)]
+    return found[0] if len(found) == 1 else None
+
+
+def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
+    """Add `lanes` elements of a row at once, and leave what fills no vector to a loop behind.
+
+    Each element has a sum of its own, so the order of the contributions to it stays.
+
+    Raises:
+        ScheduleError: the vectors do not fit, or the innermost loop does not add elements that lie side by side.
+    """
+    loop = next(enclosing_loops(accumulate), None)
+    if loop is None:
+        raise ScheduleError("vectorize-inner: the element is added outside of every loop")
+    _check_lanes(accumulate, lanes)
+    load = _checked_load(accumulate, loop)
+    body, rest = split_off_rest(loop, lanes)
+    builder = Builder(InsertPoint.at_end(body.body.block))
+    masks = [] if accumulate.mask is None else [accumulate.mask]
+    ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
+    mapping = clone_slice(ops, builder, {loop.induction: body.induction})
+
+    def at(values: list[SSAValue]) -> list[SSAValue]:
+        return [mapping.get(value, value) for value in values]
+
+    type_ = VectorType(accumulate.element.type, [lanes])
+    elements = builder.insert(vector.LoadOp(load.memref, at(list(load.indices)), type_)).result
+    elements.name_hint = load.res.name_hint
+    added = AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks))
+    builder.insert(added)
+    builder.insert(YieldOp())
+    if not rest:
+        Rewriter.erase_op(loop)
+
+
+def _check_lanes(accumulate: AccumulateOp, lanes: int) -> None:
+    element = accumulate.element.type
+    if isinstance(element, VectorType):
+        raise ScheduleError("vectorize-inner: vectors are added already")
+    width_bytes = element_size_bytes(element)
+    if width_bytes not in WIDTHS or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR:
+        raise ScheduleError(
+            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // width_bytes} for elements of "
+            f"{width_bytes} bytes, got {lanes}"
+        )
+
+
+def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
+    """Return the load of what is added, from side by side as it is added to."""
+    if loop.ordered is not None or loop.parallel is not None:
+        kind = "ordered" if loop.ordered is not None else "parallel"
+        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+    plain = (AccumulateOp, YieldOp, memref.LoadOp)
+    beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
+    if static_size(loop.step) != 1 or any(op.regions or not _computes(op) for op in beside):
+        raise ScheduleError(f"vectorize-inner: {loop.label} does more than add an element in steps of 1")
+    load = accumulate.element.owner
+    if not (
+        isinstance(load, memref.LoadOp)
+        and _runs_along(loop, load.memref, load.indices)
+        and _runs_along(loop, accumulate.memref, accumulate.subscripts)
+    ):
+        raise ScheduleError(f"vectorize-inner: iterations of {loop.label} do not add side by side")
+    if accumulate.mask is not None and depends_on(accumulate.mask, loop):
+        raise ScheduleError(f"vectorize-inner: each iteration of {loop.label} has an index of its own")
+    return load
+
+
+def _computes(op: Operation) -> bool:
+    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
+    return is_side_effect_free(op) or op.name.startswith("arith.")
+
+
+def _runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
+    """Return whether an access moves from one element to the next beside it."""
+    assert isinstance(memory.type, MemRefType)
+    strides = strides_of(memory.type)
+    *others, last = subscripts
+    is_packed = strides is None or strides[-1] == 1
+    return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)

@@ -1,0 +1,21 @@
+// RUN: gathernest-opt %s -p "lower-nest-to-loops"
+
+// A mask that each iteration has for itself, or a loop that does more, is tested inside.
+// CHECK: scf.for %i = %{{.*}} to %n step
+// CHECK-NEXT: %owned = arith.cmpi ult, %i, %n : index
+// CHECK-NEXT: scf.if %owned {
+// CHECK: scf.for %j = %{{.*}} to %n step
+// CHECK-NEXT: scf.if %valid {
+func.func @others(%out: memref<?xf32> {gather.view = #gather.view<axis[0]>}, %n: index, %x: f32, %valid: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop ordered indices(%i) = %c0 to %n step %c1 {
+    %owned = arith.cmpi ult, %i, %n : index
+    gather.accumulate %x, %out[%i] if %owned : f32, memref<?xf32>
+  }
+  gather.loop inner(%j) = %c0 to %n step %c1 {
+    gather.accumulate %x, %out[%j] if %valid : f32, memref<?xf32>
+    gather.accumulate %x, %out[%j] : f32, memref<?xf32>
+  }
+  func.return
+}

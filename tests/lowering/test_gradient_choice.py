@@ -1,0 +1,83 @@
+"""Which schedule a gradient gets from its sizes."""
+
+import pytest
+
+from gathernest.lowering.gradient_choice import choose_gradient_schedule
+from gathernest.lowering.nest_shape import MachineShape, NestShape
+from gathernest.lowering.schedule import Schedule
+
+
+def chosen(threads: int = 2, **sizes) -> Schedule:
+    """Return the schedule of a gradient of rows, float32 where nothing else is said."""
+    given = {"outer": 1, "axis": 100_000, "indices": 100_000, "inner": 64, "width": 4, **sizes}
+    loops = tuple((name, given[name]) for name in ("outer", "indices", "inner"))
+    table = tuple((name, given[name]) for name in ("outer", "axis", "inner"))
+    shape = NestShape(
+        loops,
+        (("indices", given["indices"]),),
+        given["width"],
+        table,
+        looked_up=frozenset(sizes.get("looked_up", ("indices",))),
+        is_packed=given.get("is_packed", True),
+        has_packed_rows=given.get("has_packed_rows", True),
+    )
+    return choose_gradient_schedule(shape, MachineShape(threads=threads)).schedule
+
+
+@pytest.mark.parametrize(
+    ("inner", "width", "threads", "tile"), [(64, 4, 2, 32), (100, 4, 2, 56), (32, 4, 2, 16), (64, 8, 4, 16)]
+)
+def test_threads_share_rows_of_some_lines_in_equal_parts(inner, width, threads, tile):
+    schedule = chosen(threads, inner=inner, width=width)
+    assert dict(schedule.tiles)["inner"] == tile
+    assert schedule.order == ("inner_o", "indices", "inner_i")
+    assert schedule.parallel[0] == "inner_o"
+    assert schedule.owners is None
+    assert (schedule.specialize, schedule.lanes) == (inner * width, 32 // width)
+
+
+def test_more_threads_than_lines_own_positions_of_a_large_table():
+    schedule = chosen(16)
+    assert schedule.owners == ("axis", 16)
+    assert schedule.lanes == 8
+
+
+def test_more_threads_than_lines_share_the_lines_of_a_small_table():
+    assert dict(chosen(16, axis=1000).tiles)["inner"] == 16
+
+
+def test_rows_of_half_a_line_have_owners_and_vectors():
+    schedule = chosen(axis=1_000_000, inner=8)
+    assert schedule.owners == ("axis", 2)
+    assert (schedule.specialize, schedule.lanes) == (32, 8)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"inner": 1},
+        {"inner": 3},
+        {"inner": 1000},
+        {"is_packed": False},
+        {"has_packed_rows": False},
+        {"looked_up": ("indices", "inner")},
+    ],
+    ids=str,
+)
+def test_elements_are_added_one_by_one_where_rows_are_no_vectors(sizes):
+    schedule = chosen(**sizes)
+    assert (schedule.specialize, schedule.lanes) == (None, None)
+
+
+def test_outer_slices_are_shared_before_rows():
+    schedule = chosen(outer=8)
+    assert schedule.parallel[0] == "outer"
+    assert schedule.lanes == 8
+
+
+def test_one_thread_adds_what_is_little():
+    assert chosen(indices=100) == Schedule()
+
+
+def test_one_thread_adds_vectors():
+    assert chosen(1) == Schedule(specialize=256, lanes=8)
