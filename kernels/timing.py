@@ -34,7 +34,11 @@ class Timings:
 
 
 def time_interleaved(
-    contenders: Mapping[str, Call], *, rounds: int = 7, shortest_s: float = SHORTEST_ROUND_S, settle_s: float = 0
+    contenders: Mapping[str, Call],
+    *,
+    rounds: int = 7,
+    shortest_s: float = SHORTEST_ROUND_S,
+    settle_s: float | None = None,
 ) -> Timings:
     """Time calls in turn, each round beginning with another one.
 
@@ -42,8 +46,9 @@ def time_interleaved(
         contenders: what to call, by name; each is called once before, which is not timed.
         rounds: how many times each is timed, 1 or more.
         shortest_s: what one timing must take at least; short calls are repeated within it.
-        settle_s: rest before each turn, followed by a call that is not timed. Other runtimes' threads spin for a while
-            after a call, and on few cores slow down whoever comes next.
+        settle_s: rest before each turn, 0 or more, followed by a call that is not timed. Other runtimes' threads spin
+            for a while after a call, and on few cores slow down whoever comes next; the call finds its arrays as the
+            contender before it left the caches.
     """
     repeats = {name: _repeats(call, shortest_s) for name, call in contenders.items()}
     names = list(contenders)
@@ -51,7 +56,7 @@ def time_interleaved(
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            if settle_s:
+            if settle_s is not None:
                 time.sleep(settle_s)
                 contenders[name]()
             rounds_s[name].append(_timed(contenders[name], repeats[name]))

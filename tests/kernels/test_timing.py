@@ -30,3 +30,10 @@ def test_settling_makes_a_call_of_the_same_contender_before_each_turn() -> None:
     contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
     time_interleaved(contenders, rounds=2, shortest_s=0, settle_s=1e-6)
     assert seen[-8:] == list("aabbbbaa")
+
+
+def test_without_a_rest_the_call_that_is_not_timed_is_made_all_the_same() -> None:
+    seen: list[str] = []
+    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(contenders, rounds=1, shortest_s=0, settle_s=0)
+    assert seen[-4:] == list("aabb")
