@@ -123,7 +123,7 @@ def explain(
 def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
     """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
 
-    Each field of a schedule that differs from its default stands for what is left out: one pass, or all that it holds.
+    Each field of a schedule that differs from its default is a pass, or several of a kind, which are left out together.
     """
     nothing = Schedule()
     shorter: dict[str, Schedule] = {}
@@ -133,13 +133,7 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
             left_out = str(replace(nothing, **{field.name: value}))
             shorter[left_out] = replace(schedule, **{field.name: getattr(nothing, field.name)})
     text = str(schedule)
-    return {left_out: shorter[left_out] for left_out in sorted(shorter, key=lambda left: text.find(_first_pass(left)))}
-
-
-def _first_pass(passes: str) -> str:
-    """Return the first pass of a pipeline's text with its options."""
-    name, brace, _ = passes.partition("}")
-    return name + brace
+    return {left_out: shorter[left_out] for left_out in sorted(shorter, key=text.find)}
 
 
 def _shorter_kernels(

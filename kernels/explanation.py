@@ -13,10 +13,10 @@ BUSY = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """A schedule with one pass left out.
+    """A schedule with one pass left out, or all of one kind.
 
     Attributes:
-        left_out: the pass with its options.
+        left_out: the pass with its options; what a schedule holds several times is left out together.
         measured_us: the median time without it; None where the rest is refused.
         times_as_fast: how many times as fast the whole schedule is: the median over the rounds, above 1 where the pass
             pays. None where the rest is refused.
@@ -85,14 +85,14 @@ class Explanation:
     def sections(self) -> dict[str, list[str]]:
         """Return the lines of each part of the text by its title."""
         parts = {
-            "The schedule": self.schedule.replace("},", "},\n").splitlines() or ["none"],
+            "The schedule": _passes(self.schedule) or ["none"],
             "Why this schedule": list(self.reasons),
             "The fewest bytes": self._bytes_lines(),
             "The limit, timed in turn with the kernel": self._limit_lines(),
             "The same at the best rates ever measured here, which the prediction stands on": self._floor_lines(),
             "The time": self._time_lines(),
             "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
-                [_ablation_row(ablation) for ablation in self.ablations]
+                [row for ablation in self.ablations for row in _ablation_rows(ablation)]
             ),
         }
         return {title: lines for title, lines in parts.items() if lines}
@@ -133,10 +133,19 @@ class Explanation:
         return [*_rows(rows), *remark]
 
 
-def _ablation_row(ablation: Ablation) -> tuple[str, ...]:
+def _passes(pipeline: str) -> list[str]:
+    """Return the text of a pipeline, a line a pass."""
+    return pipeline.replace("},", "},\n").splitlines()
+
+
+def _ablation_rows(ablation: Ablation) -> list[tuple[str, ...]]:
+    """Return a row for each pass that is left out together, what was found in the last."""
+    *before, last = _passes(ablation.left_out)
     if ablation.measured_us is None or ablation.times_as_fast is None:
-        return ablation.left_out, f"refused: {ablation.refused}"
-    return ablation.left_out, _us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x"
+        found = (f"refused: {ablation.refused}",)
+    else:
+        found = (_us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x")
+    return [*((name,) for name in before), (last, *found)]
 
 
 def _rate_rows(floor: Floor) -> list[tuple[str, ...]]:
@@ -150,7 +159,7 @@ def _rate_rows(floor: Floor) -> list[tuple[str, ...]]:
 def _rows(rows: list[tuple[str, ...]]) -> list[str]:
     """Return rows as lines whose first cells are of one width."""
     width = max((len(row[0]) for row in rows), default=0)
-    return [f"{row[0]:<{width}}  {'  '.join(row[1:])}" for row in rows]
+    return [f"{row[0]:<{width}}  {'  '.join(row[1:])}".rstrip() for row in rows]
 
 
 def _us(time_us: float) -> str:

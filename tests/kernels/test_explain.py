@@ -135,6 +135,20 @@ def test_refused_rest_is_reported_with_its_reason():
     assert f"refused: {tiles.refused}" in str(found)
 
 
+def test_two_prefetches_are_left_out_together_and_have_a_line_each():
+    far = "prefetch-indices{loop=indices distance=16 lines=1 locality=2}"
+    near = "prefetch-indices{loop=indices distance=4 lines=1 locality=3}"
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=f"{far},{near}").explain(rounds=1)
+    (ablation,) = found.ablations
+    assert ablation.left_out == f"{far},{near}"
+    assert shorter_schedules(Schedule.parse(found.schedule)) == {f"{far},{near}": Schedule()}
+    first, last = found.sections()[
+        "Without a pass, the time of a call, and how many times as fast the whole schedule is"
+    ]
+    assert first == f"{far},"
+    assert last.startswith(near) and last.endswith(f"{ablation.times_as_fast:.2f}x")
+
+
 def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline():
     schedule = Schedule(
         tiles=(("indices", 16),),
