@@ -5,34 +5,25 @@ element; where it does, each element has a place of its own, and several of them
 vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs/performance.md` has the figures.
 """
 
-import math
 from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
 from .nest_shape import LINE_BYTES, MachineShape, NestShape, role, trips
+from .prefetch_choice import STREAM_BYTES, choose_prefetches, is_spread_out
 from .schedule import Choice, Prefetch, Schedule
 
 VECTOR_BYTES = 32
-STREAM_BYTES = 16
-"""NumPy's arrays begin at multiples of 16, so rows that are multiples of that can always be streamed."""
 MOST_LANES = 16
 MIN_VECTOR_WORK_BYTES = 2048
 MOST_SPECIALIZED_BYTES = 512
 MIN_PEELED_BYTES = 2048
 """Heads and rests of shorter rows would be stored to lines that are streamed, too."""
+MIN_EVEN_BYTES = 1024
+"""The same, where all heads are alike and no rest is left."""
 MIN_REPEATS = 4
 HELD_INDICES = 4096
-L1_BYTES = 32 * 1024
-MOST_LINES = 64
-NEAR, FAR = 3, 2
-"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
-NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
-"""How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
-NEAR_ROWS, FAR_ROWS = 16, 256
-"""The most rows ahead."""
-MIN_AHEAD = 32
-"""Of fewer indices too many would come before the first that was asked for."""
-SCALARS_AHEAD = 128
+LARGE_SHARE = 8
+"""What part of the last cache a result is at least that is large beside data."""
 LARGE_OUT_BYTES = 8 << 20
 LARGE_TILE_BYTES = 256 * 1024
 """Pieces of a large out: at the start of each nothing was asked for ahead."""
@@ -51,10 +42,8 @@ class _Choosing:
 
     def __post_init__(self) -> None:
         nest = self.nest
-        self.loops, self.row = nest.loops, nest.row
-        self.innermost = self.loops[-1] if self.loops else ("", 1)
-        self.is_row = self.innermost in self.row
-        self.run_bytes = nest.width_bytes * self.innermost[1]
+        self.loops, self.row, self.innermost = nest.loops, nest.row, nest.innermost
+        self.is_row, self.run_bytes = nest.is_row, nest.run_bytes
         self.around = [loop for loop in self.loops if loop not in self.row]
 
     def choice(self) -> Choice:
@@ -71,7 +60,7 @@ class _Choosing:
             specialize=self._specialize(),
             hoist=hoist,
             lanes=lanes,
-            prefetch=self._prefetch(lanes, dict(tiles)),
+            prefetch=self._prefetches(lanes, dict(tiles)),
             stream=lanes is not None and self._streams(lanes),
         )
         return Choice(schedule, tuple(self.reasons))
@@ -116,7 +105,7 @@ class _Choosing:
     def _lanes_fit(self) -> int:
         """Return how many elements from places of their own are worth a vector; 1 where none are."""
         wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
-        is_column = role(self.innermost) == "inner" and not self._is_spread()
+        is_column = role(self.innermost) == "inner" and not is_spread_out(self.nest, self.machine)
         return 1 if self.innermost[1] < wanted or not self.nest.is_packed or is_column else wanted
 
     # the loops around it
@@ -176,7 +165,10 @@ class _Choosing:
     # the caches
 
     def _exceeds_caches(self) -> bool:
-        return self.nest.moved_bytes > self.machine.l3_bytes
+        """Return whether out does not stay in the last cache: with what is read at most, or a large one with data."""
+        nest, cache = self.nest, self.machine.l3_bytes
+        is_large = nest.out_bytes >= cache // LARGE_SHARE
+        return nest.moved_bytes > cache or (is_large and nest.out_bytes + nest.table_bytes > cache)
 
     def _has_aligned_rows(self) -> bool:
         return self.run_bytes % STREAM_BYTES == 0 and self.run_bytes < MIN_PEELED_BYTES and self.nest.width_bytes < 16
@@ -185,70 +177,22 @@ class _Choosing:
         if not self._exceeds_caches():
             return False
         is_aligned = self.is_row and self._has_aligned_rows() and lanes * self.nest.width_bytes == STREAM_BYTES
-        if not is_aligned and self.run_bytes < MIN_PEELED_BYTES:
+        is_even = not self.is_row and self.run_bytes % LINE_BYTES == 0 and self.run_bytes >= MIN_EVEN_BYTES
+        if not (is_aligned or is_even or self.run_bytes >= MIN_PEELED_BYTES):
             self._because(
                 f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
             )
             return False
         self._because(
-            f"{self.nest.moved_bytes >> 20} MB of out and data exceed the last cache of "
-            f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
+            f"{self.nest.out_bytes >> 20} MB of out and {self.nest.table_bytes >> 20} MB of data exceed the last cache "
+            f"of {self.machine.l3_bytes >> 20} MB: out is stored past it"
         )
         return True
 
-    def _prefetch(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
+    def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
-        counted = [name for name, _ in self.loops if name in self.nest.looked_up]
-        if not counted:
-            return ()
-        if self.is_row:
-            return self._prefetched_rows(counted[-1], inside)
         repeating = self._repeating()
-        if lanes is None or not (self._is_spread() or repeating is not None):
-            return ()
-        if repeating is not None and self.nest.table_bytes <= self.machine.l3_bytes // 2:
-            return ()
-        if repeating is not None and repeating[0] in tiles and self._span_bytes() <= L1_BYTES:
-            return self._next_row(repeating[0], inside, lanes)
-        distance = max(SCALARS_AHEAD // lanes, 1)
-        self._because(
-            f"places in data are spread over more than the caches: asked for {distance * lanes} elements ahead"
-        )
-        return (Prefetch(inside[counted[-1]], distance, locality=FAR),)
-
-    def _span_bytes(self) -> int:
-        """Return how many bytes of data the places lie in that one loop over the indices reads."""
-        first = next(place for place, dim in enumerate(self.nest.table) if role(dim) == "axis")
-        return self.nest.width_bytes * trips(self.nest.table[first:])
-
-    def _is_spread(self) -> bool:
-        return self._span_bytes() > self.machine.l3_bytes // 4
-
-    def _prefetched_rows(self, counted: str, inside: dict[str, str]) -> tuple[Prefetch, ...]:
-        near = self.machine.l2_bytes // 2  # the other half is for what is written
-        if self.nest.read_bytes <= near or self._span_bytes() <= near or dict(self.loops)[counted] < MIN_AHEAD:
-            return ()
-        row_bytes, most = self.run_bytes, dict(self.loops)[counted] // 2
-        lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
-        soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, most), 1)
-        later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, most), 1)
-        if self._span_bytes() <= self.machine.l3_bytes:
-            self._because(f"data does not stay near: {lines} lines are asked for {soon} rows ahead")
-            return (Prefetch(inside[counted], soon, lines, NEAR),)
-        self._because(
-            f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
-            + (f" and {soon} rows ahead into the first" if soon < later else "")
-        )
-        far = Prefetch(inside[counted], later, lines, FAR)
-        return (far, Prefetch(inside[counted], soon, lines, NEAR)) if soon < later else (far,)
-
-    def _next_row(self, repeating: str, inside: dict[str, str], lanes: int) -> tuple[Prefetch, ...]:
-        axis_bytes = self._span_bytes()
-        lines = -(-axis_bytes // (LINE_BYTES * max(self.innermost[1] // lanes, 1)))
-        if lines > MOST_LINES or not self._has_one_axis():
-            return ()
-        self._because(f"the next row of data is asked for, {lines} lines a step, while this one is read")
-        return (Prefetch(inside[repeating], 1, lines),)
-
-    def _has_one_axis(self) -> bool:
-        return sum(role(dim) == "axis" for dim in self.nest.table) == 1
+        asked, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeating and repeating[0])
+        if asked:
+            self._because(why)
+        return asked

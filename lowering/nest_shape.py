@@ -46,6 +46,27 @@ class NestShape:
         return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and role(loop) in ("inner", "unit"))
 
     @property
+    def innermost(self) -> tuple[str, int]:
+        """The innermost of `loops`."""
+        return self.loops[-1] if self.loops else ("", 1)
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the innermost loop copies what one index brings."""
+        return self.innermost in self.row
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of out that the innermost loop writes."""
+        return self.width_bytes * self.innermost[1]
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes of data that the places lie in that one loop over the indices reads."""
+        first = next(place for place, dim in enumerate(self.table) if role(dim) == "axis")
+        return self.width_bytes * trips(self.table[first:])
+
+    @property
     def out_bytes(self) -> int:
         """Bytes that are written."""
         return self.width_bytes * trips(self.copied)

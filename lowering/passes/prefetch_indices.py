@@ -34,11 +34,11 @@ class PrefetchIndices(ModulePass):
     Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
     of its row are asked for, none behind the row's end. A tile asks for what the next one reads; near the end of all
     tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist. Where
-    the loop repeats the same indices on other rows, as the outer loop of a gather along the last axis, the row
-    `distance` iterations ahead is asked for line by line, `lines` of them in each step of the innermost loop, whose
-    indices are spread over it. A prefetch changes no value, and pays where the table misses the caches; elsewhere it
-    costs. Memory is used best by two of them: one far ahead into the second cache, which can wait for more lines than
-    the first, and one nearer into the first.
+    the loop counts rows of which the innermost loop reads many elements, as the outer loop of a gather along the last
+    axis does, the row `distance` iterations ahead is asked for line by line, `lines` of them in each step of the
+    innermost loop. A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory
+    is used best by two of them: one far ahead into the second cache, which can wait for more lines than the first, and
+    one nearer into the first.
 
     before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
         for indices_i in t..end             for indices_i in t..end
@@ -95,23 +95,14 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
         raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
     looked_up = [_looked_up(load, loop) for load in loads]
     positions = [place for places in looked_up for place in places]
-    if any(depends_on(place, loop) for place in positions):
-        _check_own_positions(loop, positions)
+    if any(depends_on(place, loop) for place in positions) and not counters_of(positions, loop) - {loop.induction}:
         return _prefetch_positions(function, loop, loads, options)
-    if not any(depends_on(place, loop) for place in _subscripts(loads[0])):
-        raise ScheduleError(f"prefetch-indices: no place in data that {loop.label} reads follows from its counter")
-    _prefetch_rows(loop, loads[0], options)
-
-
-def _check_own_positions(loop: LoopOp, positions: list[SSAValue]) -> None:
-    """Check that an index follows from the loop's counter alone: one of a loop inside may have no first iteration."""
-    inner = {value.owner.parent_op() for value in counters_of(positions, loop) - {loop.induction}}  # type: ignore
-    names = sorted(op.label for op in inner if isinstance(op, LoopOp))
-    if names:
+    if not any(depends_on(place, loop) for place in set(_subscripts(loads[0])) - set(positions)):
         raise ScheduleError(
-            f"prefetch-indices: each iteration of {', '.join(names)} in {loop.label} has an index of its own; "
+            f"prefetch-indices: the row of data that {loop.label} reads does not follow from its counter alone; "
             "prefetch in the innermost loop that counts indices"
         )
+    _prefetch_rows(loop, loads[0], options)
 
 
 def _table_loads(function: func.FuncOp, loop: LoopOp) -> list[TableLoad]:
@@ -195,6 +186,13 @@ def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSA
     return mapping
 
 
+def _sizes_behind(load: TableLoad, place: SSAValue) -> Sequence[int]:
+    """Return the sizes of the dimensions of data behind that of a subscript."""
+    memory = _memory(load).type
+    assert isinstance(memory, MemRefType)
+    return memory.get_shape()[_subscripts(load).index(place) + 1 :]
+
+
 def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
     """Ask for some lines of a later row in each step of the loop around the load."""
     innermost = load.parent_op()
@@ -203,13 +201,14 @@ def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> N
     step = static_size(innermost.step) or 1
     memory = _memory(load)
     per_step = options.lines * _line_elements(memory)
-    if innermost is loop or len(looked_up) != 1 or per_step % step or not depends_on(looked_up[0], innermost):
+    is_last = len(looked_up) == 1 and all(size == 1 for size in _sizes_behind(load, looked_up[0]))
+    if innermost is loop or not is_last or per_step % step or not depends_on(looked_up[0], innermost):
         raise ScheduleError(
-            f"prefetch-indices: {loop.label} repeats its indices, so its rows are asked for line by line in the "
-            "innermost loop, which must count those indices, one an element"
+            f"prefetch-indices: the rows of {loop.label} are asked for line by line in the innermost loop, which must "
+            "count the indices of a row, one an element"
         )
     builder = Builder(InsertPoint.at_start(innermost.body.block))
-    ahead = _ahead(builder, loop, loop.upper, options.distance)
+    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
     sweep = builder.insert(arith.MuliOp(innermost.induction, index_constant(builder, per_step // step))).result
     sweep.name_hint = "sweep"
     others = [place for place in _subscripts(load) if place is not looked_up[0]]

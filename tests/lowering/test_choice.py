@@ -1,5 +1,7 @@
 """How the schedule of a gather is chosen from its sizes and the machine."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -57,7 +59,8 @@ def chosen(shape, machine=MACHINE):
             "tile-loops{loops=outer,indices sizes=16,4096},"
             "interchange-loops{order=outer_o,indices_o,outer_i,indices_i},parallelize-loops{loops=outer_o},"
             "hoist-indices{before=outer_i},vectorize-inner{lanes=8},"
-            "prefetch-indices{loop=outer_i distance=1 lines=1 locality=3}",
+            "prefetch-indices{loop=outer_i distance=4 lines=1 locality=2},"
+            "prefetch-indices{loop=outer_i distance=1 lines=1 locality=3},stream-stores",
         ),
         (
             nest(indices=20_000, inner=64, is_packed=False),
@@ -94,9 +97,26 @@ def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_to
 
 
 def test_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_first_alone():
-    rows = chosen(nest(axis=100_000, indices=400_000, inner=16))
+    rows = chosen(nest(axis=100_000, indices=40_000, inner=16))
     assert "prefetch-indices{loop=indices_i distance=16 lines=2 locality=3}" in rows
     assert rows.count("prefetch-indices") == 1
+
+
+def test_rows_with_indices_of_their_own_are_asked_for_whole():
+    copied, table = (("outer", 8192), ("indices", 256)), (("data_outer", 8192), ("axis", 1024))
+    own = NestShape(copied, (), 4, table, looked_up=frozenset({"outer", "indices"}))
+    text = chosen(own)
+    assert "prefetch-indices{loop=outer_i distance=4 lines=2 locality=2}," in text
+    assert "prefetch-indices{loop=outer_i distance=1 lines=2 locality=3}" in text
+    short = replace(own, table=(("data_outer", 65536), ("axis", 128)))
+    assert "prefetch" not in chosen(short)
+
+
+def test_a_large_result_is_stored_past_the_caches_where_data_does_not_stay_in_them():
+    rows = nest(axis=130_000, indices=20_000, inner=64)
+    assert rows.moved_bytes < MACHINE.l3_bytes < rows.table_bytes + rows.out_bytes
+    assert "stream-stores" in chosen(rows)
+    assert "stream-stores" not in chosen(nest(axis=130_000, indices=10_000, inner=64))
 
 
 def test_few_elements_a_row_are_neither_held_nor_joined():

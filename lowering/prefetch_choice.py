@@ -1,0 +1,105 @@
+"""Choosing what data is asked for ahead, from the sizes of a nest and the machine's caches. Plain Python.
+
+Rows and single elements are asked for by the indices of later iterations; where every row of data is read in many
+places, as along the last axis, the next rows are asked for whole, whatever their indices are.
+"""
+
+import math
+
+from .nest_shape import LINE_BYTES, MachineShape, NestShape, role
+from .schedule import Prefetch
+
+NEAR, FAR = 3, 2
+"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
+STREAM_BYTES = 16
+"""NumPy's arrays begin at multiples of 16, so rows that are multiples of that can always be streamed."""
+MOST_LINES = 64
+NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
+"""How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
+NEAR_ROWS, FAR_ROWS = 16, 256
+"""The most rows ahead."""
+MIN_AHEAD = 32
+"""Of fewer indices too many would come before the first that was asked for."""
+SCALARS_AHEAD = 128
+NEXT_ROW, LATER_ROW = 1, 4
+"""Which of the rows that are asked for whole."""
+MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
+"""Of rows that are asked for whole: shorter ones come as soon without, and longer ones leave the first cache."""
+
+Asked = tuple[tuple[Prefetch, ...], str]
+"""Prefetches, and why; nothing where there are none."""
+NOTHING: Asked = ((), "")
+
+
+def choose_prefetches(
+    nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int | None, repeating: str | None
+) -> Asked:
+    """Pick what is asked for ahead.
+
+    Args:
+        nest: its sizes.
+        machine: where it is to run.
+        inside: what each loop is called in its tile.
+        lanes: elements a vector.
+        repeating: the loop that repeats the indices of one inside it.
+    """
+    counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
+    if not counted:
+        return NOTHING
+    if nest.is_row:
+        return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1])
+    if lanes is None:
+        return NOTHING
+    asked = _next_rows(nest, machine, inside, lanes)
+    is_spread = is_spread_out(nest, machine)
+    if asked is not NOTHING or not (is_spread or (repeating is not None and _comes_from_memory(nest, machine))):
+        return asked
+    ahead = max(SCALARS_AHEAD // lanes, 1)
+    why = f"places in data are spread over more than the caches: asked for {ahead * lanes} elements ahead"
+    return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
+
+
+def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
+    """Return whether the places of one loop over the indices are spread over more than a cache holds."""
+    return nest.span_bytes > machine.l3_bytes // 4
+
+
+def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
+    """Return whether data does not stay in the last cache beside what else is read and written."""
+    return nest.table_bytes + nest.out_bytes + nest.index_bytes * nest.indices > machine.l3_bytes
+
+
+def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Asked:
+    near = machine.l2_bytes // 2  # the other half is for what is written
+    if min(nest.read_bytes, nest.span_bytes) <= near or count < MIN_AHEAD:
+        return NOTHING
+    row_bytes = nest.run_bytes
+    lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
+    soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, count // 2), 1)
+    later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
+    if not _comes_from_memory(nest, machine):
+        why = f"data does not stay near: {lines} lines are asked for {soon} rows ahead"
+        return (Prefetch(loop, soon, lines, NEAR),), why
+    far = Prefetch(loop, later, lines, FAR)
+    why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
+    if soon == later:
+        return (far,), why
+    return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into the first"
+
+
+def _next_rows(nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int) -> Asked:
+    """Ask for the rows that the loop around the innermost one reads next, some lines in each step of that."""
+    is_long = MIN_NEXT_BYTES <= nest.span_bytes <= MOST_NEXT_BYTES
+    if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
+        return NOTHING
+    name, rows = nest.loops[-2]
+    lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
+    has_own_row = any(dim.removeprefix("data_") == name for dim, _ in nest.table)
+    has_one_axis = sum(role(dim) == "axis" for dim in nest.table) == 1
+    if lines > lanes or rows <= LATER_ROW or not has_own_row or not has_one_axis:
+        return NOTHING
+    why = f"the next row of data is asked for, {lines} lines a step, while this one is read"
+    soon = Prefetch(inside[name], NEXT_ROW, lines, NEAR)
+    if 2 * (nest.table_bytes + nest.out_bytes) <= machine.l3_bytes:
+        return (soon,), why
+    return (Prefetch(inside[name], LATER_ROW, lines, FAR), soon), f"{why}, and one behind it into the second cache"
