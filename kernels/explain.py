@@ -1,9 +1,11 @@
 """Explain a kernel: its bytes, the machine's limit, its time, and what each pass of its schedule contributes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import CompileError, GathernestError, InternalError, ScheduleError
@@ -13,13 +15,16 @@ from ..lowering.schedule import Schedule
 from .arguments import check_out
 from .ceilings import Ceilings, ceilings
 from .explanation import Ablation, Explanation
-from .floor import gather_floor
+from .floor import fewest_bytes, floor_of
 from .kernel import Kernel, check_served
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .sample_arrays import sample_arrays
 from .scheduling import machine_shape
-from .timing import time_interleaved
+from .timing import Timings, time_interleaved
+
+if TYPE_CHECKING:
+    from .limits import Limits
 
 Progress = Callable[[str], None]
 """Is called with what is done next."""
@@ -56,10 +61,11 @@ def explain(
     predict: Predict | None = predicted_us,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Measure a kernel beside the machine's ceilings, and beside its schedule with each pass left out.
+    """Measure a kernel beside the machine's limit, and beside its schedule with each pass left out.
 
     Every schedule is compiled, its result is compared with that of the whole one byte by byte, and then all of them are
-    timed in turn. Ceilings that are not known yet are measured first.
+    timed in turn with the two loops of the limit. Ceilings that are not known yet are measured first; only the
+    prediction stands on them.
 
     Args:
         kernel: what to explain.
@@ -93,45 +99,31 @@ def explain(
     result = np.empty(shape, arrays[0].dtype) if out is None else out
     say("measuring the machine")
     measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
-    read = arrays[0] if whole.problem.gradient is None else result
-    floor = gather_floor(whole.problem, arrays[1], measured, data=read)
-    say(f"compiling {WHOLE}")
-    whole(*arrays, result)
-    expected = _bytes_of(result)
-    kernels, ablations = {WHOLE: whole}, dict[str, Ablation]()
-    for left_out, rest in shorter_schedules(whole.schedule).items():
-        say(f"compiling without {left_out}")
-        try:
-            kernels[left_out] = Kernel(whole.problem, rest)
-            _check_same(kernels[left_out], arrays, result, expected, left_out)
-        except (ScheduleError, CompileError) as error:
-            kernels.pop(left_out, None)
-            ablations[left_out] = Ablation(left_out, refused=str(error))
+    kernels, refused = _shorter_kernels(whole, arrays, result, say)
+    say("preparing the limit")
+    limits = _limits(whole.problem, arrays, result)
     say("timing")
     calls = {name: _call(shorter, arrays, result) for name, shorter in kernels.items()}
-    timings = time_interleaved(calls, rounds=rounds)
-    for left_out in calls.keys() - {WHOLE}:
-        ablations[left_out] = Ablation(
-            left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out)
-        )
+    timings = time_interleaved({**calls, **limits.calls}, rounds=rounds, settle_s=0)
     return Explanation(
         gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
         schedule=str(whole.schedule),
         reasons=plan.reasons,
-        floor=floor,
+        limit=limits.measured(timings),
+        floor=floor_of(limits.traffic, measured),
         ceilings=measured,
         measured_us=1e6 * timings.median_s(WHOLE),
         fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
         predicted_us=None if predict is None else predict(plan, measured),
-        ablations=tuple(ablations[left_out] for left_out in shorter_schedules(whole.schedule)),
+        ablations=tuple(_ablation(left_out, timings, refused) for left_out in shorter_schedules(whole.schedule)),
     )
 
 
 def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
     """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
 
-    Each field of a schedule that differs from its default is a pass.
+    Each field of a schedule that differs from its default is a pass, or several of a kind, which are left out together.
     """
     nothing = Schedule()
     shorter: dict[str, Schedule] = {}
@@ -142,6 +134,40 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
             shorter[left_out] = replace(schedule, **{field.name: getattr(nothing, field.name)})
     text = str(schedule)
     return {left_out: shorter[left_out] for left_out in sorted(shorter, key=text.find)}
+
+
+def _shorter_kernels(
+    whole: Kernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Progress
+) -> tuple[dict[str, Kernel], dict[str, str]]:
+    """Return the kernels of the whole schedule and without each pass, compiled, and why some cannot be."""
+    say(f"compiling {WHOLE}")
+    whole(*arrays, result)
+    expected = _bytes_of(result)
+    kernels, refused = {WHOLE: whole}, dict[str, str]()
+    for left_out, rest in shorter_schedules(whole.schedule).items():
+        say(f"compiling without {left_out}")
+        try:
+            shorter = Kernel(whole.problem, rest)
+            _check_same(shorter, arrays, result, expected, left_out)
+            kernels[left_out] = shorter
+        except (ScheduleError, CompileError) as error:
+            refused[left_out] = str(error)
+    return kernels, refused
+
+
+def _limits(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "Limits":
+    """Return the loops that a kernel is timed beside."""
+    from .limits import limits_of
+
+    table = arrays[0] if problem.gradient is None else result
+    low, high = byte_bounds(table)
+    return limits_of(fewest_bytes(problem, arrays[1], data=table), high - low)
+
+
+def _ablation(left_out: str, timings: Timings, refused: Mapping[str, str]) -> Ablation:
+    if left_out in refused:
+        return Ablation(left_out, refused=refused[left_out])
+    return Ablation(left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out))
 
 
 def _fitted(kernel: Kernel, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Kernel:

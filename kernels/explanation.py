@@ -5,6 +5,7 @@ from typing import Any
 
 from .ceilings import Ceilings
 from .floor import Floor
+from .measured_limit import COPY, LINES, MeasuredLimit
 
 BUSY = 1.5
 """How many times the fastest round a median is that says more of the machine's other work than of the kernel."""
@@ -12,10 +13,10 @@ BUSY = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """A schedule with one pass left out.
+    """A schedule with one pass left out, or all of one kind.
 
     Attributes:
-        left_out: the pass with its options.
+        left_out: the pass with its options; what a schedule holds several times is left out together.
         measured_us: the median time without it; None where the rest is refused.
         times_as_fast: how many times as fast the whole schedule is: the median over the rounds, above 1 where the pass
             pays. None where the rest is refused.
@@ -36,8 +37,9 @@ class Explanation:
         gather: the operator with its arrays and attributes.
         schedule: the schedule as text; empty for none.
         reasons: why it was chosen; empty where nothing says so.
-        floor: the fewest bytes and the least time.
-        ceilings: the machine's ceilings.
+        limit: the fewest bytes, and the least time that they take: measured in the same rounds as the kernel.
+        floor: the same bytes at the ceilings, which nothing was timed for.
+        ceilings: the best that the machine was ever measured to do, kept on disk; what is predicted stands on them.
         measured_us: the median time of a call.
         fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
         rounds: how many rounds were timed.
@@ -48,6 +50,7 @@ class Explanation:
     gather: str
     schedule: str
     reasons: tuple[str, ...]
+    limit: MeasuredLimit
     floor: Floor
     ceilings: Ceilings
     measured_us: float
@@ -58,8 +61,8 @@ class Explanation:
 
     @property
     def fraction(self) -> float:
-        """The fraction of the limit: 1 is as fast as can be."""
-        return self.floor.fraction(self.measured_us)
+        """The fraction of the limit of the same rounds: 1 is as fast as can be."""
+        return self.limit.fraction(self.measured_us)
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
@@ -68,6 +71,7 @@ class Explanation:
             "gather": self.gather,
             "schedule": self.schedule,
             "reasons": list(self.reasons),
+            "limit": self.limit.to_json(),
             "floor": self.floor.to_json(),
             "ceilings": self.ceilings.to_json(),
             **predicted,
@@ -81,13 +85,14 @@ class Explanation:
     def sections(self) -> dict[str, list[str]]:
         """Return the lines of each part of the text by its title."""
         parts = {
-            "The schedule": self.schedule.replace("},", "},\n").splitlines() or ["none"],
+            "The schedule": _passes(self.schedule) or ["none"],
             "Why this schedule": list(self.reasons),
             "The fewest bytes": self._bytes_lines(),
-            "The limit": self._limit_lines(),
+            "The limit, timed in turn with the kernel": self._limit_lines(),
+            "The same at the best rates ever measured here, which the prediction stands on": self._floor_lines(),
             "The time": self._time_lines(),
             "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
-                [_ablation_row(ablation) for ablation in self.ablations]
+                [row for ablation in self.ablations for row in _ablation_rows(ablation)]
             ),
         }
         return {title: lines for title, lines in parts.items() if lines}
@@ -106,15 +111,16 @@ class Explanation:
         return [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} of them at each place"]
 
     def _limit_lines(self) -> list[str]:
-        floor, threads = self.floor, self.ceilings.threads
-        rows = [
-            ("copy of as many bytes", _us(floor.copy_us), f"at {floor.copy_bytes_per_s / 1e9:.1f} GB/s"),
-            ("lines at random places", _us(floor.lines_us), f"at {floor.lines_per_s / 1e6:,.0f} million a second"),
-        ]
-        return [*_rows(rows), f"bound by {floor.bound_by}, on {threads} thread{'' if threads == 1 else 's'}"]
+        limit = self.limit
+        threads = f"on {limit.threads} thread{'' if limit.threads == 1 else 's'}"
+        rows = [(*row, limit.ways[name]) for row, name in zip(_rate_rows(limit.floor), (COPY, LINES), strict=True)]
+        return [*_rows(rows), f"bound by {limit.floor.bound_by}, {threads}"]
+
+    def _floor_lines(self) -> list[str]:
+        return _rows(_rate_rows(self.floor))
 
     def _time_lines(self) -> list[str]:
-        rows: list[tuple[str, ...]] = [("limit", _us(self.floor.time_us))]
+        rows: list[tuple[str, ...]] = [("limit", _us(self.limit.time_us))]
         if self.predicted_us is not None:
             rows.append(("predicted", _us(self.predicted_us)))
         rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
@@ -127,16 +133,33 @@ class Explanation:
         return [*_rows(rows), *remark]
 
 
-def _ablation_row(ablation: Ablation) -> tuple[str, ...]:
+def _passes(pipeline: str) -> list[str]:
+    """Return the text of a pipeline, a line a pass."""
+    return pipeline.replace("},", "},\n").splitlines()
+
+
+def _ablation_rows(ablation: Ablation) -> list[tuple[str, ...]]:
+    """Return a row for each pass that is left out together, what was found in the last."""
+    *before, last = _passes(ablation.left_out)
     if ablation.measured_us is None or ablation.times_as_fast is None:
-        return ablation.left_out, f"refused: {ablation.refused}"
-    return ablation.left_out, _us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x"
+        found = (f"refused: {ablation.refused}",)
+    else:
+        found = (_us(ablation.measured_us), f"{ablation.times_as_fast:.2f}x")
+    return [*((name,) for name in before), (last, *found)]
+
+
+def _rate_rows(floor: Floor) -> list[tuple[str, ...]]:
+    """Return a row for the copy, and one for the lines."""
+    return [
+        ("copy of as many bytes", _us(floor.copy_us), f"at {floor.copy_bytes_per_s / 1e9:,.1f} GB/s"),
+        ("lines at random places", _us(floor.lines_us), f"at {floor.lines_per_s / 1e6:,.0f} million a second"),
+    ]
 
 
 def _rows(rows: list[tuple[str, ...]]) -> list[str]:
     """Return rows as lines whose first cells are of one width."""
     width = max((len(row[0]) for row in rows), default=0)
-    return [f"{row[0]:<{width}}  {'  '.join(row[1:])}" for row in rows]
+    return [f"{row[0]:<{width}}  {'  '.join(row[1:])}".rstrip() for row in rows]
 
 
 def _us(time_us: float) -> str:

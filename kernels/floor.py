@@ -1,4 +1,4 @@
-"""The least time that a gather can take on this machine: its fewest bytes over the ceilings."""
+"""The fewest bytes of a gather, and the least time that they can take at the ceilings that are kept on disk."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
@@ -8,7 +8,7 @@ import numpy as np
 from ..ir.errors import InvalidGatherError
 from ..lowering.traffic import LINE_BYTES, Traffic, expected_lines, gather_traffic, read_pattern, traffic_streams
 from .ceilings import Ceilings, ceilings
-from .plan import Plan, Problem, make_plan
+from .plan import Problem, make_plan
 from .touched_lines import count_lines
 
 
@@ -27,7 +27,8 @@ class Floor:
         traffic: its fewest bytes.
         copy_us: the time that a copy of as many bytes takes.
         lines_us: the time that reading as many lines at random places takes.
-        copy_bytes_per_s, lines_per_s: the ceilings, at this footprint and of a table of so many lines.
+        copy_bytes_per_s, lines_per_s: the rates of both, for this footprint and a table of so many lines: the ceilings,
+            or what was measured beside the gather.
     """
 
     traffic: Traffic
@@ -76,7 +77,10 @@ def gather_floor(
     data: np.ndarray | None = None,
     through_cache: bool = False,
 ) -> Floor:
-    """Return the least time of a gather or a gradient, and what it is bound by.
+    """Return the least time of a gather or a gradient at the machine's ceilings, and what it is bound by.
+
+    Nothing is timed, and the ceilings are the best that was ever measured: what the machine can do at this hour, beside
+    the kernel, is what `Kernel.explain` and `gathernest bench` measure.
 
     Args:
         gather: a kernel, a plan, or a problem.
@@ -90,14 +94,7 @@ def gather_floor(
     Raises:
         InvalidGatherError: indices have another shape than the problem's.
     """
-    problem = gather if isinstance(gather, Problem) else gather.problem
-    if indices is not None and indices.shape != problem.indices.shape:
-        raise InvalidGatherError(
-            f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
-            "kernel for these arrays first"
-        )
-    offset_bytes = 0 if data is None else data.__array_interface__["data"][0] % LINE_BYTES
-    traffic = _traffic(make_plan(problem), indices, offset_bytes, through_cache=through_cache)
+    traffic = fewest_bytes(gather, indices, data=data, through_cache=through_cache)
     return floor_of(traffic, ceilings() if measured is None else measured)
 
 
@@ -111,8 +108,30 @@ def floor_of(traffic: Traffic, measured: Ceilings) -> Floor:
     )
 
 
-def _traffic(plan: Plan, indices: np.ndarray | None, offset_bytes: int, *, through_cache: bool) -> Traffic:
-    problem, width = plan.problem, plan.width_bytes
+def fewest_bytes(
+    gather: Problem | HasProblem,
+    indices: np.ndarray | None = None,
+    *,
+    data: np.ndarray | None = None,
+    through_cache: bool = False,
+) -> Traffic:
+    """Return the fewest bytes of a gather or a gradient, and its lines.
+
+    Args:
+        gather, indices, data, through_cache: as `gather_floor` takes them.
+
+    Raises:
+        InvalidGatherError: indices have another shape than the problem's.
+    """
+    problem = gather if isinstance(gather, Problem) else gather.problem
+    if indices is not None and indices.shape != problem.indices.shape:
+        raise InvalidGatherError(
+            f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
+            "kernel for these arrays first"
+        )
+    offset_bytes = 0 if data is None else data.__array_interface__["data"][0] % LINE_BYTES
+    plan = make_plan(problem)
+    width = plan.width_bytes
     index_bytes, is_gradient = problem.indices.dtype.itemsize, problem.gradient is not None
     counted = None if indices is None else count_lines(plan, indices, offset_bytes)
     if counted is None:

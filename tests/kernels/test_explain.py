@@ -11,6 +11,7 @@ from gathernest.kernels import sample_arrays as sample_module
 from gathernest.kernels.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.explain import ExplainError, explain, shorter_schedules
 from gathernest.kernels.sample_arrays import SampleError, sample_arrays
+from gathernest.kernels.timing import time_interleaved
 from gathernest.lowering.schedule import Prefetch, Schedule
 
 RATES = Ceilings({"threads": 2}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
@@ -29,7 +30,8 @@ def test_explanation_has_bytes_limit_time_and_passes():
     assert found.floor.bytes_by_stream["output"] == 50 * 64
     assert found.floor.traffic.is_counted
     assert found.rounds == 2
-    assert found.fraction == found.floor.time_us / found.measured_us > 0
+    assert found.fraction == found.limit.time_us / found.measured_us > 0
+    assert found.limit.floor.traffic == found.floor.traffic
     (ablation,) = found.ablations
     assert ablation.left_out == TILED
     assert ablation.refused is None and ablation.measured_us is not None and ablation.times_as_fast is not None
@@ -43,13 +45,42 @@ def test_text_has_a_part_for_each_question():
         "The schedule",
         "Why this schedule",
         "The fewest bytes",
-        "The limit",
+        "The limit, timed in turn with the kernel",
+        "The same at the best rates ever measured here, which the prediction stands on",
         "The time",
         "Without a pass, the time of a call, and how many times as fast the whole schedule is",
     ]
-    for part in ("together", "counted from the indices", "at 100.0 GB/s", "on 2 threads", "median of 1 round\n"):
+    for part in ("together", "counted from the indices", "at 100.0 GB/s", "median of 1 round\n"):
         assert part in text
     assert "predicted" in text
+
+
+def test_limit_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
+    timed = []
+
+    def interleaved(contenders, **settings):
+        timings = time_interleaved(contenders, **settings)
+        timed.append(timings)
+        return timings
+
+    monkeypatch.setattr(explain_module, "time_interleaved", interleaved)
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=3)
+    (timings,) = timed
+    assert list(timings.rounds_s) == [explain_module.WHOLE, TILED, "copy", "random lines"]
+    assert {name: len(times) for name, times in found.limit.rounds_us.items()} == {"copy": 3, "random lines": 3}
+    assert [ablation.left_out for ablation in found.ablations] == [TILED]
+
+
+def test_limit_and_best_rates_are_told_apart_in_the_text():
+    with gn.knobs.scope(num_threads=1):
+        found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    copy, lines, bound = found.sections()["The limit, timed in turn with the kernel"]
+    assert copy.endswith(found.limit.ways["copy"]) and lines.endswith(found.limit.ways["random lines"])
+    assert bound == f"bound by {found.limit.floor.bound_by}, on 1 thread"
+    copy, lines = found.sections()["The same at the best rates ever measured here, which the prediction stands on"]
+    assert copy.endswith("at 100.0 GB/s") and lines.endswith("at 1,000 million a second")
+    limit = found.sections()["The time"][0]
+    assert limit.split() == ["limit", f"{found.limit.time_us:,.1f}", "µs"]
 
 
 def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():
@@ -86,7 +117,9 @@ def test_json_holds_what_the_text_says():
     stored = json.loads(json.dumps(found.to_json()))
     assert stored["schedule"] == TILED
     assert stored["floor"]["bytes"]["all"] == found.floor.traffic.total_bytes
-    assert stored["fraction"] == found.fraction
+    assert stored["fraction"] == found.fraction == stored["limit"]["time_us"] / stored["measured_us"]
+    assert stored["floor"]["copy_bytes_per_s"] == 1e11
+    assert set(stored["limit"]["rounds_us"]) == set(stored["limit"]["ways"]) == {"copy", "random lines"}
     assert Ceilings.from_json(stored["ceilings"]) == RATES
     assert stored["ablations"][0]["left_out"] == TILED
     assert stored["predicted_us"] == found.predicted_us > 0
@@ -100,6 +133,20 @@ def test_refused_rest_is_reported_with_its_reason():
     assert tiles.refused is not None and tiles.refused.startswith("the nest has no loop 'indices_o'")
     assert parallel.refused is None
     assert f"refused: {tiles.refused}" in str(found)
+
+
+def test_two_prefetches_are_left_out_together_and_have_a_line_each():
+    far = "prefetch-indices{loop=indices distance=16 lines=1 locality=2}"
+    near = "prefetch-indices{loop=indices distance=4 lines=1 locality=3}"
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=f"{far},{near}").explain(rounds=1)
+    (ablation,) = found.ablations
+    assert ablation.left_out == f"{far},{near}"
+    assert shorter_schedules(Schedule.parse(found.schedule)) == {f"{far},{near}": Schedule()}
+    first, last = found.sections()[
+        "Without a pass, the time of a call, and how many times as fast the whole schedule is"
+    ]
+    assert first == f"{far},"
+    assert last.startswith(near) and last.endswith(f"{ablation.times_as_fast:.2f}x")
 
 
 def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline():

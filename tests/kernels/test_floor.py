@@ -9,7 +9,7 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradie
 from gathernest.ir.reference import run as run_reference
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.ceilings import Ceilings, CopyRate, LineRate
-from gathernest.kernels.floor import gather_floor
+from gathernest.kernels.floor import fewest_bytes, gather_floor
 from gathernest.kernels.plan import Problem, make_plan
 from gathernest.kernels.touched_lines import count_lines
 from gathernest.lowering.traffic import merged
@@ -274,3 +274,15 @@ def test_floor_refuses_indices_of_another_shape():
     assert str(caught.value) == (
         "indices must have the shape (10,) of the problem, got (11,); compile a kernel for these arrays first"
     )
+
+
+def test_fewest_bytes_are_those_of_the_floor_and_ask_nothing_of_the_machine(monkeypatch):
+    def measured():
+        raise AssertionError("the machine was measured")
+
+    monkeypatch.setattr("gathernest.kernels.floor.ceilings", measured)
+    data, indices = np.zeros((1000, 16), np.float32), np.arange(10)
+    problem = problem_of(Gather(), data, indices)
+    assert fewest_bytes(problem, indices, data=data) == gather_floor(problem, indices, CEILINGS, data=data).traffic
+    with pytest.raises(gn.InvalidGatherError, match=r"indices must have the shape \(10,\) of the problem, got \(11,\)"):
+        fewest_bytes(problem, np.arange(11))

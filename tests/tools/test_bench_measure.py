@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gathernest.kernels.knobs import knobs
-from gathernest.kernels.timing import Timings
-from gathernest.tools.bench import floors
+from gathernest.kernels.timing import Timings, time_interleaved
+from gathernest.tools.bench import limit
 from gathernest.tools.bench import measure as measuring
 from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.contenders.contender import Contender
@@ -152,17 +152,49 @@ def test_best_peer_is_the_one_with_the_least_time():
     assert (result.best_peer, result.ratio) == ("b", 2.1)
 
 
-def test_fraction_of_the_limit_is_the_floor_over_the_time(monkeypatch):
-    monkeypatch.setattr(measuring, "floor_us", lambda case, inputs: 1e-3)
+def test_fraction_of_the_limit_is_the_limit_over_the_time():
     result = measured()
-    assert result.of_limit == pytest.approx(1e-3 / result.median_us["gathernest"])
+    assert result.limit is not None
+    assert result.floor_us == result.limit.time_us > 0
+    assert result.of_limit == result.limit.time_us / result.median_us["gathernest"]
 
 
-def test_a_gather_has_a_floor_and_a_call_has_none():
-    floor = floors.floor_us(ROWS, ROWS.make())
-    assert floor is not None and floor > 0
+def test_limit_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
+    timed = []
+
+    def interleaved(contenders, **settings):
+        timed.append((list(contenders), settings.get("rounds")))
+        return time_interleaved(contenders, **settings)
+
+    monkeypatch.setattr(measuring, "time_interleaved", interleaved)
+    result = measured(Peer(), rounds=3)
+    assert timed == [(["gathernest", "peer", "copy", "random lines"], 3)]
+    assert result.limit is not None
+    assert {name: len(times) for name, times in result.limit.rounds_us.items()} == {"copy": 3, "random lines": 3}
+    for figures in (result.median_us, result.rounds_us, result.ways):
+        assert list(figures) == ["gathernest", "peer"]
+    assert (list(result.ratios), result.best_peer) == (["peer"], "peer")
+
+
+def test_limit_has_a_place_for_each_set_of_indices_and_the_threads_of_everyone(monkeypatch):
+    asked = []
+
+    def limits_of(traffic, table_bytes, sets):
+        asked.append((traffic.is_counted, table_bytes, sets, knobs.num_threads))
+
+    monkeypatch.setattr("gathernest.kernels.limits.limits_of", limits_of)
+    assert measured().limit is None
+    assert asked == [(True, 20 * 4 * 4, len(ROWS.make().indices), 1)]
+
+
+def test_calls_and_gradients_have_no_limit():
     call = dataclasses.replace(ROWS, family="call")
-    assert floors.floor_us(call, call.make()) is None
+    gradient = Case("sums", "gradient", (20, 4), (7,), "gather_grad")
+    for case in (call, gradient):
+        assert limit.limits(case, case.make()) is None
+        result = measured(case=case)
+        assert (result.limit, result.floor_us, result.of_limit) == (None, None, None)
+        assert result.median_us["gathernest"] > 0
 
 
 def test_geometric_mean_of_halves_and_doubles_is_one():

@@ -6,6 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
+from gathernest.kernels.floor import Floor
+from gathernest.kernels.measured_limit import MeasuredLimit
+from gathernest.lowering.traffic import Traffic
 from gathernest.tools.bench import plot as plotting
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench import table as tables
@@ -14,6 +17,14 @@ from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.report import Report, as_json
 from gathernest.tools.bench.suite import SUITE
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
+
+
+def limit_of(time_us: float) -> MeasuredLimit:
+    """A limit of one round, by a copy that took so long and lines that took half of that."""
+    floor = Floor(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
+    ways = {"copy": "past the caches", "random lines": "without prefetching"}
+    return MeasuredLimit(floor, 2, ways, {"copy": [time_us], "random lines": [time_us / 2]})
+
 
 FAST = Measured(
     Case("rows-256B", "rows", (1000, 64), (100,)),
@@ -69,7 +80,7 @@ def test_table_has_a_ratio_for_every_peer_and_a_line_for_every_family():
 
 
 def test_table_has_the_fraction_of_the_limit_where_it_is_known():
-    measured = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, floor_us=8.0)
+    measured = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
     lines = [line.split() for line in lines_of(as_table(report(measured, SLOW)))]
     assert lines[0][-2:] == ["of", "limit"]
     assert lines[2][-2:] == ["80", "%"]
@@ -91,7 +102,7 @@ def test_summary_without_peers_is_empty():
 
 def test_fraction_of_the_limit_is_a_mean_over_cases_larger_than_cache(monkeypatch):
     monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
-    small, large = (Measured(one.case, one.median_us, floor_us=floor) for one, floor in ((FAST, 1.0), (SLOW, 1800.0)))
+    small, large = (Measured(one.case, one.median_us, limit=limit_of(us)) for one, us in ((FAST, 1.0), (SLOW, 1800.0)))
     assert report(small, large).of_limit() == pytest.approx(0.9)
     assert summary(report(small, large)) == ["of the limit                90 %, cases larger than cache"]
 
@@ -108,12 +119,26 @@ def test_json_can_be_written_and_has_every_figure():
     assert (fast["data"], fast["row_bytes"], fast["rows"]) == ([1000, 64], 256, 100)
     assert slow["refused"] == {"torch": "has no such operator"}
     assert spoilt["wrong"] == SPOILT.wrong
+
     assert {name: mean["geometric_mean"] for name, mean in found["families"].items()} == pytest.approx(
         {"rows": 2.5, "axes": 0.5, "scalars": 1.0}
     )
     assert found["gathers"]["worst_case"] == "last-axis"
     assert found["gathers"]["below_1"] == ["last-axis"]
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(found["machine"])
+
+
+def test_json_has_the_limit_under_a_key_of_its_own():
+    limited = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, rounds_us=FAST.rounds_us, limit=limit_of(8.0))
+    limited, without = json.loads(json.dumps(as_json(report(limited, SLOW))))["cases"]
+    assert (limited["floor_us"], limited["of_limit"]) == (8.0, 0.8)
+    limit = limited["limit"]
+    assert (limit["time_us"], limit["bound_by"], limit["copy_us"], limit["lines_us"]) == (8.0, "copy", 8.0, 4.0)
+    assert limit["rounds_us"] == {"copy": [8.0], "random lines": [4.0]}
+    assert limit["ways"] == {"copy": "past the caches", "random lines": "without prefetching"}
+    assert (limit["bytes"]["all"], limit["lines"], limit["threads"]) == (1000, 10, 2)
+    assert set(limited["rounds_us"]) == set(limited["median_us"]) == {"gathernest", "numpy", "torch"}
+    assert (without["limit"], without["floor_us"], without["of_limit"]) == (None, None, None)
 
 
 def test_json_says_which_cases_are_larger_than_the_cache(monkeypatch):
@@ -191,10 +216,10 @@ def test_plot_has_a_bar_for_each_case_with_a_ratio_and_its_best_peer():
     assert len(figure.axes[0].patches) == 2
 
 
-def test_roofline_has_every_case_whose_floor_is_known():
+def test_roofline_has_every_case_whose_limit_was_measured():
     pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
-    with_floor = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, floor_us=8.0)
-    figure = plotting.draw(report(with_floor, SLOW))
+    with_limit = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
+    figure = plotting.draw(report(with_limit, SLOW))
     roofline = figure.axes[1]
     assert [text.get_text() for text in roofline.texts] == ["rows-256B"]
     assert [tuple(point) for points in roofline.collections for point in points.get_offsets()] == [(8.0, 10.0)]

@@ -10,7 +10,7 @@ from ...kernels.knobs import knobs
 from ...kernels.timing import time_interleaved
 from ...lowering.schedule import Schedule
 from .cases import Case, Inputs
-from .floors import compile_case
+from .compiled import compile_case
 from .measure import geometric_mean
 
 PASSES = (
@@ -53,14 +53,14 @@ def ablate(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callabl
 
 
 def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
-    whole = compile_case(case, inputs)
+    whole = compile_case(case, inputs.indices[0])
     result, kernels = Ablated(case), {"": whole}
     shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole.schedule).items()}
     if "vectorize-inner" in shorter:
         shorter["vectorize-inner"] = replace(shorter["vectorize-inner"], stream=False)  # only vectors are streamed
     for name, schedule in [*shorter.items(), (NO_SCHEDULE, Schedule())]:
         try:
-            kernels[name] = compile_case(case, inputs, schedule)
+            kernels[name] = compile_case(case, inputs.indices[0], schedule)
         except ScheduleError as error:
             result.refused[name] = str(error)
     calls = {name: _call(kernel, inputs) for name, kernel in kernels.items()}

@@ -1,21 +1,23 @@
 """Measure a case: compare every contender's bytes first, then time them in turn, round by round.
 
-A contender with several ways to run a case is timed in the one that was fastest in a short trial.
+A contender with several ways to run a case is timed in the one that was fastest in a short trial. The two loops that
+make the machine's limit take part in the same rounds, and are no peers.
 """
 
 import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...kernels.knobs import knobs
+from ...kernels.measured_limit import MeasuredLimit
 from ...kernels.timing import Timings, time_interleaved
 from .cases import Case, Inputs, expected
 from .contenders.contender import Call, Contender
-from .floors import floor_us
+from .limit import limits
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3
@@ -36,7 +38,7 @@ class Measured:
         refused: why a contender cannot run it.
         wrong: what is wrong with what a contender gave; it is not timed.
         rounds_us: microseconds a call of each round, by contender.
-        floor_us: the least that this machine can take, or None where that is not known.
+        limit: the least that this machine took in the same rounds, or None where that was not measured.
     """
 
     case: Case
@@ -46,7 +48,12 @@ class Measured:
     refused: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     rounds_us: dict[str, list[float]] = field(default_factory=dict)
-    floor_us: float | None = None
+    limit: MeasuredLimit | None = None
+
+    @property
+    def floor_us(self) -> float | None:
+        """The median microseconds of the limit: the longer of copying the bytes and reading the lines."""
+        return None if self.limit is None else self.limit.time_us
 
     @property
     def best_peer(self) -> str | None:
@@ -60,8 +67,10 @@ class Measured:
 
     @property
     def of_limit(self) -> float | None:
-        """The floor as a fraction of the measured time."""
-        return None if self.floor_us is None or OURS not in self.median_us else self.floor_us / self.median_us[OURS]
+        """The limit as a fraction of the measured time, both medians of the same rounds."""
+        if self.limit is None or OURS not in self.median_us:
+            return None
+        return self.limit.fraction(self.median_us[OURS])
 
 
 def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads: int) -> Measured:
@@ -74,9 +83,10 @@ def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads
         threads: how many gathernest uses.
     """
     inputs = case.make()
-    result = Measured(case, floor_us=floor_us(case, inputs))
+    result = Measured(case)
     ready: dict[str, dict[str, Sequence[Call]]] = {}
     with knobs.scope(num_threads=threads):
+        beside = limits(case, inputs)
         for contender in contenders:
             reason = contender.refusal(case)
             if reason is not None:
@@ -89,7 +99,10 @@ def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads
             result.ways[name] = way = _fastest(ways)
             chosen[name] = _in_turn(ways[way])
         if chosen:
-            _record(time_interleaved(chosen, rounds=rounds, settle_s=SETTLE_S), result)
+            loops = {} if beside is None else beside.calls
+            timings = time_interleaved({**chosen, **loops}, rounds=rounds, settle_s=SETTLE_S)
+            _record(timings, list(chosen), result)
+            result = replace(result, limit=None if beside is None else beside.measured(timings))
     return result
 
 
@@ -163,9 +176,9 @@ def _in_turn(calls: Sequence[Call]) -> Call:
     return lambda: following()()
 
 
-def _record(timings: Timings, result: Measured) -> None:
-    for name in timings.rounds_s:
+def _record(timings: Timings, names: Sequence[str], result: Measured) -> None:
+    for name in names:
         result.median_us[name] = timings.median_s(name) * 1e6
         result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[name]]
-        if name != OURS and OURS in timings.rounds_s:
+        if name != OURS and OURS in names:
             result.ratios[name] = timings.ratio(OURS, name)

@@ -1,4 +1,4 @@
-"""A picture of a run: the ratio of every case, and where the floors are known the time of every case over its floor."""
+"""A picture of a run: the ratio of every case, and where the limit was measured the time of every case over it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def plot(report: Report, path: Path) -> None:
 
 
 def draw(report: Report) -> Any:
-    """Return the figure: a bar for each case that has a peer, and a point for each whose floor is known."""
+    """Return the figure: a bar for each case that has a peer, and a point for each whose limit was measured."""
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
     with_ratio = [one for one in report.measured if one.ratio is not None]
@@ -70,7 +70,7 @@ def _draw_ratios(axes: Any, measured: Sequence[Measured]) -> None:
 
 
 def _draw_roofline(axes: Any, measured: Sequence[Measured]) -> None:
-    """Draw a point for each case: the time that its bytes and lines need at least, and the time that it took."""
+    """Draw a point for each case: the time that its bytes and lines took in the loops of the limit, and its own."""
     families = dict.fromkeys(one.case.family for one in measured)
     for family in families:
         ours = [one for one in measured if one.case.family == family]
@@ -83,7 +83,7 @@ def _draw_roofline(axes: Any, measured: Sequence[Measured]) -> None:
     axes.plot(ends, [end / 0.8 for end in ends], color=LIMIT, linewidth=1, linestyle="--", label="0.8 of it")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("least time at the measured ceilings, µs")
+    axes.set_xlabel("the machine's limit in the same rounds, µs")
     axes.set_ylabel("measured time, µs")
     axes.set_title("roofline: the closer to the line, the closer to the limit", fontsize=10)
     axes.legend(fontsize=6)

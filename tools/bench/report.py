@@ -123,6 +123,7 @@ def _case_json(one: Measured) -> dict[str, Any]:
         "ways": one.ways,
         "refused": one.refused,
         "wrong": one.wrong,
+        "limit": None if one.limit is None else one.limit.to_json(),
         "floor_us": one.floor_us,
         "of_limit": one.of_limit,
     }

@@ -21,9 +21,9 @@ def as_table(report: Report) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    has_floors = any(one.of_limit is not None for one in report.measured)
+    has_limits = any(one.of_limit is not None for one in report.measured)
     table.add_column("case")
-    for name in (OURS, "best", *report.peers, *(["of limit"] if has_floors else [])):
+    for name in (OURS, "best", *report.peers, *(["of limit"] if has_limits else [])):
         table.add_column(HEADINGS.get(name, name), justify="right")
     family = None
     for one in report.measured:
@@ -33,7 +33,7 @@ def as_table(report: Report) -> "Table":
         cells = [Text(f"  {one.case.name}"), Text(time_text(one.median_us.get(OURS)))]
         cells.append(Text(ratio_text(one.ratio), style=_style(one.ratio)))
         cells += [Text(_peer_text(one, name), style="bold" if name == one.best_peer else "") for name in report.peers]
-        cells += [Text(_percent(one.of_limit) or "–")] if has_floors else []
+        cells += [Text(_percent(one.of_limit) or "–")] if has_limits else []
         table.add_row(*cells)
     return table
 

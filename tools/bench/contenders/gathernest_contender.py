@@ -2,12 +2,9 @@
 
 from functools import partial
 
-import numpy as np
-
-from ....ir.array_spec import ArraySpec
 from ....kernels.gather import gather
-from ....kernels.kernel import compile as compile_kernel
 from ..cases import Case, Inputs
+from ..compiled import compile_case
 from .contender import Contender, Variants
 
 
@@ -23,11 +20,5 @@ class Gathernest(Contender):
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         if case.into == "new":
             return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
-        kernel = compile_kernel(
-            case.operator,
-            ArraySpec(case.data, np.dtype(case.dtype)),
-            inputs.indices[0],
-            axis=case.axis,
-            batch_dims=case.batch_dims,
-        )
+        kernel = compile_case(case, inputs.indices[0])
         return {"kernel": [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]}

@@ -1,0 +1,27 @@
+"""The kernel of a case."""
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...kernels.kernel import Kernel
+from ...kernels.kernel import compile as compile_gather
+from ...lowering.schedule import Schedule
+from .cases import Case
+
+
+def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
+    """Return the kernel of a case, with the schedule that its sizes ask for when none is given.
+
+    Args:
+        case: what is run.
+        indices: one of its sets of indices.
+        schedule: how.
+    """
+    return compile_gather(
+        case.operator,
+        ArraySpec(case.data, np.dtype(case.dtype)),
+        indices,
+        axis=case.axis,
+        batch_dims=case.batch_dims,
+        schedule=schedule,
+    )
