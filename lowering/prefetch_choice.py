@@ -20,7 +20,7 @@ NEAR_ROWS, FAR_ROWS = 16, 256
 """The most rows ahead."""
 MIN_AHEAD = 32
 """Of fewer indices too many would come before the first that was asked for."""
-SCALARS_AHEAD = 128
+SCALARS_AHEAD = 256
 NEXT_ROW, LATER_ROW = 1, 4
 """Which of the rows that are asked for whole."""
 MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
@@ -51,11 +51,11 @@ def choose_prefetches(
     if lanes is None:
         return NOTHING
     asked = _next_rows(nest, machine, inside, lanes)
-    is_spread = is_spread_out(nest, machine)
-    if asked is not NOTHING or not (is_spread or (repeating is not None and _comes_from_memory(nest, machine))):
+    is_far = nest.span_bytes > 2 * machine.l2_bytes
+    if asked is not NOTHING or not (is_far or (repeating is not None and _comes_from_memory(nest, machine))):
         return asked
     ahead = max(SCALARS_AHEAD // lanes, 1)
-    why = f"places in data are spread over more than the caches: asked for {ahead * lanes} elements ahead"
+    why = f"places in data are spread over more than the second cache: asked for {ahead * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
 
 
@@ -70,17 +70,17 @@ def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
 
 
 def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Asked:
-    near = machine.l2_bytes // 2  # the other half is for what is written
-    if min(nest.read_bytes, nest.span_bytes) <= near or count < MIN_AHEAD:
+    row_bytes, near = nest.run_bytes, machine.l2_bytes // 2  # the other half is for what is written
+    is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
+    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < MIN_AHEAD:
         return NOTHING
-    row_bytes = nest.run_bytes
     lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
     soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, count // 2), 1)
     later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
-    if not _comes_from_memory(nest, machine):
-        why = f"data does not stay near: {lines} lines are asked for {soon} rows ahead"
-        return (Prefetch(loop, soon, lines, NEAR),), why
     far = Prefetch(loop, later, lines, FAR)
+    if not _comes_from_memory(nest, machine):
+        asked = far if row_bytes <= LINE_BYTES else Prefetch(loop, soon, lines, NEAR)
+        return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
     why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
     if soon == later:
         return (far,), why

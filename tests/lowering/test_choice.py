@@ -86,8 +86,8 @@ def test_rows_at_odd_places_are_not_streamed():
 
 def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
     spread = chosen(nest(axis=16_000_000, indices=1_000_000))
-    assert "prefetch-indices{loop=indices_i distance=16 lines=1 locality=2}" in spread
-    assert "prefetch" not in chosen(nest(axis=1_000_000, indices=1_000_000))
+    assert "prefetch-indices{loop=indices_i distance=32 lines=1 locality=2}" in spread
+    assert "prefetch" not in chosen(nest(axis=500_000, indices=1_000_000))
 
 
 def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
@@ -97,9 +97,20 @@ def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_to
 
 
 def test_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_first_alone():
-    rows = chosen(nest(axis=100_000, indices=40_000, inner=16))
-    assert "prefetch-indices{loop=indices_i distance=16 lines=2 locality=3}" in rows
+    rows = chosen(nest(axis=50_000, indices=20_000, inner=32))
+    assert "prefetch-indices{loop=indices_i distance=16 lines=3 locality=3}" in rows
     assert rows.count("prefetch-indices") == 1
+
+
+def test_short_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_second_alone():
+    rows = chosen(nest(axis=100_000, indices=40_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}" in rows
+    assert rows.count("prefetch-indices") == 1
+
+
+def test_what_is_read_again_while_it_is_near_is_not_asked_for():
+    assert "prefetch" in chosen(nest(axis=1000, outer=64, indices=500, inner=32))
+    assert "prefetch" not in chosen(nest(axis=1000, outer=64, indices=1500, inner=32))
 
 
 def test_rows_with_indices_of_their_own_are_asked_for_whole():
