@@ -50,12 +50,10 @@ def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], work_ns: floa
     Returns:
         What the kernel returns: how many indices are outside.
     """
-    if work_ns < SERIAL_BELOW_NS or not _launch.acquire(blocking=False):
+    if work_ns < SERIAL_BELOW_NS or _launch.locked():
         return kernel(*arguments, 0)
-    try:
+    with _launch:  # no signal comes between taking the lock and the block, nor a fork to another lock
         return kernel(*arguments, _team_of(available_threads()))
-    finally:
-        _launch.release()
 
 
 def available_threads() -> int:

@@ -4,10 +4,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .machine_code import I64
-from .team import At
+from .team_code import At
 
 _RUN = ir.FunctionType(I64, [I64] * 4)
 
@@ -28,8 +29,7 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
         compiled = tile.dispatcher.overloads[tile_signature.args]
         context.add_linking_libs([compiled.library])
         team_address, count, _, packed = values
-        holder = builder.alloca(packed.type)
-        builder.store(packed, holder)
+        holder = cgutils.alloca_once_value(builder, packed)
         function = _tile_function(context, builder.module, compiled, tile_signature, packed.type)
         run = builder.load(builder.inttoptr(team_address, _RUN.as_pointer().as_pointer()))
         return builder.call(run, [team_address, builder.ptrtoint(function, I64), builder.ptrtoint(holder, I64), count])

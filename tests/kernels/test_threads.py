@@ -12,8 +12,8 @@ import pytest
 import gathernest as gn
 from gathernest.kernels import threads
 from gathernest.kernels.threads import SERIAL_BELOW_NS, launch
-from gathernest.lowering.numba import team
-from gathernest.lowering.numba.team import At
+from gathernest.lowering.numba import team_code
+from gathernest.lowering.numba.team_code import At
 
 LARGE = SERIAL_BELOW_NS
 MOST = numba.config.NUMBA_NUM_THREADS
@@ -121,7 +121,7 @@ def test_num_threads_goes_before_what_openmp_was_given(eight_threads, kernel, mo
 
 
 def test_a_system_without_threads_for_a_team_runs_everything_serially(eight_threads, kernel, monkeypatch):
-    monkeypatch.setattr(team.ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(team_code.ctypes, "CDLL", lambda name: object())
     for _ in range(2):
         launch(kernel, (), LARGE)
     assert kernel.parallel == [False, False]

@@ -2,16 +2,20 @@
 
 import ctypes
 import os
+import platform
 import signal
 import time
 
 import numpy as np
 import pytest
+from llvmlite import ir
 from numba import int64, njit
 
-from gathernest.lowering.numba.intrinsics import load_i64, store_i64
+from gathernest.lowering.numba.intrinsics import load_f32, load_i64, store_i64
+from gathernest.lowering.numba.machine_code import I64, Code, machine_code
 from gathernest.lowering.numba.sharing import share
-from gathernest.lowering.numba.team import At, Member, Team
+from gathernest.lowering.numba.team import Team
+from gathernest.lowering.numba.team_code import At, Member
 
 MOST = 9
 
@@ -31,6 +35,17 @@ def mark_tile(k, base, step):
 @njit(nogil=True)
 def silent_tile(k, base):
     store_i64(base, 8 * k, k)
+
+
+@njit(nogil=True)
+def denormal_tile(k, base):
+    """Return 1 where the double of a denormal is not 0."""
+    return int64(load_f32(base, 0) + load_f32(base, 0) > 0)
+
+
+@njit(int64(int64, int64, int64), nogil=True)
+def denormals(team, tiles, base):
+    return share(team, tiles, denormal_tile, (base,))
 
 
 @njit(int64(int64, int64, int64, int64), nogil=True)
@@ -97,6 +112,42 @@ def test_members_that_never_come_are_not_waited_for(monkeypatch):
     assert counts.tolist() == [3] * 50
 
 
+def test_members_that_are_not_wanted_sleep_on(team):
+    """Launches on two threads wake none of the others, and wait for none."""
+    team.use(MOST)
+    counts = np.zeros(8, np.int64)
+    mark(team.address, 8, address(counts), 1)
+    sleep_all(team)
+    team.use(2)
+    for _ in range(50):
+        mark(team.address, 8, address(counts), 1)
+        assert word(team, At.SLEEPERS) >= team.size - 2
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="sets a register of x86 processors")
+def test_denormals_are_flushed_by_all_members_where_the_caller_flushes_them(team):
+    team.use(MOST)
+    tiny = np.full(1, 1e-39, np.float32)
+    assert denormals(team.address, 3000, address(tiny)) == 3000
+    flush(0x9FC0)  # flush to zero, and denormals are zero
+    try:
+        assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [0] * 20
+    finally:
+        flush(0x1F80)
+    assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [3000] * 20
+
+
+def flush(modes: int) -> None:
+    """Set the modes of this thread's floating-point unit."""
+    module, byte = ir.Module("modes"), ir.IntType(8).as_pointer()
+    set_modes = ir.Function(module, ir.FunctionType(ir.VoidType(), [byte]), "llvm.x86.sse.ldmxcsr")
+    code = Code(module, "set_modes", 1, "external")
+    code.call(set_modes, [code.inttoptr(code.arguments[0], byte)])
+    code.ret(I64(0))
+    value = ctypes.c_uint32(modes)
+    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine_code(module)("set_modes"))(ctypes.addressof(value))
+
+
 def test_threads_that_the_system_refuses_are_done_without(monkeypatch):
     alone = Team(4)
     monkeypatch.setattr(alone, "_start", lambda number: number < 2)
@@ -159,5 +210,5 @@ def test_members_take_no_signals_and_keep_off_the_core_of_the_caller(team):
 
 def test_members_lie_in_lines_of_their_own(team):
     assert team.address % 64 == 0
-    assert 8 * Member.WORDS == 64
+    assert 8 * Member.WORDS % 64 == 0
     assert At.GENERATION // 8 != At.ACTIVE // 8 != At.SLEEPERS // 8
