@@ -21,6 +21,7 @@ NEAR_ROWS, FAR_ROWS = 16, 256
 MIN_AHEAD = 32
 """Of fewer indices too many would come before the first that was asked for."""
 SCALARS_AHEAD = 256
+"""Elements, and a sixteenth of the loop at most: at its start nothing has been asked for."""
 NEXT_ROW, LATER_ROW = 1, 4
 """Which of the rows that are asked for whole."""
 MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
@@ -54,7 +55,7 @@ def choose_prefetches(
     is_far = nest.span_bytes > 2 * machine.l2_bytes
     if asked is not NOTHING or not (is_far or (repeating is not None and _comes_from_memory(nest, machine))):
         return asked
-    ahead = max(SCALARS_AHEAD // lanes, 1)
+    ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16) // lanes, 1)
     why = f"places in data are spread over more than the second cache: asked for {ahead * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
 

@@ -102,6 +102,12 @@ def test_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_first_alone():
     assert rows.count("prefetch-indices") == 1
 
 
+def test_elements_of_short_loops_are_asked_for_less_far_ahead():
+    copied, table = (("indices", 2048), ("inner", 1024)), (("axis", 8192), ("inner", 1024))
+    own = NestShape(copied, (), 4, table, looked_up=frozenset({"indices", "inner"}))
+    assert "prefetch-indices{loop=inner distance=8 lines=1 locality=2}" in chosen(own)
+
+
 def test_short_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_second_alone():
     rows = chosen(nest(axis=100_000, indices=40_000, inner=16))
     assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}" in rows
