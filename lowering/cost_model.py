@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .nest_shape import LINE_BYTES, MachineShape, NestShape, trips
 from .schedule import Schedule
 
-LAUNCH_US = 10.0
+LAUNCH_US = 1.0
 RESOLVE_NS = 0.35
 ELEMENT_NS = 0.5
 LANE_NS, HELD_LANE_NS = 0.25, 0.15
