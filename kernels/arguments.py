@@ -139,3 +139,8 @@ def refuse_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> No
 def place_in_whole(place: Shape, origin: Shape) -> Shape:
     """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
     return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
+
+
+def address(array: np.ndarray) -> int:
+    """Return where an array's first element lies."""
+    return array.__array_interface__["data"][0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import ceiling_kernels as loops
+from .arguments import address
 from .threads import launch
 
 LINE_BYTES = loops.LINE_BYTES
@@ -173,11 +174,6 @@ def aligned(size_bytes: int) -> np.ndarray:
     """Return memory that begins with a line: uint8 of shape (size_bytes,)."""
     memory = np.empty(size_bytes + LINE_BYTES, np.uint8)
     return memory[-address(memory) % LINE_BYTES :][:size_bytes]
-
-
-def address(memory: np.ndarray) -> int:
-    """Return where an array begins."""
-    return memory.__array_interface__["data"][0]
 
 
 def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..ir.errors import InvalidGatherError
 from ..lowering.traffic import LINE_BYTES, Traffic, expected_lines, gather_traffic, read_pattern, traffic_streams
+from .arguments import address
 from .ceilings import Ceilings, ceilings
 from .plan import Problem, make_plan
 from .touched_lines import count_lines
@@ -129,7 +130,7 @@ def fewest_bytes(
             f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
             "kernel for these arrays first"
         )
-    offset_bytes = 0 if data is None else data.__array_interface__["data"][0] % LINE_BYTES
+    offset_bytes = 0 if data is None else address(data) % LINE_BYTES
     plan = make_plan(problem)
     width = plan.width_bytes
     index_bytes, is_gradient = problem.indices.dtype.itemsize, problem.gradient is not None

@@ -11,7 +11,7 @@ from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import integer_argument, parse_bounds
-from ..lowering.schedule import Schedule
+from ..lowering.schedule import Schedule, as_schedule
 from .arguments import data_array, index_array, is_dask_array, lies_evenly
 from .calls import CallTable, native_entry
 from .gather import run_operator
@@ -208,7 +208,7 @@ def compile(
         ScheduleError: the schedule is not legal for this nest.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    return Kernel(problem, schedule if schedule is None or isinstance(schedule, Schedule) else Schedule.parse(schedule))
+    return Kernel(problem, None if schedule is None else as_schedule(schedule))
 
 
 def problem_of(

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..lowering.traffic import LINE_BYTES, Traffic
 from . import ceiling_kernels as loops
-from .ceiling_calls import LoopCall, Trial, address, aligned, copy_ways, random_places, read_ways, touch
+from .arguments import address
+from .ceiling_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
 from .floor import Floor
 from .machine import free_memory_bytes
 from .measured_limit import COPY, LINES, MeasuredLimit

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from . import ceiling_kernels as loops
-from .ceiling_calls import TRIED_S, Trial, address, aligned, copy_ways, random_places, read_ways, touch
+from .arguments import address
+from .ceiling_calls import TRIED_S, Trial, aligned, copy_ways, random_places, read_ways, touch
 from .ceilings import Ceilings, CopyRate, LineRate, Progress
 from .machine import free_memory_bytes
 

@@ -14,7 +14,7 @@ from ..ir.errors import BoundsError, InternalError, ScheduleError
 from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule import Schedule
-from .arguments import place_in_whole
+from .arguments import address, place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
@@ -71,7 +71,7 @@ class Prepared:
         if knobs.interpret:
             return self._interpret(data, indices, out)
         assert self.loaded is not None
-        addresses = (_address(data), _address(indices), _address(out))
+        addresses = (address(data), address(indices), address(out))
         if launch(self.loaded.entry, addresses + self.numbers, self.work_ns):
             raise outside_error(self.plan.problem, indices)
         self.was_run = True
@@ -204,10 +204,6 @@ def _build(plan: Plan) -> Any:
     from .build import build_program
 
     return build_program(plan)
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape) -> BoundsError:

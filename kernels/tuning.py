@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
-from ..lowering.schedule import Schedule
+from ..lowering.schedule import Schedule, as_schedule
 from .arguments import data_array, index_array, is_dask_array
 from .kernel import problem_of
 from .machine import cpu_model, package_version
@@ -72,13 +72,9 @@ def tune(
         source = data_array(data)
     if not isinstance(indices, ArraySpec | str):
         index = index_array(indices)
-    schedules = None if candidates is None else [_schedule(candidate) for candidate in candidates]
+    schedules = None if candidates is None else [as_schedule(candidate) for candidate in candidates]
     tuner = Tuner(problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress)
     return _recorded(tuner.run(schedules))
-
-
-def _schedule(candidate: Schedule | str) -> Schedule:
-    return candidate if isinstance(candidate, Schedule) else Schedule.parse(candidate)
 
 
 def _recorded(result: TuningResult) -> TuningResult:

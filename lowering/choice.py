@@ -26,7 +26,7 @@ LARGE_SHARE = 8
 """What part of the last cache a result is at least that is large beside data."""
 LARGE_OUT_BYTES = 8 << 20
 LARGE_TILE_BYTES = 256 * 1024
-"""Pieces of a large out: at the start of each nothing was asked for ahead."""
+"""Pieces of a large out: where indices are resolved for each, nothing was asked for ahead at its start."""
 
 
 def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
@@ -71,10 +71,7 @@ class _Choosing:
     # the innermost loop
 
     def _specialize(self) -> int | None:
-        names = [name for name, _ in self.nest.table if role((name, 0)) == "inner"]
-        if not self.is_row or self.innermost[0] != "inner" or names != ["inner"]:
-            return None
-        if self.run_bytes > MOST_SPECIALIZED_BYTES:
+        if not self.nest.has_plain_rows or self.run_bytes > MOST_SPECIALIZED_BYTES:
             return None
         self._because(f"rows of {self.run_bytes} B are copied without a loop: their size is part of the code")
         return self.run_bytes
@@ -150,14 +147,7 @@ class _Choosing:
         self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, HELD_INDICES))
         before = [loop for loop, _ in around[:-2]]
-        order = (
-            *before,
-            f"{name}_o",
-            f"{counted}_o",
-            f"{name}_i",
-            f"{counted}_i",
-            *(loop for loop, _ in self.row),
-        )
+        order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
         parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > HELD_INDICES else []))
         self._because(f"threads share {' and '.join(parallel)}")
         return tiles, order, parallel, f"{name}_i"
@@ -191,8 +181,8 @@ class _Choosing:
 
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
-        repeating = self._repeating()
-        asked, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeating and repeating[0])
+        repeats = self._repeating() is not None
+        asked, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
         if asked:
             self._because(why)
         return asked

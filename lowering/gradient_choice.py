@@ -43,10 +43,9 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
 
 def _rows(nest: NestShape) -> Schedule | None:
     """Return a schedule that says how rows of a known size are added, or None where they are long or lie otherwise."""
-    names = [name for name, _ in nest.table if role((name, 0)) == "inner"]
-    if len(nest.row) != 1 or nest.row[0][0] != "inner" or names != ["inner"]:
+    if not nest.has_plain_rows:
         return None
-    row_bytes = nest.width_bytes * trips(nest.row)
+    row_bytes = nest.run_bytes
     if not (nest.is_packed and nest.has_packed_rows and MIN_VECTOR_BYTES <= row_bytes <= MOST_SPECIALIZED_BYTES):
         return None
     vector_bytes = min(VECTOR_BYTES, 1 << row_bytes.bit_length() - 1)

@@ -56,6 +56,12 @@ class NestShape:
         return self.innermost in self.row
 
     @property
+    def has_plain_rows(self) -> bool:
+        """Whether one index brings a row that is the one inner dimension of data, and the innermost loop copies it."""
+        names = [name for name, _ in self.table if role((name, 0)) == "inner"]
+        return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
+
+    @property
     def run_bytes(self) -> int:
         """Bytes of out that the innermost loop writes."""
         return self.width_bytes * self.innermost[1]

@@ -33,7 +33,7 @@ NOTHING: Asked = ((), "")
 
 
 def choose_prefetches(
-    nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int | None, repeating: str | None
+    nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int | None, *, repeats: bool
 ) -> Asked:
     """Pick what is asked for ahead.
 
@@ -42,7 +42,7 @@ def choose_prefetches(
         machine: where it is to run.
         inside: what each loop is called in its tile.
         lanes: elements a vector.
-        repeating: the loop that repeats the indices of one inside it.
+        repeats: whether a loop repeats the indices of one inside it.
     """
     counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
     if not counted:
@@ -53,7 +53,7 @@ def choose_prefetches(
         return NOTHING
     asked = _next_rows(nest, machine, inside, lanes)
     is_far = nest.span_bytes > 2 * machine.l2_bytes
-    if asked is not NOTHING or not (is_far or (repeating is not None and _comes_from_memory(nest, machine))):
+    if asked is not NOTHING or not (is_far or (repeats and _comes_from_memory(nest, machine))):
         return asked
     ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16) // lanes, 1)
     why = f"places in data are spread over more than the second cache: asked for {ahead * lanes} elements ahead"
@@ -103,4 +103,5 @@ def _next_rows(nest: NestShape, machine: MachineShape, inside: dict[str, str], l
     soon = Prefetch(inside[name], NEXT_ROW, lines, NEAR)
     if 2 * (nest.table_bytes + nest.out_bytes) <= machine.l3_bytes:
         return (soon,), why
-    return (Prefetch(inside[name], LATER_ROW, lines, FAR), soon), f"{why}, and one behind it into the second cache"
+    later = Prefetch(inside[name], LATER_ROW, lines, FAR)
+    return (later, soon), f"{why}, and the row {LATER_ROW} ahead into the second cache"

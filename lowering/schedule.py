@@ -144,6 +144,15 @@ class Schedule:
         return cls(**fields)
 
 
+def as_schedule(schedule: Schedule | str) -> Schedule:
+    """Return a schedule that is given as one, or as its text.
+
+    Raises:
+        ScheduleError: the text is not a schedule.
+    """
+    return schedule if isinstance(schedule, Schedule) else Schedule.parse(schedule)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A schedule, and why.

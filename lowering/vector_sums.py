@@ -1,22 +1,20 @@
 """Vectors for the nest of a gradient that adds: several elements of a row are added at once."""
 
-from collections.abc import Sequence
-
 from xdsl.builder import Builder
 from xdsl.dialects import func, memref, vector
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from ..ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ..ir.errors import ScheduleError
-from ..ir.types import element_size_bytes, strides_of
+from ..ir.types import element_size_bytes
 from .nest import enclosing_loops, static_size
 from .slices import clone_slice, depends_on, slice_of
 from .splitting import split_off_rest
+from .vectors import check_in_pieces, check_lanes, runs_along
 
-LARGEST_VECTOR = 64
 WIDTHS = (1, 2, 4, 8)
 
 
@@ -62,19 +60,12 @@ def _check_lanes(accumulate: AccumulateOp, lanes: int) -> None:
     element = accumulate.element.type
     if isinstance(element, VectorType):
         raise ScheduleError("vectorize-inner: vectors are added already")
-    width_bytes = element_size_bytes(element)
-    if width_bytes not in WIDTHS or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR:
-        raise ScheduleError(
-            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // width_bytes} for elements of "
-            f"{width_bytes} bytes, got {lanes}"
-        )
+    check_lanes(lanes, element_size_bytes(element), WIDTHS)
 
 
 def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     """Return the load of what is added, from side by side as it is added to."""
-    if loop.ordered is not None or loop.parallel is not None:
-        kind = "ordered" if loop.ordered is not None else "parallel"
-        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+    check_in_pieces(loop)
     plain = (AccumulateOp, YieldOp, memref.LoadOp)
     beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
     if static_size(loop.step) != 1 or any(op.regions or not _computes(op) for op in beside):
@@ -82,8 +73,8 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     load = accumulate.element.owner
     if not (
         isinstance(load, memref.LoadOp)
-        and _runs_along(loop, load.memref, load.indices)
-        and _runs_along(loop, accumulate.memref, accumulate.subscripts)
+        and runs_along(loop, load.memref, load.indices)
+        and runs_along(loop, accumulate.memref, accumulate.subscripts)
     ):
         raise ScheduleError(f"vectorize-inner: iterations of {loop.label} do not add side by side")
     if accumulate.mask is not None and depends_on(accumulate.mask, loop):
@@ -94,12 +85,3 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
 def _computes(op: Operation) -> bool:
     """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
     return is_side_effect_free(op) or op.name.startswith("arith.")
-
-
-def _runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
-    """Return whether an access moves from one element to the next beside it."""
-    assert isinstance(memory.type, MemRefType)
-    strides = strides_of(memory.type)
-    *others, last = subscripts
-    is_packed = strides is None or strides[-1] == 1
-    return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)

@@ -14,13 +14,13 @@ from xdsl.traits import is_side_effect_free
 
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
-from ...ir.types import strides_of
 from ...ir.upstream import FromElementsOp
 from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import split_off_rest
-from ..vector_sums import LARGEST_VECTOR, sum_of, vectorize_sum
+from ..vector_sums import sum_of, vectorize_sum
+from ..vectors import check_in_pieces, check_lanes, runs_along
 
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
@@ -94,19 +94,13 @@ class _Vectorizing:
                 "run erase-element-type first"
             )
         self.width_bytes = element.width.data // 8
-        if lanes < 2 or lanes & (lanes - 1) or lanes * self.width_bytes > LARGEST_VECTOR:
-            raise ScheduleError(
-                f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // self.width_bytes} for "
-                f"elements of {self.width_bytes} bytes, got {lanes}"
-            )
+        check_lanes(lanes, self.width_bytes, [bits // 8 for bits in ELEMENT_BITS])
         self.type = VectorType(element, [lanes])
         self._check()
 
     def _check(self) -> None:
         loop = self.loop
-        if loop.parallel is not None or loop.ordered is not None:
-            kind = "parallel" if loop.parallel is not None else "ordered"
-            raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+        check_in_pieces(loop)
         if static_size(loop.step) != 1 or loop.total is not None:
             kind = "is a sum" if loop.total is not None else "takes several elements at a time already"
             raise ScheduleError(f"vectorize-inner: {loop.label} {kind}")
@@ -171,7 +165,7 @@ class _Vectorizing:
         if isinstance(select := value.owner, arith.SelectOp):
             value, inside = select.lhs, select.cond
         load = value.owner
-        if not isinstance(load, memref.LoadOp) or not self._lies_side_by_side(load):
+        if not isinstance(load, memref.LoadOp) or not runs_along(self.loop, load.memref, load.indices):
             return None
         if inside is not None and (depends_on(inside, self.loop) or self.width_bytes > 8):
             return None
@@ -181,16 +175,6 @@ class _Vectorizing:
         result = builder.insert(vector.LoadOp(load.memref, places, self.type)).result
         result.name_hint = value.name_hint
         return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
-
-    def _lies_side_by_side(self, load: memref.LoadOp) -> bool:
-        assert isinstance(load.memref.type, MemRefType)
-        strides = strides_of(load.memref.type)
-        *others, last = load.indices
-        return (
-            last is self.loop.induction
-            and (strides is None or strides[-1] == 1)
-            and not any(depends_on(place, self.loop) for place in others)
-        )
 
     def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
         """Insert what keeps a vector, or makes it zeros."""

@@ -38,7 +38,7 @@ def cache_dir(tmp_path: Path, forget: Callable[[], None]):
 
 @pytest.fixture
 def serial():
-    """Run every gather under the empty schedule: its kernels compile five times as fast as parallel ones."""
+    """Run every gather under the empty schedule: its kernels compile sooner than parallel ones."""
     with gn.knobs.scope(schedule=""):
         yield
 

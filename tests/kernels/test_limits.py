@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gathernest.kernels import ceiling_kernels, limits
-from gathernest.kernels.ceiling_calls import AHEAD_LINES, LoopCall, Trial, address
+from gathernest.kernels.arguments import address
+from gathernest.kernels.ceiling_calls import AHEAD_LINES, LoopCall, Trial
 from gathernest.kernels.knobs import knobs
 from gathernest.kernels.limits import limit_ways, limits_of
 from gathernest.kernels.timing import Timings

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("own_records")
 
 @pytest.fixture
 def serial_default():
-    """Let the default be one thread, which compiles five times as fast."""
+    """Let the default be one thread, which compiles sooner."""
     with gn.knobs.scope(schedule=""):
         yield
 

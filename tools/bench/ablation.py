@@ -77,16 +77,7 @@ def as_markdown(ablated: Sequence[Ablated]) -> str:
     """Return a table of families, and one of cases: how many times as fast a schedule is with each pass as without."""
     names = [name for name in (*PASSES, NO_SCHEDULE) if any(name in one.worth for one in ablated)]
     families = dict.fromkeys(one.case.family for one in ablated)
-    rows = [
-        (
-            family,
-            [
-                _mean([one.worth[name] for one in ablated if one.case.family == family and name in one.worth])
-                for name in names
-            ],
-        )
-        for family in families
-    ]
+    rows = [(family, [_mean(_worths(ablated, family, name)) for name in names]) for family in families]
     cases = [(one.case.name, [_cell(one, name) for name in names]) for one in ablated]
     return _table("family", names, rows) + "\n\n" + _table("case", names, cases)
 
