@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
 from .nest_shape import LINE_BYTES, MachineShape, NestShape, role, trips
-from .prefetch_choice import STREAM_BYTES, choose_prefetches, is_spread_out
+from .prefetch_choice import STREAM_BYTES, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 
 VECTOR_BYTES = 32
 MOST_LANES = 16
 MIN_VECTOR_WORK_BYTES = 2048
-MOST_SPECIALIZED_BYTES = 512
+MOST_SPECIALIZED_BYTES, MOST_ODD_BYTES = 512, 2048
+"""Of rows whose size is part of the code; of those, too, that end between two vectors, as the last can then overlap."""
 MIN_PEELED_BYTES = 2048
 """Heads and rests of shorter rows would be stored to lines that are streamed, too."""
 MIN_EVEN_BYTES = 1024
@@ -57,7 +58,7 @@ class _Choosing:
             (*tiles, *check_tiles),
             order,
             (*parallel, *check_parallel),
-            specialize=self._specialize(),
+            specialize=self._specialize(lanes),
             hoist=hoist,
             lanes=lanes,
             prefetch=self._prefetches(lanes, dict(tiles)),
@@ -70,10 +71,12 @@ class _Choosing:
 
     # the innermost loop
 
-    def _specialize(self) -> int | None:
-        if not self.nest.has_plain_rows or self.run_bytes > MOST_SPECIALIZED_BYTES:
+    def _specialize(self, lanes: int | None) -> int | None:
+        is_odd = lanes is not None and self.innermost[1] % lanes != 0
+        if not self.nest.has_plain_rows or self.run_bytes > (MOST_ODD_BYTES if is_odd else MOST_SPECIALIZED_BYTES):
             return None
-        self._because(f"rows of {self.run_bytes} B are copied without a loop: their size is part of the code")
+        how = "are copied without a loop" if self.run_bytes <= MOST_SPECIALIZED_BYTES else "end with a whole vector"
+        self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
         return self.run_bytes
 
     def _lanes(self) -> int | None:
@@ -82,16 +85,13 @@ class _Choosing:
             self._because("out is strided, so elements are stored one by one")
             return None
         wanted = min(VECTOR_BYTES // width, MOST_LANES)
+        if self.is_row and not nest.has_packed_rows:
+            return wanted if self.innermost[1] >= 2 * wanted else None
         if self.is_row:
-            if not nest.has_packed_rows:
-                return wanted if self.innermost[1] >= 2 * wanted else None
-            if self._has_aligned_rows() and self._exceeds_caches():
-                wanted = STREAM_BYTES // width
-            if self.run_bytes <= STREAM_BYTES:
-                return None
+            wanted = (STREAM_BYTES if self._has_even_runs() and self._exceeds_caches() else VECTOR_BYTES) // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
-        elif self._lanes_fit() < 2:
+        elif (wanted := self._lanes_fit()) < 2:
             return None
         if wanted < 2:
             return None
@@ -102,8 +102,13 @@ class _Choosing:
     def _lanes_fit(self) -> int:
         """Return how many elements from places of their own are worth a vector; 1 where none are."""
         wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
-        is_column = role(self.innermost) == "inner" and not is_spread_out(self.nest, self.machine)
-        return 1 if self.innermost[1] < wanted or not self.nest.is_packed or is_column else wanted
+        if self.innermost[1] < wanted or not self.nest.is_packed:
+            return 1
+        if role(self.innermost) != "inner" or is_spread_out(self.nest, self.machine):
+            return wanted
+        if next_slices(self.nest, self.machine) is None:
+            return 1
+        return STREAM_BYTES // self.nest.width_bytes if self._has_even_runs() and self._exceeds_caches() else wanted
 
     # the loops around it
 
@@ -155,18 +160,20 @@ class _Choosing:
     # the caches
 
     def _exceeds_caches(self) -> bool:
-        """Return whether out does not stay in the last cache: with what is read at most, or a large one with data."""
+        """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
         nest, cache = self.nest, self.machine.l3_bytes
         is_large = nest.out_bytes >= cache // LARGE_SHARE
-        return nest.moved_bytes > cache or (is_large and nest.out_bytes + nest.table_bytes > cache)
+        beside = nest.table_bytes + nest.index_bytes * nest.indices
+        return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
 
-    def _has_aligned_rows(self) -> bool:
+    def _has_even_runs(self) -> bool:
+        """Return whether what the innermost loop writes always begins at a multiple of what is streamed."""
         return self.run_bytes % STREAM_BYTES == 0 and self.run_bytes < MIN_PEELED_BYTES and self.nest.width_bytes < 16
 
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():
             return False
-        is_aligned = self.is_row and self._has_aligned_rows() and lanes * self.nest.width_bytes == STREAM_BYTES
+        is_aligned = self._has_even_runs() and lanes * self.nest.width_bytes == STREAM_BYTES
         is_even = not self.is_row and self.run_bytes % LINE_BYTES == 0 and self.run_bytes >= MIN_EVEN_BYTES
         if not (is_aligned or is_even or self.run_bytes >= MIN_PEELED_BYTES):
             self._because(

@@ -24,6 +24,12 @@ SCALARS_AHEAD = 256
 """Elements, and a sixteenth of the loop at most: at its start nothing has been asked for."""
 NEXT_ROW, LATER_ROW = 1, 4
 """Which of the rows that are asked for whole."""
+MIN_SLICES, MIN_SLICE_BYTES, MOST_SLICE_LINES = 4, 4 * 1024, 4
+"""Of slices that are asked for whole: how many, how large each, and the most lines in a step."""
+MIN_USES = 2
+"""How often a line of a slice is read, at least: of random ones seven in eight are then read at all."""
+MOST_ROWS_READ = 2
+"""How many elements of a column are read for each there is, at most: with more, reading takes longer than fetching."""
 MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
 """Of rows that are asked for whole: shorter ones come as soon without, and longer ones leave the first cache."""
 
@@ -47,6 +53,10 @@ def choose_prefetches(
     counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
     if not counted:
         return NOTHING
+    if (slices := next_slices(nest, machine)) is not None and lanes is not None:
+        name, lines = slices
+        why = f"the next slice of data along {name} is asked for, {lines} lines a step, while this one is read"
+        return (Prefetch(inside[name], 1, lines, FAR),), why
     if nest.is_row:
         return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1])
     if lanes is None:
@@ -58,6 +68,33 @@ def choose_prefetches(
     ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16) // lanes, 1)
     why = f"places in data are spread over more than the second cache: asked for {ahead * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
+
+
+def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | None:
+    """Return the loop whose next slice of data is worth asking for whole while this one is read, and lines a step.
+
+    That is one from whose slice, small enough for the second cache, nearly all lines are read.
+    """
+    names = [name for name, _ in nest.loops]
+    axes = [size for name, size in nest.table if role((name, size)) == "axis"]
+    counted = [place for place, name in enumerate(names) if role((name, 0)) == "indices"]
+    if len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
+        return None
+    name, rows = nest.loops[counted[0] - 1]
+    indices = nest.loops[counted[0]][1]
+    own = {dim.removeprefix("data_") for dim, _ in nest.table}
+    row_bytes = nest.span_bytes // max(axes[0], 1)
+    piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
+    uses = indices * row_bytes / max(nest.span_bytes, 1) * LINE_BYTES / piece_bytes
+    if name not in own or rows < MIN_SLICES or uses < MIN_USES or nest.table_bytes <= machine.l2_bytes:
+        return None
+    if not MIN_SLICE_BYTES <= nest.span_bytes <= machine.l2_bytes // 2 or not nest.has_packed_rows:
+        return None
+    if not nest.is_row and indices > MOST_ROWS_READ * axes[0]:
+        return None
+    is_short = nest.is_row and row_bytes <= LINE_BYTES
+    lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)
+    return (name, lines) if lines <= MOST_SLICE_LINES else None
 
 
 def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
@@ -80,6 +117,8 @@ def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Aske
     later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
     far = Prefetch(loop, later, lines, FAR)
     if not _comes_from_memory(nest, machine):
+        if row_bytes < LINE_BYTES and not is_spread_out(nest, machine):
+            return NOTHING
         asked = far if row_bytes <= LINE_BYTES else Prefetch(loop, soon, lines, NEAR)
         return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
     why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"

@@ -36,8 +36,33 @@ def split_off_rest(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
     return made, has_rest
 
 
+def overlapping_rest(whole: LoopOp, rest: LoopOp) -> LoopOp | None:
+    """Put an empty loop of one step in place of a rest, which ends where the rest does and begins among what is done.
+
+    The caller takes what it needs of the rest and erases it.
+
+    Args:
+        whole: the loop of whole steps that `split_off_rest` has made.
+        rest: what it has left.
+
+    Returns:
+        The new loop, which has no terminator yet; None where it is not known that there is a rest behind a whole step.
+    """
+    first, last, count = static_size(whole.lower), static_size(rest.upper), static_size(whole.step)
+    if first is None or last is None or count is None or last - first <= count:
+        return None
+    builder = Builder(InsertPoint.before(rest))
+    body = Block(arg_types=[IndexType()])
+    body.args[0].name_hint = rest.induction.name_hint
+    begin = index_constant(builder, last - count)
+    return builder.insert(LoopOp(rest.label, begin, rest.upper, whole.step, body))
+
+
 def whole_end(builder: Builder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:
     """Insert the largest end up to `upper` that whole steps of `count` from `lower` reach."""
+    first, last = static_size(lower), static_size(upper)
+    if first is not None and last is not None:
+        return index_constant(builder, last - (last - first) % count)
     trips = upper
     if static_size(lower) != 0:
         trips = builder.insert(arith.SubiOp(upper, lower)).result

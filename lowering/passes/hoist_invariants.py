@@ -13,7 +13,7 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from ...ir.attributes import MIN_AXIS_SIZES
 from ...ir.dialect import AccumulateOp, LoopOp, MaskedLoadOp
 from ...ir.upstream import PrefetchOp
-from ..nest import enclosing_loops, functions, loops, most_iterations, static_size, viewed, written
+from ..nest import enclosing_loops, functions, most_iterations, static_size, viewed, written
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class HoistInvariants(ModulePass):
 
     So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the loop
     stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
-    moves when the code holds for axes that are not empty.
+    moves when the code holds for axes that are not empty. What was computed before the loop already, as by the loop of
+    whole vectors before that of the rest, is taken from there.
 
     before                              after
         for indices in 0..n                 for indices in 0..n
@@ -47,7 +48,7 @@ class HoistInvariants(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             facts = _Facts.of(function)
-            for loop in reversed(loops(function)):
+            for loop in [op for op in function.walk(region_first=True) if isinstance(op, LoopOp)]:
                 _hoist(loop, facts)
 
 
@@ -83,7 +84,34 @@ def _hoist(loop: LoopOp, facts: _Facts) -> None:
     for op in list(loop.body.block.ops):
         if _may_move(op, loop, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
             op.detach()
-            Rewriter.insert_op(op, InsertPoint.before(loop))
+            if (same := _computed_before(op, loop)) is None:
+                Rewriter.insert_op(op, InsertPoint.before(loop))
+                continue
+            for result, earlier in zip(op.results, same.results, strict=True):
+                result.replace_all_uses_with(earlier)
+            op.erase()
+
+
+def _computed_before(op: Operation, loop: LoopOp) -> Operation | None:
+    """Return an operation in the block of a loop, before it, that gives what another would give there."""
+    earlier = None if isinstance(op, memref.AllocaOp) else loop.prev_op
+    while earlier is not None:
+        if _are_alike(op, earlier):
+            return earlier
+        if isinstance(op, memref.LoadOp) and viewed(op.memref) in written(earlier):
+            return None
+        earlier = earlier.prev_op
+    return None
+
+
+def _are_alike(op: Operation, other: Operation) -> bool:
+    return (
+        op.name == other.name
+        and list(op.operands) == list(other.operands)
+        and op.properties == other.properties
+        and op.attributes == other.attributes
+        and op.result_types == other.result_types
+    )
 
 
 def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:

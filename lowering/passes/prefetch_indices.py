@@ -1,5 +1,6 @@
 """The pass `prefetch-indices`: within the scheduled nest, level 3."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,12 +34,16 @@ class PrefetchIndices(ModulePass):
 
     Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
     of its row are asked for, none behind the row's end. A tile asks for what the next one reads; near the end of all
-    tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist. Where
-    the loop counts rows of which the innermost loop reads many elements, as the outer loop of a gather along the last
-    axis does, the row `distance` iterations ahead is asked for line by line, `lines` of them in each step of the
-    innermost loop. A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory
-    is used best by two of them: one far ahead into the second cache, which can wait for more lines than the first, and
-    one nearer into the first.
+    tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist.
+
+    Where the loop counts slices of data and another in it the indices, as the outer loop of a gather along a later axis
+    does, the slice `distance` iterations ahead is asked for whole, a part in each step over the indices: `lines` lines
+    where rows are known to be no longer than a line, as single elements are; else `lines` rows, each where the
+    innermost loop reads the row at hand.
+
+    A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory is used best by
+    two of them: one far ahead into the second cache, which can wait for more lines than the first, and one nearer into
+    the first.
 
     before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
         for indices_i in t..end             for indices_i in t..end
@@ -54,7 +59,7 @@ class PrefetchIndices(ModulePass):
     Options:
         loop: name of the loop.
         distance: iterations ahead, 1 to 4096; steps, where the loop takes several elements at a time.
-        lines: of 64 bytes, a row or a step, 1 to 64.
+        lines: of 64 bytes, a row or a step, or rows a step, 1 to 64.
         locality: 3 keeps the line in every cache, 0 in none after its use.
 
     Input:
@@ -166,7 +171,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[TableLo
         mapping = _first_iteration(builder, loop, load, ahead)
         copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
         places = [copied.get(place, place) for place in _subscripts(load)]
-        _insert_lines(builder, _memory(load), places, options, dim=len(places) - 1)
+        _insert_lines(builder, _memory(load), places, options)
 
 
 def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
@@ -186,58 +191,116 @@ def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSA
     return mapping
 
 
-def _sizes_behind(load: TableLoad, place: SSAValue) -> Sequence[int]:
-    """Return the sizes of the dimensions of data behind that of a subscript."""
+def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
+    """Ask for a part of a later slice of rows in each step through this one, whatever its indices are."""
+    looked_up = _looked_up(load, loop)
+    counted = _counting_loop(load, loop, looked_up)
+    if counted is None:
+        raise ScheduleError(
+            f"prefetch-indices: a slice of data that {loop.label} reads is asked for part by part in a loop in it that "
+            "counts indices, and there is none"
+        )
+    dim = _subscripts(load).index(looked_up[0])
+    row = _static_row(load, dim)
+    if row is not None and row <= _line_elements(_memory(load)):
+        _ask_in_lines(loop, counted, load, dim, options, row)
+    else:
+        _ask_in_rows(loop, counted, load, dim, options)
+
+
+def _counting_loop(load: TableLoad, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
+    """Return the innermost loop in `loop` that decides nothing of a load but its one position, and that in steps."""
+    if len(looked_up) != 1:
+        return None
+    others = [place for place in _subscripts(load) if place is not looked_up[0]]
+    for around in enclosing_loops(load):
+        if around is loop:
+            return None
+        if depends_on(looked_up[0], around) and not any(depends_on(place, around) for place in others):
+            return around
+    return None
+
+
+def _static_row(load: TableLoad, dim: int) -> int | None:
+    """Return how many elements lie behind one place of a dimension of data, or None where the code does not know."""
     memory = _memory(load).type
     assert isinstance(memory, MemRefType)
-    return memory.get_shape()[_subscripts(load).index(place) + 1 :]
+    sizes = memory.get_shape()[dim + 1 :]
+    return math.prod(sizes) if all(size > 0 for size in sizes) else None
 
 
-def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
-    """Ask for some lines of a later row in each step of the loop around the load."""
+def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, options: PrefetchIndices, row: int) -> None:
+    """Ask for lines of several rows, one after the other, in each step over the indices."""
+    memory, step = _memory(load), static_size(counted.step) or 1
+    rows_a_line = _line_elements(memory) // row
+    per_step = options.lines * rows_a_line
+    if per_step % step:
+        raise ScheduleError(
+            f"prefetch-indices: lines={options.lines} holds {per_step} rows, and {counted.label} takes {step} indices "
+            "a step; ask for another number of lines"
+        )
+    builder = Builder(InsertPoint.at_start(counted.body.block))
+    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
+    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, per_step // step))).result
+    sweep.name_hint = "sweep"
+    places = _places_ahead(builder, loop, counted, load, dim, ahead)
+    for line in range(options.lines):
+        places[dim] = _within(builder, memory, sweep, line * rows_a_line, dim)
+        builder.insert(PrefetchOp(memory, places, options.locality))
+
+
+def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, options: PrefetchIndices) -> None:
+    """Ask, in each step of the innermost loop, for what lies there in some rows, other rows for each of the indices."""
     innermost = load.parent_op()
     assert isinstance(innermost, LoopOp)
-    looked_up = _looked_up(load, loop)
-    step = static_size(innermost.step) or 1
-    memory = _memory(load)
-    per_step = options.lines * _line_elements(memory)
-    is_last = len(looked_up) == 1 and all(size == 1 for size in _sizes_behind(load, looked_up[0]))
-    if innermost is loop or not is_last or per_step % step or not depends_on(looked_up[0], innermost):
-        raise ScheduleError(
-            f"prefetch-indices: the rows of {loop.label} are asked for line by line in the innermost loop, which must "
-            "count the indices of a row, one an element"
-        )
     builder = Builder(InsertPoint.at_start(innermost.body.block))
     ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
-    sweep = builder.insert(arith.MuliOp(innermost.induction, index_constant(builder, per_step // step))).result
+    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, options.lines))).result
     sweep.name_hint = "sweep"
-    others = [place for place in _subscripts(load) if place is not looked_up[0]]
-    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead, looked_up[0]: sweep}
+    places = _places_ahead(builder, loop, innermost, load, dim, ahead)
+    for row in range(options.lines):
+        places[dim] = _within(builder, _memory(load), sweep, row, dim)
+        builder.insert(PrefetchOp(_memory(load), places, options.locality))
+
+
+def _places_ahead(
+    builder: Builder, loop: LoopOp, inside: LoopOp, load: TableLoad, dim: int, ahead: SSAValue
+) -> list[SSAValue]:
+    """Insert the subscripts of a load for a later iteration; loops in the one at hand stand at their first ones.
+
+    That of `dim`, which an index decides, is left as it is.
+    """
+    others = [place for place in _subscripts(load) if place is not _subscripts(load)[dim]]
+    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
+    for inner in enclosing_loops(load):
+        if inner is inside:
+            break
+        mapping[inner.induction] = inner.lower
     copied = clone_slice(slice_of(others, loop), builder, mapping)
-    places = [copied.get(place, place) for place in _subscripts(load)]
-    _insert_lines(builder, memory, places, options, dim=_subscripts(load).index(looked_up[0]))
+    return [copied.get(place, place) for place in _subscripts(load)]
 
 
-def _insert_lines(
-    builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices, *, dim: int
-) -> None:
-    """Insert the prefetch of lines that begin at a place and follow each other along a dimension."""
+def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices) -> None:
+    """Insert the prefetch of lines that begin at a place and follow each other along the last dimension."""
+    dim = len(places) - 1
     for line in range(options.lines):
         at = list(places)
         if line:
-            at[dim] = _line(builder, memory, places[dim], line, dim)
+            at[dim] = _within(builder, memory, places[dim], line * _line_elements(memory), dim)
         builder.insert(PrefetchOp(memory, at, options.locality))
 
 
-def _line(builder: Builder, memory: SSAValue, first: SSAValue, number: int, dim: int) -> SSAValue:
-    """Insert the place of a later line; that of the row's end, where the line would lie behind it."""
-    offset = number * _line_elements(memory)
+def _within(builder: Builder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:
+    """Insert the place so far behind another along a dimension; the last one, where it would lie behind that."""
     size = size_of(builder, memory, dim, "row")
     start, length = static_size(first), static_size(size)
     if start is not None and length is not None:
         return index_constant(builder, min(start + offset, max(length - 1, 0)))
-    line = builder.insert(arith.AddiOp(first, index_constant(builder, offset))).result
+    line = first
+    if offset:
+        line = builder.insert(arith.AddiOp(first, index_constant(builder, offset))).result
+        line.name_hint = "line"
     last = builder.insert(arith.SubiOp(size, index_constant(builder, 1))).result
     end = builder.insert(arith.MinSIOp(line, last)).result
-    line.name_hint, last.name_hint, end.name_hint = "line", "row_last", "row_line"
+    last.name_hint, end.name_hint = "row_last", "row_line"
     return end

@@ -26,7 +26,8 @@ class StreamStores(ModulePass):
     Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
     Such stores must be aligned to the vector. The elements before the first aligned one and behind the last full
     vector, the head and the rest, are stored as before. Where the loop runs a number of whole vectors known
-    beforehand, all of them are streamed when out lies at a multiple of the vector, and none is when it does not.
+    beforehand, all of them are streamed when out lies at a multiple of the vector, and none is when it does not; a
+    vector that ends with the row and overlaps the one before it is stored as before.
 
     before                              after stream-stores
         for inner in 0..w step 8            for inner_head in 0..h
@@ -55,7 +56,7 @@ class StreamStores(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp)]
+            stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp) and not _ends_row(inner)]
             if not stores:
                 raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
             if any(_streams(store) for store in stores):
@@ -66,6 +67,12 @@ class StreamStores(ModulePass):
 
 def _streams(store: vector.StoreOp) -> bool:
     return store.nontemporal is not None and bool(store.nontemporal.value.data)
+
+
+def _ends_row(store: vector.StoreOp) -> bool:
+    """Return whether a store is of the vector that ends with a row and overlaps the one before it."""
+    loop = store.parent_op()
+    return isinstance(loop, LoopOp) and loop.label.endswith(REST)
 
 
 class _Streaming:
@@ -100,7 +107,7 @@ class _Streaming:
         while behind is not None and rest is None:
             is_rest = isinstance(behind, LoopOp) and behind.label == self.loop.label + REST
             rest, behind = (behind if is_rest else None), behind.next_op
-        if isinstance(rest, LoopOp):
+        if isinstance(rest, LoopOp) and rest.lower is self.loop.upper:
             if static_size(rest.step) != 1:
                 raise ScheduleError(
                     f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "

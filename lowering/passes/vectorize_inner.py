@@ -18,7 +18,7 @@ from ...ir.upstream import FromElementsOp
 from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
-from ..splitting import split_off_rest
+from ..splitting import overlapping_rest, split_off_rest
 from ..vector_sums import sum_of, vectorize_sum
 from ..vectors import check_in_pieces, check_lanes, runs_along
 
@@ -31,7 +31,8 @@ class VectorizeInner(ModulePass):
 
     A row is loaded and stored as vectors. Elements from places of their own are loaded one by one and stored together:
     a lane gather, which the code generator leaves to the processor or to single loads. What does not fill a vector is
-    left to a loop of single elements behind it, `inner_rest`.
+    left to a loop of single elements behind it, `inner_rest`; in a row of known size that is one more vector, which
+    ends with the row and copies a part of it again.
 
     before                              after vectorize-inner{lanes=8}
         for inner in 0..n                   for inner in 0..n - n % 8 step 8
@@ -130,15 +131,24 @@ class _Vectorizing:
     def vectorize(self) -> None:
         out = self._out()
         body, rest = split_off_rest(self.loop, self.lanes)
+        is_row = self._fill(body, out)
+        last = overlapping_rest(body, self.loop) if rest and is_row else None
+        if last is not None:
+            self._fill(last, out)
+        if last is not None or not rest:
+            Rewriter.erase_op(self.loop)
+
+    def _fill(self, body: LoopOp, out: SSAValue) -> bool:
+        """Insert the copy of a vector into an empty loop, and return whether it is a part of a row."""
         builder = Builder(InsertPoint.at_end(body.body.block))
-        value = self._row(builder, body) or self._elements(builder, body)
+        row = self._row(builder, body)
+        value = row or self._elements(builder, body)
         subscripts = [body.induction if dim == self.dim else place for dim, place in enumerate(self.store.indices)]
         places = clone_slice(slice_of(subscripts, self.loop), builder, {self.loop.induction: body.induction})
         subscripts = [places.get(place, place) for place in subscripts[: self.dim + 1]]
         builder.insert(vector.StoreOp(value, out, subscripts))
         builder.insert(YieldOp())
-        if not rest:
-            Rewriter.erase_op(self.loop)
+        return row is not None
 
     def _out(self) -> SSAValue:
         """Return out without the dimensions of size 1 behind the loop's, so that vectors lie along its last one."""

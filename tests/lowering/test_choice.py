@@ -114,6 +114,51 @@ def test_short_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_second_a
     assert rows.count("prefetch-indices") == 1
 
 
+def test_rows_shorter_than_a_line_are_asked_for_where_they_are_spread_over_much_of_the_last_cache():
+    assert "prefetch" not in chosen(nest(axis=100_000, indices=400_000, inner=8))
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}" in chosen(
+        nest(axis=500_000, indices=200_000, inner=8)
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "expected"),
+    [
+        (1, 16, "specialize-inner{bytes=16},vectorize-inner{lanes=16}"),
+        (4, 2, "specialize-inner{bytes=8},vectorize-inner{lanes=2}"),
+        (2, 3, "specialize-inner{bytes=6},vectorize-inner{lanes=2}"),
+        (4, 6, "specialize-inner{bytes=24},vectorize-inner{lanes=4}"),
+        (1, 50, "specialize-inner{bytes=50},vectorize-inner{lanes=32}"),
+        (4, 250, "specialize-inner{bytes=1000},vectorize-inner{lanes=8}"),
+        (4, 256, "vectorize-inner{lanes=8}"),
+    ],
+)
+def test_rows_are_copied_in_vectors_of_which_the_last_may_overlap(width, inner, expected):
+    assert chosen(nest(indices=4096 // (width * inner) + 1, inner=inner, width=width)) == expected
+
+
+def test_slices_that_are_read_nearly_whole_are_asked_for_whole():
+    far = "prefetch-indices{loop=outer_i distance=1 lines=1 locality=2}"
+    assert far in chosen(nest(axis=4096, outer=256, indices=2048, inner=2))
+    assert far not in chosen(nest(axis=4096, outer=256, indices=600, inner=2))
+    assert far not in chosen(nest(axis=4096, outer=8, indices=2048, inner=2))
+    assert "loop=outer distance=1 lines=1" in chosen(nest(axis=1000, outer=200, indices=2000, inner=32))
+
+
+def columns(outer, axis, indices, inner):
+    copied = (("outer", outer), ("indices", indices), ("inner", inner))
+    table = (("data_outer", outer), ("axis", axis), ("data_inner", inner))
+    return NestShape(copied, (), 4, table, looked_up=frozenset({"outer", "indices", "inner"}))
+
+
+def test_columns_are_read_in_vectors_while_the_next_slice_is_asked_for():
+    asked = "prefetch-indices{loop=outer distance=1 lines=2 locality=2}"
+    in_cache, beyond = chosen(columns(16, 512, 256, 128)), chosen(columns(64, 512, 256, 128))
+    assert f"vectorize-inner{{lanes=8}},{asked}" in in_cache and "stream" not in in_cache
+    assert f"vectorize-inner{{lanes=4}},{asked},stream-stores" in beyond
+    assert "vectorize" not in chosen(columns(64, 512, 2048, 128))
+
+
 def test_what_is_read_again_while_it_is_near_is_not_asked_for():
     assert "prefetch" in chosen(nest(axis=1000, outer=64, indices=500, inner=32))
     assert "prefetch" not in chosen(nest(axis=1000, outer=64, indices=1500, inner=32))

@@ -7,9 +7,10 @@
 // CHECK: %last = arith.subi %n_outer, %{{.*}} : index
 // CHECK-NEXT: %ahead = arith.minsi %later, %last : index
 // CHECK: %sweep = arith.muli %i, %c4{{.*}} : index
-// CHECK-NEXT: memref.prefetch %data[%ahead, %sweep, %{{.*}}], read, locality<2>
-// CHECK: %row_line = arith.minsi %line, %row_last : index
+// CHECK: %row_line = arith.minsi %sweep, %row_last : index
 // CHECK-NEXT: memref.prefetch %data[%ahead, %row_line, %{{.*}}], read, locality<2>
+// CHECK: %row_line_1 = arith.minsi %line, %row_last_1 : index
+// CHECK-NEXT: memref.prefetch %data[%ahead, %row_line_1, %{{.*}}], read, locality<2>
 // CHECK-NOT: memref.prefetch
 func.func @gather(%data: tensor<30x90xf32>, %indices: tensor<30x70xi64>) -> tensor<30x70xf32> {
   %r = gather.gather_elements %data, %indices axis 1 bounds clip : tensor<30x90xf32>, tensor<30x70xi64> -> tensor<30x70xf32>

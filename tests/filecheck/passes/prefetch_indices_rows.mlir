@@ -6,8 +6,8 @@
 // CHECK: %ahead = arith.minsi
 // CHECK: %c4 = arith.constant 4 : index
 // CHECK-NEXT: %sweep = arith.muli %i, %c4 : index
-// CHECK-NEXT: memref.prefetch %data[%{{.*}}, %ahead, %sweep, %{{.*}}]
 // CHECK: memref.prefetch %data[%{{.*}}, %ahead, %row_line, %{{.*}}]
+// CHECK: memref.prefetch %data[%{{.*}}, %ahead, %row_line_1, %{{.*}}]
 // CHECK-NOT: memref.prefetch
 func.func @gather(%data: tensor<30x9xf32>, %indices: tensor<70xi64>) -> tensor<30x70xf32> {
   %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds zero : tensor<30x9xf32>, tensor<70xi64> -> tensor<30x70xf32>
