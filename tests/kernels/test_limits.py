@@ -40,6 +40,7 @@ def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distanc
         "prefetching 16 lines ahead into the first cache",
         "prefetching 64 lines ahead into the second cache",
         "prefetching 128 and 16 lines ahead",
+        "prefetching 256 lines ahead into the second cache",
         "prefetching 256 and 16 lines ahead",
     ]
     assert len(parallel) == len(AHEAD_LINES)
