@@ -119,7 +119,7 @@ class Explanation:
         if ordered is not None and ordered > traffic.lines:
             text.append(f"{ordered:,.0f} lines in the order of the indices, whatever the cores' own caches keep")
         elif ordered is not None:
-            text.append("in the order of the indices no more: the cores' own caches can keep what comes again")
+            text.append("none of them is sure to come again in the order of the indices")
         return text
 
     def _limit_lines(self) -> list[str]:

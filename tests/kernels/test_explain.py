@@ -101,7 +101,7 @@ def test_lines_that_need_not_come_again_are_remarked_on():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
     assert found.fraction_in_order == found.fraction
     assert found.sections()["The fewest bytes"][-1] == (
-        "in the order of the indices no more: the cores' own caches can keep what comes again"
+        "none of them is sure to come again in the order of the indices"
     )
     assert len(found.sections()["The limit, timed in turn with the kernel"]) == 3
 
