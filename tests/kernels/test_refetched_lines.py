@@ -120,6 +120,7 @@ LAYOUTS = {
     "transposed": np.zeros((7, 20, 30), np.float64).T,
     "every third": np.zeros((90, 20, 21), np.int16)[::3, :, ::3],
     "far apart": np.zeros((20, 12, 200), np.float32)[:, :, ::40],
+    "a line between": np.zeros((20, 12, 200), np.float32)[:, :, ::30],
     "overlapping": np.lib.stride_tricks.sliding_window_view(np.zeros((12, 60), np.float32), 40, 1),
     "wide rows": np.zeros((40, 30, 50), np.float32),
 }
