@@ -16,8 +16,9 @@ from .threads import launch
 
 LINE_BYTES = loops.LINE_BYTES
 
-AHEAD_LINES = ((0, 0), (0, 16), (64, 0), (128, 16), (loops.MOST_AHEAD, 16))
-"""Prefetch distances (far, near) that are tried, in lines."""
+AHEAD_LINES = ((0, 0), (0, 16), (64, 0), (loops.MOST_AHEAD, 0), (128, 16), (loops.MOST_AHEAD, 16))
+"""Prefetch distances (far, near) that are tried, in lines. From 16 MB, one core of a Zen 4 reads 480 million lines a
+second with far alone and 425 with both; from 256 MB it is 280 and 312."""
 
 HOPELESS = 1.5
 """A way that takes so many times as long as the best is not tried again."""

@@ -21,6 +21,7 @@ from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .sample_arrays import sample_arrays
 from .scheduling import machine_shape
+from .threads import available_threads
 from .timing import Timings, time_interleaved
 
 if TYPE_CHECKING:
@@ -158,10 +159,15 @@ def _shorter_kernels(
 def _limits(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "Limits":
     """Return the loops that a kernel is timed beside."""
     from .limits import limits_of
+    from .refetched_lines import lines_in_order
 
-    table = arrays[0] if problem.gradient is None else result
+    indices, table = arrays[1], arrays[0] if problem.gradient is None else result
     low, high = byte_bounds(table)
-    return limits_of(fewest_bytes(problem, arrays[1], data=table), high - low)
+    traffic = fewest_bytes(problem, indices, data=table)
+    in_order = lines_in_order(
+        problem, indices, traffic, table_bytes=high - low, threads=available_threads(), data=table
+    )
+    return limits_of(traffic, high - low, in_order=in_order)
 
 
 def _ablation(left_out: str, timings: Timings, refused: Mapping[str, str]) -> Ablation:

@@ -5,7 +5,7 @@ from typing import Any
 
 from .ceilings import Ceilings
 from .floor import Floor
-from .measured_limit import COPY, LINES, MeasuredLimit
+from .measured_limit import AGAIN, COPY, LINES, MeasuredLimit
 
 BUSY = 1.5
 """How many times the fastest round a median is that says more of the machine's other work than of the kernel."""
@@ -64,6 +64,11 @@ class Explanation:
         """The fraction of the limit of the same rounds: 1 is as fast as can be."""
         return self.limit.fraction(self.measured_us)
 
+    @property
+    def fraction_in_order(self) -> float | None:
+        """The fraction of the limit in the order of the indices, in which lines must come again."""
+        return self.limit.fraction_in_order(self.measured_us)
+
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as JSON can hold it."""
         predicted = {} if self.predicted_us is None else {"predicted_us": self.predicted_us}
@@ -78,6 +83,7 @@ class Explanation:
             "measured_us": self.measured_us,
             "fastest_us": self.fastest_us,
             "fraction": self.fraction,
+            "fraction_in_order": self.fraction_in_order,
             "rounds": self.rounds,
             "ablations": [asdict(ablation) for ablation in self.ablations],
         }
@@ -108,12 +114,22 @@ class Explanation:
         rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
         how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
         lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
-        return [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} of them at each place"]
+        text = [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} of them at each place"]
+        ordered = self.limit.ordered_lines
+        if ordered is not None and ordered > traffic.lines:
+            text.append(f"{ordered:,.0f} lines in the order of the indices, whatever the cores' own caches keep")
+        elif ordered is not None:
+            text.append("none of them is sure to come again in the order of the indices")
+        return text
 
     def _limit_lines(self) -> list[str]:
         limit = self.limit
         threads = f"on {limit.threads} thread{'' if limit.threads == 1 else 's'}"
         rows = [(*row, limit.ways[name]) for row, name in zip(_rate_rows(limit.floor), (COPY, LINES), strict=True)]
+        if AGAIN in limit.ways and limit.ordered_lines is not None and limit.ordered_us is not None:
+            per_s = 1e6 * limit.ordered_lines / limit.ordered_us
+            row = _lines_row("lines in the order of the indices", limit.ordered_us, per_s)
+            rows.append((*row, limit.ways[AGAIN]))
         return [*_rows(rows), f"bound by {limit.floor.bound_by}, {threads}"]
 
     def _floor_lines(self) -> list[str]:
@@ -126,6 +142,8 @@ class Explanation:
         rows.append(("measured", _us(self.measured_us), f"median of {self.rounds} round{'s' * (self.rounds > 1)}"))
         rows.append(("fastest round", _us(self.fastest_us)))
         rows.append(("fraction of the limit", f"{self.fraction:>12.2f}"))
+        if self.fraction_in_order is not None:
+            rows.append(("fraction of it in this order", f"{self.fraction_in_order:>12.2f}"))
         is_busy = self.measured_us > BUSY * self.fastest_us
         remark = (
             ["the median is far above the fastest round: the machine is busy, and times say little"] if is_busy else []
@@ -152,8 +170,12 @@ def _rate_rows(floor: Floor) -> list[tuple[str, ...]]:
     """Return a row for the copy, and one for the lines."""
     return [
         ("copy of as many bytes", _us(floor.copy_us), f"at {floor.copy_bytes_per_s / 1e9:,.1f} GB/s"),
-        ("lines at random places", _us(floor.lines_us), f"at {floor.lines_per_s / 1e6:,.0f} million a second"),
+        _lines_row("lines at random places", floor.lines_us, floor.lines_per_s),
     ]
+
+
+def _lines_row(name: str, time_us: float, lines_per_s: float) -> tuple[str, ...]:
+    return name, _us(time_us), f"at {lines_per_s / 1e6:,.0f} million a second"
 
 
 def _rows(rows: list[tuple[str, ...]]) -> list[str]:

@@ -1,8 +1,8 @@
 """The limit of a gather, timed in turn with it: a copy of as many bytes, and reads of as many lines at random places.
 
 What memory can do changes from hour to hour on a shared machine, so a kernel is held against loops that are timed in
-the same rounds, and medians are taken of all alike. Each of the two is offered in several ways, of which the fastest in
-a short trial takes part. Imports Numba.
+the same rounds, and medians are taken of all alike. Each loop is offered in several ways, of which the fastest in a
+short trial takes part. Imports Numba.
 """
 
 import itertools
@@ -18,8 +18,9 @@ from . import ceiling_kernels as loops
 from .arguments import address
 from .ceiling_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
 from .floor import Floor
-from .machine import free_memory_bytes
-from .measured_limit import COPY, LINES, MeasuredLimit
+from .machine import free_memory_bytes, last_level_cache_bytes
+from .measured_limit import AGAIN, COPY, LINES, MeasuredLimit
+from .refetched_lines import LinesInOrder
 from .threads import SERIAL_BELOW_NS, available_threads, serial_ns
 from .timing import Timings
 
@@ -41,7 +42,7 @@ BLOCK_BYTES = loops.BLOCK_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One of the two, in the way that was fastest in the trial.
+    """One of the loops, in the way that was fastest in the trial.
 
     Attributes:
         way: how.
@@ -56,17 +57,19 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The two loops that a gather is timed beside.
+    """The two loops that a gather is timed beside, and sometimes a third.
 
     Attributes:
         traffic: the fewest bytes of the gather.
         threads: how many the loops use at most.
-        contenders: by name, "copy" and "random lines".
+        contenders: by name, "copy" and "random lines", and "lines again" where lines must come again.
+        in_order: what the cores must fetch in the order of the indices; None where that is not known.
     """
 
     traffic: Traffic
     threads: int
     contenders: Mapping[str, Contender]
+    in_order: LinesInOrder | None = None
 
     @property
     def calls(self) -> dict[str, LoopCall]:
@@ -88,38 +91,54 @@ class Limits:
             lines_per_s=1e6 * self.traffic.lines / lines_us,
         )
         ways = {name: contender.way for name, contender in self.contenders.items()}
-        return MeasuredLimit(floor, self.threads, ways, rounds_us)
+        ordered = None if self.in_order is None else self.in_order.lines
+        return MeasuredLimit(floor, self.threads, ways, rounds_us, ordered)
 
 
-def limits_of(traffic: Traffic, table_bytes: int, sets: int = 1) -> Limits:
-    """Return the two loops that take as long as a gather must, made ready and each in its fastest way.
+def limits_of(traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None) -> Limits:
+    """Return the loops that take as long as a gather must, made ready and each in its fastest way.
 
-    They work on memory of their own: a table, of which each call copies and reads another place, and a target that is
+    They work on memory of their own: places of it, of which each call copies or reads another one, and a target that is
     the same in every call, as `out` is. They use as many threads as a gather does, and less than a second.
 
     Args:
         traffic: the fewest bytes of the gather.
         table_bytes: the size of what it reads, or of a gradient writes.
-        sets: how many sets of indices the gather uses in turn; the loops use as many places of the table in turn.
+        sets: how many sets of indices the gather uses in turn; the loops use as many places in turn.
+        in_order: what the cores must fetch in the order of the indices, where that is known.
     """
     threads = available_threads()
-    ways = limit_ways(traffic, table_bytes, threads, sets)
-    return Limits(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()})
+    ways = limit_ways(traffic, table_bytes, threads, sets, in_order)
+    return Limits(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()}, in_order)
 
 
-def limit_ways(traffic: Traffic, table_bytes: int, threads: int, sets: int = 1) -> dict[str, dict[str, Contender]]:
-    """Return every way to do the work of "copy" and of "random lines", by its name.
+def limit_ways(
+    traffic: Traffic, table_bytes: int, threads: int, sets: int = 1, in_order: LinesInOrder | None = None
+) -> dict[str, dict[str, Contender]]:
+    """Return every way to do the work of "copy", of "random lines", and where lines must come again of "lines again".
+
+    What comes again may come from the last cache, even where that does not hold the table: it is read from a table that
+    this cache holds, if that is smaller.
 
     Args:
-        traffic, table_bytes, sets: as `limits_of` takes them.
+        traffic, table_bytes, sets, in_order: as `limits_of` takes them.
         threads: how many share the work.
     """
     most = max(BLOCK_BYTES, min(MOST_BYTES, free_memory_bytes() // 8))
-    table = _touched(max(table_bytes, traffic.lines * LINE_BYTES, traffic.total_bytes / 2), most, threads)
-    return {
-        COPY: _copies(traffic, table, threads, sets, most),
-        LINES: _reads(traffic, table, threads, sets),
+    read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
+    copied_bytes = max(table_bytes + sets * dict(traffic.streams).get("indices", 0.0), traffic.total_bytes / 2)
+    memory = _touched(max(read_bytes, copied_bytes), most, threads)
+    table = memory[: _whole(read_bytes, BLOCK_BYTES)]
+    lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
+    ways = {
+        COPY: _copies(traffic, memory[: _whole(copied_bytes, BLOCK_BYTES)], threads, sets, most),
+        LINES: _reads(traffic.lines, lines, traffic.piece_lines, table, threads, sets),
     }
+    if in_order is not None and in_order.lines > traffic.lines:
+        near = table[: _whole(last_level_cache_bytes(), BLOCK_BYTES)]
+        ordered = math.ceil(in_order.lines)
+        ways[AGAIN] = _reads(in_order.lines, ordered, in_order.piece_lines, near, threads, sets)
+    return ways
 
 
 def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
@@ -130,31 +149,42 @@ def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
     return memory[:size]
 
 
-def _copies(traffic: Traffic, table: np.ndarray, threads: int, sets: int, most: int) -> dict[str, Contender]:
+def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most: int) -> dict[str, Contender]:
     """Return the ways to copy half of the bytes, which reads that half and writes the other."""
-    size = _whole(min(traffic.total_bytes / 2, most, len(table)), BLOCK_BYTES)
+    size = _whole(min(traffic.total_bytes / 2, most, len(source)), BLOCK_BYTES)
     target = _touched(size, size, threads)
     places = [
-        (address(table) + first, address(target), 0, size) for first in _starts(len(table), size, sets, LINE_BYTES)
+        (address(source) + first, address(target), 0, size) for first in _starts(len(source), size, sets, LINE_BYTES)
     ]
-    work_ns = serial_ns(2 * size, 0, len(table))
-    ways = copy_ways(itertools.cycle(places), (table, target), threads)
+    work_ns = serial_ns(2 * size, 0, len(source))
+    ways = copy_ways(itertools.cycle(places), (source, target), threads)
     share = 2 * size / traffic.total_bytes if traffic.total_bytes else 1.0
     return _offered(ways, threads, share, 2 * size, work_ns)
 
 
-def _reads(traffic: Traffic, table: np.ndarray, threads: int, sets: int) -> dict[str, Contender]:
-    """Return the ways to read the lines, each once, in pieces of as many as lie at each place."""
-    lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
-    piece_lines = max(1, min(round(traffic.piece_lines), LONGEST_PIECE_LINES, lines))
-    pieces = len(table) // (piece_lines * LINE_BYTES)
-    count = min(pieces, math.ceil(lines / piece_lines))
-    numbers = random_places(pieces)
-    places = [(address(table), address(numbers), first, first + count) for first in _starts(pieces, count, sets)]
-    read_lines = count * piece_lines
+def _reads(
+    wanted_lines: float, lines: int, piece_lines: float, table: np.ndarray, threads: int, sets: int
+) -> dict[str, Contender]:
+    """Return the ways to read lines, each once before one is read again, in pieces of as many as lie at each place.
+
+    Args:
+        wanted_lines: how many the gather reads.
+        lines: how many are to be read in their place.
+        piece_lines: how many of them are adjacent.
+        table: where.
+        threads, sets: as `limit_ways` takes them.
+    """
+    adjacent = max(1, min(round(piece_lines), LONGEST_PIECE_LINES, lines, len(table) // LINE_BYTES))
+    pieces = len(table) // (adjacent * LINE_BYTES)
+    count = math.ceil(lines / adjacent)
+    count = min(pieces, count) if lines * LINE_BYTES <= len(table) else count
+    numbers = random_places(pieces, count)
+    starts = _starts(max(pieces, count), count, sets)
+    places = [(address(table), address(numbers), first, first + count) for first in starts]
+    read_lines = count * adjacent
     work_ns = serial_ns(read_lines * LINE_BYTES, count, len(table))
-    ways = read_ways(itertools.cycle(places), (table, numbers), threads, piece_lines)
-    share = read_lines / traffic.lines if traffic.lines else 1.0
+    ways = read_ways(itertools.cycle(places), (table, numbers), threads, adjacent)
+    share = read_lines / wanted_lines if wanted_lines else 1.0
     return _offered(ways, threads, share, read_lines * LINE_BYTES, work_ns)
 
 

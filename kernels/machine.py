@@ -125,6 +125,16 @@ def cache_sizes() -> dict[str, int]:
     return sizes
 
 
+def own_cache_bytes(table_bytes: float) -> int:
+    """Return how much a core keeps in the caches that are its own, L1 and L2, which are smaller than a table.
+
+    Together, since not every processor's second cache holds what the first one does. 0 where a table fits in the first
+    one, or nothing is known of them.
+    """
+    sizes = cache_sizes()
+    return sum(sizes[level] for level in ("L1", "L2") if level in sizes and sizes[level] < table_bytes)
+
+
 def last_level_cache_bytes() -> int:
     """Return the size of the last-level caches that the usable cores have together; 32 MiB if unknown."""
     sizes = cache_sizes()

@@ -1,6 +1,7 @@
 """Count the lines of 64 bytes that a gather reads of data, from the values of its indices. NumPy alone."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,23 +40,37 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
     return _union(ordered, pattern.piece_bytes), _adjacent_lines(places, pattern.piece_bytes)
 
 
-def _places(plan: Plan, pattern: ReadPattern, indices: np.ndarray) -> np.ndarray:
-    """Return the byte offsets of the first element that each valid index leads to, in the order of the loops."""
+def index_offsets(
+    plan: Plan, axes: Sequence[tuple[int, int]], indices: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return how far each index leads along its axes, whether it is valid, and the dimensions of both arrays.
+
+    Args:
+        plan: the gather.
+        axes: (size, byte stride) of the dimensions of data that are indexed.
+        indices: of the shape that the plan was made for.
+    """
     operand = plan.canonical.indices
     shaped = np.ascontiguousarray(indices).reshape(operand.shape)
     tuple_at = operand.place_of("tuple") if operand.count_of("tuple") else None
     components = [shaped] if tuple_at is None else list(np.moveaxis(shaped, tuple_at, 0))
     offsets = np.zeros((), np.int64)
     inside = np.ones((), bool)
-    for values, (size, stride) in zip(components, pattern.axes, strict=True):
+    for values, (size, stride) in zip(components, axes, strict=True):
         position, valid = _resolved(values, size, plan.problem.bounds)
         offsets, inside = offsets + position * stride, inside & valid
     dims = [dim for dim in operand.dims if dim.partition("_")[0] != "tuple"]
+    return offsets, np.broadcast_to(inside, offsets.shape), dims
+
+
+def _places(plan: Plan, pattern: ReadPattern, indices: np.ndarray) -> np.ndarray:
+    """Return the byte offsets of the first element that each valid index leads to, in the order of the loops."""
+    offsets, inside, dims = index_offsets(plan, pattern.axes, indices)
     for name, size, stride in pattern.own:
         along = [1] * len(dims)
         along[dims.index(name)] = size
         offsets = offsets + (np.arange(size) * stride).reshape(along)
-    return offsets[np.broadcast_to(inside, offsets.shape)]
+    return offsets[inside]
 
 
 def _resolved(values: np.ndarray, size: int, bounds: Bounds) -> tuple[np.ndarray, np.ndarray | bool]:

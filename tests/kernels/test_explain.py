@@ -71,6 +71,41 @@ def test_limit_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
     assert [ablation.left_out for ablation in found.ablations] == [TILED]
 
 
+def test_lines_that_come_again_have_a_limit_beside_the_other(monkeypatch):
+    monkeypatch.setattr("gathernest.kernels.refetched_lines.own_cache_bytes", lambda table_bytes: 1024)
+    indices = np.random.default_rng(0).integers(0, 300, 4000)
+    with gn.knobs.scope(num_threads=1):
+        found = gn.compile("gather", "300x16xf32", "4000xi64", schedule="").explain(
+            np.zeros((300, 16), np.float32), indices, rounds=2
+        )
+    limit, stored = found.limit, json.loads(json.dumps(found.to_json()))
+    assert limit.ordered_lines is not None and limit.ordered_lines > 2000
+    assert limit.in_order_us is not None and limit.in_order_us >= limit.time_us
+    assert found.fraction_in_order == limit.in_order_us / found.measured_us == stored["fraction_in_order"]
+    assert (stored["limit"]["ordered_lines"], stored["limit"]["limit_in_order_us"]) == (
+        limit.ordered_lines,
+        limit.in_order_us,
+    )
+    sections = found.sections()
+    assert sections["The fewest bytes"][-1] == (
+        f"{limit.ordered_lines:,.0f} lines in the order of the indices, whatever the cores' own caches keep"
+    )
+    row = sections["The limit, timed in turn with the kernel"][2]
+    assert row.startswith("lines in the order of the indices ") and row.endswith(limit.ways["lines again"])
+    assert sections["The time"][4].split()[-1] == f"{found.fraction:.2f}"
+    name, _, value = sections["The time"][5].rpartition("  ")
+    assert (name.rstrip(), value.strip()) == ("fraction of it in this order", f"{found.fraction_in_order:.2f}")
+
+
+def test_lines_that_need_not_come_again_are_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    assert found.fraction_in_order == found.fraction
+    assert found.sections()["The fewest bytes"][-1] == (
+        "none of them is sure to come again in the order of the indices"
+    )
+    assert len(found.sections()["The limit, timed in turn with the kernel"]) == 3
+
+
 def test_limit_and_best_rates_are_told_apart_in_the_text():
     with gn.knobs.scope(num_threads=1):
         found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
@@ -185,6 +220,7 @@ def test_every_operator_and_layout_is_explained_over_made_up_arrays(operator, da
     assert set(found.floor.bytes_by_stream) == (
         {"indices", "grad", "output"} if operator.endswith("_grad") else {"indices", "data", "output"}
     )
+    assert (found.fraction_in_order is None) == operator.endswith("_grad")
 
 
 def test_given_arrays_of_other_sizes_are_explained_as_they_are():

@@ -10,6 +10,7 @@ from gathernest.kernels.arguments import address
 from gathernest.kernels.ceiling_calls import AHEAD_LINES, LoopCall, Trial
 from gathernest.kernels.knobs import knobs
 from gathernest.kernels.limits import limit_ways, limits_of
+from gathernest.kernels.refetched_lines import LinesInOrder
 from gathernest.kernels.timing import Timings
 from gathernest.lowering.traffic import Traffic
 
@@ -39,6 +40,7 @@ def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distanc
         "prefetching 16 lines ahead into the first cache",
         "prefetching 64 lines ahead into the second cache",
         "prefetching 128 and 16 lines ahead",
+        "prefetching 256 lines ahead into the second cache",
         "prefetching 256 and 16 lines ahead",
     ]
     assert len(parallel) == len(AHEAD_LINES)
@@ -128,6 +130,77 @@ def test_each_set_of_indices_has_a_place_of_its_own_and_the_target_stays():
     reads = windows_of(ways["random lines"]["without prefetching"].call, 4)
     assert [first for _, _, first, _ in reads] == [number * (2**14 - 64) // 3 for number in range(4)]
     assert all(last - first == 64 for _, _, first, last in reads)
+
+
+def test_copy_reads_from_as_much_memory_as_the_table_and_every_set_of_indices():
+    traffic = Traffic((("indices", 2.0**14), ("data", 2.0**12), ("output", 2.0**12)), 64, 1.0, is_counted=True)
+    ways = ways_of(traffic, 2**13, sets=4)
+    copy, read = ways["copy"]["past the caches"].call, ways["random lines"]["without prefetching"].call
+    assert [len(copy.memory[0]), len(read.memory[0])] == [2**13 + 4 * 2**14, 2**13]
+    sources = [source for source, *_ in windows_of(copy, 4)]
+    assert sources[-1] + traffic.total_bytes / 2 - sources[0] == 2**13 + 4 * 2**14
+
+
+def test_lines_again_are_timed_only_where_they_are_more():
+    traffic = traffic_of(2**13, 64)
+    for in_order in (None, LinesInOrder(64, 1.0)):
+        assert set(limit_ways(traffic, 2**13, 2, 1, in_order)) == {"copy", "random lines"}
+    assert set(limit_ways(traffic, 2**13, 2, 1, LinesInOrder(65, 1.0))) == {"copy", "random lines", "lines again"}
+
+
+@pytest.mark.parametrize("piece_lines", [1.0, 3.0])
+@pytest.mark.parametrize(("cache_bytes", "table_lines"), [(2**20, 128), (2**12, 64)])
+def test_lines_again_are_those_of_a_table_that_the_last_cache_holds_over_and_over(
+    monkeypatch, cache_bytes, table_lines, piece_lines
+):
+    monkeypatch.setattr(limits, "last_level_cache_bytes", lambda: cache_bytes)
+    ways = limit_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines again"]
+    for contender in ways.values():
+        call, (table, places, _) = contender.call, contender.call.memory
+        assert len(table) == table_lines * 64
+        for source, numbers, first, last in windows_of(call, 3):
+            assert (source, numbers, first) == (address(table), address(places), 0)
+            assert last <= len(places) - ceiling_kernels.MOST_AHEAD
+            assert (last - first) * call.lines * call.repeats == pytest.approx(contender.times * 1000)
+        pieces = table_lines // call.lines
+        assert sorted(places[pieces : 2 * pieces]) == list(range(pieces))
+        contender.call()
+
+
+def test_limit_in_order_is_that_of_the_lines_again_or_the_other_if_that_is_larger():
+    with knobs.scope(num_threads=1):
+        found = limits_of(traffic_of(2000, 20), 4096, in_order=LinesInOrder(100, 1.0))
+    times = {name: contender.times for name, contender in found.contenders.items()}
+    assert list(times) == ["copy", "random lines", "lines again"]
+    rounds_us = {"copy": 3, "random lines": 2, "lines again": 12}
+    limit = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
+    assert (limit.time_us, limit.ordered_us, limit.in_order_us) == (
+        pytest.approx(3),
+        pytest.approx(12),
+        limit.ordered_us,
+    )
+    assert (limit.fraction(24), limit.fraction_in_order(24)) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
+    stored = limit.to_json()
+    assert (stored["lines"], stored["ordered_lines"]) == (20, 100)
+    assert (stored["time_us"], stored["limit_in_order_us"]) == (pytest.approx(3), pytest.approx(12))
+    assert set(stored["rounds_us"]) == set(stored["ways"]) == set(times)
+    rounds_us["copy"] = 15
+    limit = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
+    assert limit.in_order_us == limit.time_us == pytest.approx(15)
+
+
+def test_limit_in_order_is_the_limit_where_no_line_comes_again_and_none_where_that_is_not_known():
+    for in_order in (None, LinesInOrder(20, 1.0)):
+        with knobs.scope(num_threads=1):
+            found = limits_of(traffic_of(2000, 20), 4096, in_order=in_order)
+        limit = found.measured(Timings({name: [3e-6] for name in found.contenders}))
+        stored = limit.to_json()
+        if in_order is None:
+            assert (limit.ordered_us, limit.in_order_us, limit.fraction_in_order(9.0)) == (None, None, None)
+            assert (stored["ordered_lines"], stored["limit_in_order_us"]) == (None, None)
+        else:
+            assert (limit.ordered_us, limit.in_order_us) == (limit.floor.lines_us, limit.time_us)
+            assert stored["limit_in_order_us"] == stored["time_us"]
 
 
 def test_ways_of_one_loop_go_on_where_the_other_stopped():

@@ -82,3 +82,11 @@ def test_affine_cores_follow_the_affinity_of_the_thread():
     finally:
         os.sched_setaffinity(0, before)
     assert machine.affine_cores() == len(before)
+
+
+def test_own_caches_are_those_of_a_core_that_are_smaller_than_the_table(monkeypatch):
+    monkeypatch.setattr(machine, "cache_sizes", lambda: {"L1": 100, "L2": 1000, "L3": 10_000})
+    sizes = [machine.own_cache_bytes(table_bytes) for table_bytes in (100, 101, 1000, 1001, 10**6)]
+    assert sizes == [0, 100, 100, 1100, 1100]
+    monkeypatch.setattr(machine, "cache_sizes", dict)
+    assert machine.own_cache_bytes(10**6) == 0

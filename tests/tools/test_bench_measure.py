@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gathernest.kernels.knobs import knobs
+from gathernest.kernels.refetched_lines import LinesInOrder
 from gathernest.kernels.timing import Timings, time_interleaved
 from gathernest.tools.bench import limit
 from gathernest.tools.bench import measure as measuring
@@ -157,6 +158,21 @@ def test_fraction_of_the_limit_is_the_limit_over_the_time():
     assert result.limit is not None
     assert result.floor_us == result.limit.time_us > 0
     assert result.of_limit == result.limit.time_us / result.median_us["gathernest"]
+    assert result.of_limit_in_order == result.of_limit  # a table in the first cache: no line comes again
+
+
+def test_fraction_in_order_stands_on_the_lines_that_come_again(monkeypatch):
+    def lines_in_order(kernel, indices, traffic, *, table_bytes, threads, data):
+        asked.append((table_bytes, threads, data.shape))
+        return LinesInOrder(10_000 * traffic.lines, 1.0)
+
+    asked = []
+    monkeypatch.setattr("gathernest.kernels.refetched_lines.lines_in_order", lines_in_order)
+    result = measured(rounds=3)
+    assert asked == [(20 * 4 * 4, 1, (20, 4))]
+    assert result.limit is not None and len(result.limit.rounds_us["lines again"]) == 3
+    assert result.limit.in_order_us == result.limit.ordered_us > result.limit.time_us
+    assert result.of_limit_in_order == result.limit.in_order_us / result.median_us["gathernest"]
 
 
 def test_limit_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
@@ -179,7 +195,8 @@ def test_limit_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
 def test_limit_has_a_place_for_each_set_of_indices_and_the_threads_of_everyone(monkeypatch):
     asked = []
 
-    def limits_of(traffic, table_bytes, sets):
+    def limits_of(traffic, table_bytes, sets, in_order):
+        assert in_order.lines >= traffic.lines
         asked.append((traffic.is_counted, table_bytes, sets, knobs.num_threads))
 
     monkeypatch.setattr("gathernest.kernels.limits.limits_of", limits_of)
@@ -193,7 +210,7 @@ def test_calls_and_gradients_have_no_limit():
     for case in (call, gradient):
         assert limit.limits(case, case.make()) is None
         result = measured(case=case)
-        assert (result.limit, result.floor_us, result.of_limit) == (None, None, None)
+        assert (result.limit, result.floor_us, result.of_limit, result.of_limit_in_order) == (None, None, None, None)
         assert result.median_us["gathernest"] > 0
 
 

@@ -19,11 +19,14 @@ from gathernest.tools.bench.suite import SUITE
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
 
-def limit_of(time_us: float) -> MeasuredLimit:
-    """A limit of one round, by a copy that took so long and lines that took half of that."""
+def limit_of(time_us: float, again_us: float | None = None) -> MeasuredLimit:
+    """A limit of one round, by a copy that took so long, lines that took half of that, and lines that come again."""
     floor = Floor(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
     ways = {"copy": "past the caches", "random lines": "without prefetching"}
-    return MeasuredLimit(floor, 2, ways, {"copy": [time_us], "random lines": [time_us / 2]})
+    rounds_us = {"copy": [time_us], "random lines": [time_us / 2]}
+    if again_us is None:
+        return MeasuredLimit(floor, 2, ways, rounds_us)
+    return MeasuredLimit(floor, 2, ways, {**rounds_us, "lines again": [again_us]}, ordered_lines=50.0)
 
 
 FAST = Measured(
@@ -104,7 +107,24 @@ def test_fraction_of_the_limit_is_a_mean_over_cases_larger_than_cache(monkeypatc
     monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
     small, large = (Measured(one.case, one.median_us, limit=limit_of(us)) for one, us in ((FAST, 1.0), (SLOW, 1800.0)))
     assert report(small, large).of_limit() == pytest.approx(0.9)
+    assert report(small, large).of_limit_in_order() is None
     assert summary(report(small, large)) == ["of the limit                90 %, cases larger than cache"]
+
+
+def test_fraction_in_order_has_a_mean_and_a_line_of_its_own(monkeypatch):
+    monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
+    measured = Measured(SLOW.case, SLOW.median_us, limit=limit_of(600.0, 1500.0))
+    found = report(measured)
+    assert (found.of_limit(), found.of_limit_in_order()) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert summary(found) == [
+        "of the limit                30 %, cases larger than cache",
+        "of the limit in order       75 %, cases larger than cache",
+    ]
+    stored = json.loads(json.dumps(as_json(found)))
+    assert stored["of_limit_in_order_beyond_cache"] == pytest.approx(0.75)
+    (case,) = stored["cases"]
+    assert (case["of_limit"], case["of_limit_in_order"]) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert (case["limit"]["ordered_lines"], case["limit"]["limit_in_order_us"]) == (50.0, 1500.0)
 
 
 def test_json_can_be_written_and_has_every_figure():

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def limits(case: Case, inputs: Inputs) -> "Limits | None":
-    """Return the two loops that a case is timed beside, made ready, with as many threads as the knobs say.
+    """Return the loops that a case is timed beside, made ready, with as many threads as the knobs say.
 
     Args:
         case: what is run.
-        inputs: its arrays. The first of the sets of indices says which lines are touched, and the loops use as many
-            places of their memory in turn as there are sets.
+        inputs: its arrays. The first of the sets of indices says which lines are touched and in what order, and the
+            loops use as many places of their memory in turn as there are sets.
 
     Returns:
         None where only the call is timed, and for gradients, whose table is both read and written.
@@ -24,7 +24,11 @@ def limits(case: Case, inputs: Inputs) -> "Limits | None":
         return None
     from ...kernels.floor import fewest_bytes
     from ...kernels.limits import limits_of
+    from ...kernels.refetched_lines import lines_in_order
+    from ...kernels.threads import available_threads
 
-    kernel = compile_case(case, inputs.indices[0])
-    traffic = fewest_bytes(kernel, inputs.indices[0], data=inputs.data)
-    return limits_of(traffic, case.table_bytes, len(inputs.indices))
+    indices, data, table_bytes = inputs.indices[0], inputs.data, case.table_bytes
+    kernel = compile_case(case, indices)
+    traffic = fewest_bytes(kernel, indices, data=data)
+    in_order = lines_in_order(kernel, indices, traffic, table_bytes=table_bytes, threads=available_threads(), data=data)
+    return limits_of(traffic, table_bytes, len(inputs.indices), in_order)

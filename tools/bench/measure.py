@@ -1,6 +1,6 @@
 """Measure a case: compare every contender's bytes first, then time them in turn, round by round.
 
-A contender with several ways to run a case is timed in the one that was fastest in a short trial. The two loops that
+A contender with several ways to run a case is timed in the one that was fastest in a short trial. The loops that
 make the machine's limit take part in the same rounds, and are no peers.
 """
 
@@ -71,6 +71,13 @@ class Measured:
         if self.limit is None or OURS not in self.median_us:
             return None
         return self.limit.fraction(self.median_us[OURS])
+
+    @property
+    def of_limit_in_order(self) -> float | None:
+        """The same of the limit in the order of the indices, where that is known."""
+        if self.limit is None or OURS not in self.median_us:
+            return None
+        return self.limit.fraction_in_order(self.median_us[OURS])
 
 
 def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads: int) -> Measured:

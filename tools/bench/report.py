@@ -72,13 +72,23 @@ class Report:
 
     def of_limit(self) -> float | None:
         """Return the geometric mean of the fractions of the limit, over the cases larger than the last cache."""
-        limits = [one.of_limit for one in self.measured if one.case.larger_than(last_level_bytes())]
-        return geometric_mean([limit for limit in limits if limit is not None])
+        return _mean_of([one.of_limit for one in self._beyond_cache()])
+
+    def of_limit_in_order(self) -> float | None:
+        """Return the same for the order of the indices, over those of the cases where that limit is known."""
+        return _mean_of([one.of_limit_in_order for one in self._beyond_cache()])
+
+    def _beyond_cache(self) -> list[Measured]:
+        return [one for one in self.measured if one.case.larger_than(last_level_bytes())]
 
 
 def last_level_bytes() -> int:
     """Return the size of the largest cache of this machine."""
     return max(cache_sizes().values(), default=LAST_LEVEL_IF_UNKNOWN)
+
+
+def _mean_of(fractions: Sequence[float | None]) -> float | None:
+    return geometric_mean([fraction for fraction in fractions if fraction is not None])
 
 
 def _mean(measured: Sequence[Measured]) -> Mean | None:
@@ -105,6 +115,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "families": {name: asdict(mean) for name, mean in report.families().items()},
         "gathers": None if gathers is None else asdict(gathers),
         "of_limit_beyond_cache": report.of_limit(),
+        "of_limit_in_order_beyond_cache": report.of_limit_in_order(),
     }
 
 
@@ -126,4 +137,5 @@ def _case_json(one: Measured) -> dict[str, Any]:
         "limit": None if one.limit is None else one.limit.to_json(),
         "floor_us": one.floor_us,
         "of_limit": one.of_limit,
+        "of_limit_in_order": one.of_limit_in_order,
     }

@@ -41,8 +41,10 @@ def as_table(report: Report) -> "Table":
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
     lines = [_mean_line(name, mean) for name, mean in _means(report).items()]
-    limit = report.of_limit()
-    return lines + ([f"{'of the limit':<24} {_percent(limit):>7}, cases larger than cache"] if limit else [])
+    limits = {"of the limit": report.of_limit(), "of the limit in order": report.of_limit_in_order()}
+    return lines + [
+        f"{name:<24} {_percent(limit):>7}, cases larger than cache" for name, limit in limits.items() if limit
+    ]
 
 
 def _mean_line(name: str, mean: Mean) -> str:
