@@ -99,7 +99,7 @@ def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | Non
 
 def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
     """Return whether the places of one loop over the indices are spread over more than a cache holds."""
-    return nest.span_bytes > machine.l3_bytes // 4
+    return nest.span_bytes >= machine.l3_bytes // 4
 
 
 def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
