@@ -18,10 +18,12 @@ NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
 """How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
 NEAR_ROWS, FAR_ROWS = 16, 256
 """The most rows ahead."""
+LONG_ROW_BYTES = 2048
+"""Rows from which on the processor asks for what follows by itself, soon enough where the last cache is near."""
 MIN_AHEAD = 32
 """Of fewer indices too many would come before the first that was asked for."""
 SCALARS_AHEAD = 256
-"""Elements, and a sixteenth of the loop at most: at its start nothing has been asked for."""
+"""Elements; of the loop a sixteenth at most, and of all a 512th: at the start nothing has been asked for."""
 NEXT_ROW, LATER_ROW = 1, 4
 """Which of the rows that are asked for whole."""
 MIN_SLICES, MIN_SLICE_BYTES, MOST_SLICE_LINES = 4, 4 * 1024, 4
@@ -62,11 +64,11 @@ def choose_prefetches(
     if lanes is None:
         return NOTHING
     asked = _next_rows(nest, machine, inside, lanes)
-    is_far = nest.span_bytes > 2 * machine.l2_bytes
+    is_far = is_spread_out(nest, machine)
     if asked is not NOTHING or not (is_far or (repeats and _comes_from_memory(nest, machine))):
         return asked
-    ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16) // lanes, 1)
-    why = f"places in data are spread over more than the second cache: asked for {ahead * lanes} elements ahead"
+    ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
+    why = f"places in data are spread over much of the last cache: asked for {ahead * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
 
 
@@ -117,7 +119,7 @@ def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Aske
     later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
     far = Prefetch(loop, later, lines, FAR)
     if not _comes_from_memory(nest, machine):
-        if row_bytes < LINE_BYTES and not is_spread_out(nest, machine):
+        if not LINE_BYTES <= row_bytes < LONG_ROW_BYTES and not is_spread_out(nest, machine):
             return NOTHING
         asked = far if row_bytes <= LINE_BYTES else Prefetch(loop, soon, lines, NEAR)
         return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
