@@ -1,8 +1,12 @@
 """Gathers, compiled: every case of the suite of `gathernest bench` but gradients and calls, beside NumPy."""
 
+import statistics
+
+from gathernest.kernels.threads import available_threads
+from gathernest.tools.bench.scaling import scale
 from gathernest.tools.bench.suite import APART
 
-from .beside_numpy import BY_NAME, ns_per_row, relative_time
+from .beside_numpy import BY_NAME, ROUNDS, ns_per_row, relative_time
 
 ON_ONE_THREAD = ["rows-256B", "rows-64KB", "scalars-256MB-table", "scalars-256KB-table", "last-axis"]
 
@@ -32,3 +36,16 @@ class GatherOnOneThread:
         return relative_time(case, threads=1)
 
     track_time_over_numpy.unit = "time of NumPy"  # pyright: ignore[reportFunctionMemberAccess]
+
+
+class GatherOnAllThreads:
+    """What the other threads leave of the time of one; 1 where there is one thread."""
+
+    params = ON_ONE_THREAD
+    param_names = ["case"]
+
+    def track_time_over_one_thread(self, case: str) -> float:
+        scaled = scale([BY_NAME[case]], rounds=ROUNDS, threads=available_threads(), advance=lambda done: None)
+        return 1 / statistics.median(scaled[-1].gains)
+
+    track_time_over_one_thread.unit = "time of one thread"  # pyright: ignore[reportFunctionMemberAccess]

@@ -27,6 +27,7 @@ EXAMPLES = """examples:
   gathernest bench --family gradient --json - --threads 1
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --ablation --case 'rows-*'
+  gathernest bench --scaling --rounds 31
 
 Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
 
@@ -53,6 +54,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--ablation", action="store_true", help="time each case without each pass of its schedule instead, as Markdown"
     )
+    parser.add_argument(
+        "--scaling", action="store_true", help="time gathers on one thread and on all instead, as Markdown; no peers"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
@@ -62,11 +66,15 @@ def run(options: argparse.Namespace) -> int:
     """Run the suite; the status is 1 when a contender gives other bytes or fails."""
     from .suite import chosen
 
+    if options.scaling and not (options.case or options.family):
+        return _print_scaling(None, options)
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
     if options.ablation:
         return _print_ablation(cases, options)
+    if options.scaling:
+        return _print_scaling(cases, options)
     if options.markdown and options.json == "-":
         _refuse_two_on_one_output()
     picture = None
@@ -116,6 +124,24 @@ def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int
     with progress("ablating", len(cases)) as advance:
         ablated = ablate(cases, rounds=rounds, threads=options.threads or available_threads(), advance=advance)
     print(as_markdown(ablated))
+    return DONE
+
+
+def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
+    require_compiler()
+    from ...kernels.threads import available_threads
+    from .scaling import CASES, as_markdown, scale
+
+    threads = options.threads or available_threads()
+    if threads < 2:
+        raise GathernestError("--scaling holds several threads against one, and there is one; see gathernest doctor")
+    _say("note", _busy_notes())
+    chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
+    if options.quick:
+        chosen = [case.cut(QUICK_SIZE) for case in chosen]
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    with progress("scaling", len(chosen)) as advance:
+        print(as_markdown(scale(chosen, rounds=rounds, threads=threads, advance=advance), threads))
     return DONE
 
 

@@ -1,0 +1,101 @@
+"""One thread beside all: what the others bring to gathers of several kinds, and to loops that touch no memory."""
+
+import itertools
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...kernels.knobs import knobs
+from ...kernels.timing import Timings, time_interleaved
+from .cases import Case
+from .compiled import compile_case
+
+CASES = (
+    Case("scalars from a line", "instructions", (16,), (200_000,)),
+    Case("scalars from the first cache", "instructions", (4096,), (400_000,)),
+    Case("last axis in the caches", "instructions", (512, 1024), (512,), axis=1),
+    Case("scalars", "latency", (64_000_000,), (400_000,)),
+    Case("rows of 64 B", "latency", (4_000_000, 16), (100_000,)),
+    Case("rows of 256 B", "latency", (1_000_000, 64), (100_000,)),
+    Case("rows of 64 KB", "bandwidth", (2000, 16384), (150,)),
+    Case("last axis", "bandwidth", (8192, 1024), (512,), axis=1),
+)
+"""What bounds a gather stands for its family."""
+
+NO_MEMORY = "no memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A gather, or a loop that touches no memory, on one thread and on several.
+
+    Attributes:
+        name: what was run.
+        bound: what bounds it.
+        one_us, all_us: medians over the rounds, microseconds a call on one thread and on all.
+        gains: how many times as fast all are as one, in each round.
+    """
+
+    name: str
+    bound: str
+    one_us: float
+    all_us: float
+    gains: tuple[float, ...]
+
+
+def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Scaled]:
+    """Time cases and the loops without memory on one thread and on several, all of them in turn.
+
+    Args:
+        cases: gathers; `advance` is called when each is ready.
+        rounds: how often each is timed, 1 or more.
+        threads: how many are held against one, 2 or more.
+    """
+    from .yardsticks import yardsticks
+
+    calls = {(NO_MEMORY, name): call for name, call in yardsticks().items()}
+    for case in cases:
+        calls[case.family, f"{case.name}: {case.describe()}"] = _call_of(case)
+        advance(1)
+    before = knobs.num_threads
+    try:
+        contenders = {
+            f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)
+        }
+        timings = time_interleaved(contenders, rounds=rounds, settle_s=0.0)
+    finally:
+        knobs.num_threads = before
+    return [_scaled(name, bound, f"1 {name}", f"{threads} {name}", timings) for bound, name in calls]
+
+
+def _call_of(case: Case) -> Callable[[], object]:
+    inputs = case.make()
+    kernel, following = compile_case(case, inputs.indices[0]), itertools.cycle(inputs.indices).__next__
+    return lambda: kernel(inputs.data, following(), inputs.out)
+
+
+def _scaled(name: str, bound: str, one: str, several: str, timings: Timings) -> Scaled:
+    pairs = zip(timings.rounds_s[one], timings.rounds_s[several], strict=True)
+    gains = tuple(alone / shared for alone, shared in pairs)
+    return Scaled(name, bound, 1e6 * timings.median_s(one), 1e6 * timings.median_s(several), gains)
+
+
+def _on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
+    def run() -> object:
+        knobs.num_threads = threads
+        return call()
+
+    return run
+
+
+def as_markdown(scaled: Sequence[Scaled], threads: int) -> str:
+    """Return a table: the gain is the median over the rounds, beside the least and the greatest."""
+    lines = [
+        f"| bound by | what | 1 thread | {threads} threads | gain | least and greatest |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for one in scaled:
+        gain, least, greatest = statistics.median(one.gains), min(one.gains), max(one.gains)
+        times = f"{one.one_us:.0f} µs | {one.all_us:.0f} µs"
+        lines.append(f"| {one.bound} | {one.name} | {times} | {gain:.2f}× | {least:.2f}× to {greatest:.2f}× |")
+    return "\n".join(lines)
