@@ -95,7 +95,7 @@ class Explanation:
             "Why this schedule": list(self.reasons),
             "The fewest bytes": self._bytes_lines(),
             "The limit, timed in turn with the kernel": self._limit_lines(),
-            "The same at the best rates ever measured here, which the prediction stands on": self._floor_lines(),
+            "The same at the rates kept of this machine, which the prediction stands on": self._floor_lines(),
             "The time": self._time_lines(),
             "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
                 [row for ablation in self.ablations for row in _ablation_rows(ablation)]
@@ -133,7 +133,13 @@ class Explanation:
         return [*_rows(rows), f"bound by {limit.floor.bound_by}, {threads}"]
 
     def _floor_lines(self) -> list[str]:
-        return _rows(_rate_rows(self.floor))
+        lines = _rows(_rate_rows(self.floor))
+        if self.floor.time_us > BUSY * self.limit.time_us:
+            lines.append(
+                "the machine is faster now than when they were measured: "
+                "gathernest.kernels.ceilings.ceilings(remeasure=True) measures again and keeps the better"
+            )
+        return lines
 
     def _time_lines(self) -> list[str]:
         rows: list[tuple[str, ...]] = [("limit", _us(self.limit.time_us))]

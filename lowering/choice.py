@@ -163,8 +163,11 @@ class _Choosing:
         """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
         nest, cache = self.nest, self.machine.l3_bytes
         is_large = nest.out_bytes >= cache // LARGE_SHARE
-        beside = nest.table_bytes + nest.index_bytes * nest.indices
+        beside = nest.table_bytes + self._index_bytes()
         return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
+
+    def _index_bytes(self) -> int:
+        return self.nest.index_bytes * self.nest.indices
 
     def _has_even_runs(self) -> bool:
         """Return whether what the innermost loop writes always begins at a multiple of what is streamed."""
@@ -180,9 +183,10 @@ class _Choosing:
                 f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
             )
             return False
+        mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self._index_bytes())]
         self._because(
-            f"{self.nest.out_bytes >> 20} MB of out and {self.nest.table_bytes >> 20} MB of data exceed the last cache "
-            f"of {self.machine.l3_bytes >> 20} MB: out is stored past it"
+            f"{mb[0]} MB of out, {mb[1]} MB of data and {mb[2]} MB of indices exceed the last cache of "
+            f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
         )
         return True
 

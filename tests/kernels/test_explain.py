@@ -46,7 +46,7 @@ def test_text_has_a_part_for_each_question():
         "Why this schedule",
         "The fewest bytes",
         "The limit, timed in turn with the kernel",
-        "The same at the best rates ever measured here, which the prediction stands on",
+        "The same at the rates kept of this machine, which the prediction stands on",
         "The time",
         "Without a pass, the time of a call, and how many times as fast the whole schedule is",
     ]
@@ -112,10 +112,25 @@ def test_limit_and_best_rates_are_told_apart_in_the_text():
     copy, lines, bound = found.sections()["The limit, timed in turn with the kernel"]
     assert copy.endswith(found.limit.ways["copy"]) and lines.endswith(found.limit.ways["random lines"])
     assert bound == f"bound by {found.limit.floor.bound_by}, on 1 thread"
-    copy, lines = found.sections()["The same at the best rates ever measured here, which the prediction stands on"]
+    copy, lines, *_ = found.sections()["The same at the rates kept of this machine, which the prediction stands on"]
     assert copy.endswith("at 100.0 GB/s") and lines.endswith("at 1,000 million a second")
     limit = found.sections()["The time"][0]
     assert limit.split() == ["limit", f"{found.limit.time_us:,.1f}", "µs"]
+
+
+def test_kept_rates_slower_than_those_of_now_are_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    remark = (
+        "the machine is faster now than when they were measured: "
+        "gathernest.kernels.ceilings.ceilings(remeasure=True) measures again and keeps the better"
+    )
+    title = "The same at the rates kept of this machine, which the prediction stands on"
+    slow = dataclasses.replace(found, floor=dataclasses.replace(found.floor, copy_us=2 * found.limit.time_us))
+    quick = dataclasses.replace(
+        found, floor=dataclasses.replace(found.floor, copy_us=found.limit.time_us, lines_us=0.0)
+    )
+    assert slow.sections()[title][-1] == remark
+    assert remark not in quick.sections()[title]
 
 
 def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():

@@ -221,7 +221,7 @@ def test_explain_prints_bytes_limit_time_and_what_passes_are_worth(gathernest, k
     for part in (
         "\nThe fewest bytes\nindices ",
         "\nThe limit, timed in turn with the kernel\ncopy ",
-        "\nThe same at the best rates ever measured here, which the prediction stands on\ncopy ",
+        "\nThe same at the rates kept of this machine, which the prediction stands on\ncopy ",
         "fraction of the limit",
         "median of 2 rounds",
     ):
