@@ -126,11 +126,9 @@ def test_kept_rates_slower_than_those_of_now_are_remarked_on():
     )
     title = "The same at the rates kept of this machine, which the prediction stands on"
     slow = dataclasses.replace(found, floor=dataclasses.replace(found.floor, copy_us=2 * found.limit.time_us))
-    quick = dataclasses.replace(
-        found, floor=dataclasses.replace(found.floor, copy_us=found.limit.time_us, lines_us=0.0)
-    )
+    fast = dataclasses.replace(found.floor, copy_us=found.limit.time_us, lines_us=0.0)
     assert slow.sections()[title][-1] == remark
-    assert remark not in quick.sections()[title]
+    assert remark not in dataclasses.replace(found, floor=fast).sections()[title]
 
 
 def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():
