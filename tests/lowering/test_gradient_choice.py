@@ -57,7 +57,6 @@ def test_rows_of_half_a_line_have_owners_and_vectors():
     [
         {"inner": 1},
         {"inner": 3},
-        {"inner": 1000},
         {"is_packed": False},
         {"has_packed_rows": False},
         {"looked_up": ("indices", "inner")},
@@ -67,6 +66,43 @@ def test_rows_of_half_a_line_have_owners_and_vectors():
 def test_elements_are_added_one_by_one_where_rows_are_no_vectors(sizes):
     schedule = chosen(**sizes)
     assert (schedule.specialize, schedule.lanes) == (None, None)
+
+
+@pytest.mark.parametrize(("inner", "width", "lanes"), [(1000, 4, 16), (129, 4, 16), (1000, 8, 8), (16_384, 1, 64)])
+def test_long_rows_are_added_as_vectors_by_the_owners_of_their_positions(inner, width, lanes):
+    schedule = chosen(axis=1000, inner=inner, width=width)
+    assert (schedule.specialize, schedule.lanes) == (None, lanes)
+    assert schedule.owners == ("axis", 2)
+    assert schedule.parallel[0] == "owners"
+
+
+def test_long_rows_of_few_positions_are_shared_in_pieces():
+    assert chosen(axis=32, inner=1000).owners == ("axis", 2)
+    schedule = chosen(axis=31, inner=1000)
+    assert dict(schedule.tiles)["inner"] == 256
+    assert (schedule.owners, schedule.parallel[0], schedule.lanes) == (None, "inner_o", 16)
+
+
+@pytest.mark.parametrize(
+    ("axis", "inner", "streams"),
+    [
+        (131_071, 64, False),
+        (131_072, 64, True),
+        (1_000_000, 12, True),
+        (1_000_000, 13, False),
+        (100_000, 511, False),
+        (100_000, 513, True),
+        (10_000_000, 1, True),
+    ],
+)
+def test_zeros_are_stored_past_the_caches_where_they_are_more_than_the_last_one_holds(axis, inner, streams):
+    for threads in (1, 2):
+        assert chosen(threads, axis=axis, inner=inner).stream == streams
+
+
+def test_zeros_that_are_not_side_by_side_are_stored_as_before():
+    assert not chosen(axis=1_000_000, has_packed_rows=False).stream
+    assert not chosen(axis=510, outer=100_000, inner=1).stream
 
 
 def test_outer_slices_are_shared_before_rows():
