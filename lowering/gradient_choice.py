@@ -5,11 +5,14 @@ from dataclasses import replace
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
 from .nest_shape import MachineShape, NestShape, role, trips
 from .schedule import Choice, Schedule
+from .sum_ahead import MIN_ROW_BYTES
 
 MIN_GRADIENT_BYTES = 64 * 1024
 MIN_OWNED_ROW_BYTES = 32
 MOST_CACHED_BYTES = 16 * 1024 * 1024
 MIN_PIECE_BYTES = 64
+MIN_PART_BYTES = 256
+"""Of a row in a table that a core's own cache cannot hold: the lines of shorter parts come as soon to one thread."""
 PIECES = (4096, 1024, 256, 64, 16, 8)
 MOST_SPECIALIZED_BYTES = 512
 VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
@@ -23,10 +26,11 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
     That is, in this order: batches and outer slices, when there are enough of them; equal parts of rows of up to 512
-    bytes, when each has a line or more; the positions of the longest axis, when rows are worth the look at every index,
-    and are long or the table is larger than a cache; pieces of 64 bytes or more of longer rows. Otherwise one thread
-    adds: scalars at random places cost less than deciding whose they are. Rows are added as vectors. What is larger
-    than the last cache is cleared past the caches.
+    bytes, when each has a line or more, and four where the table is larger than a core's own cache; the positions of
+    the longest axis, when rows are worth the look at every index, and are long or the table is larger than a cache;
+    pieces of 64 bytes or more of longer rows. Otherwise one thread adds: scalars at random places cost less than
+    deciding whose they are, and rows that it asks for ahead come no sooner to two threads. Rows are added as vectors.
+    What is larger than the last cache is cleared past the caches.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -38,7 +42,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
         return Choice(Schedule(), ("one thread adds: there is little to add",))
     rows = _rows(nest)
     alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
-    choice = alone if threads == 1 else _share(nest, adding, threads, rows)
+    choice = alone if threads == 1 else _share(nest, adding, machine, rows)
     schedule, reasons = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes), choice.reasons
     if rows.specialize is not None:
         known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
@@ -68,8 +72,9 @@ def _clears_in_vectors(nest: NestShape) -> bool:
     return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
 
 
-def _share(nest: NestShape, adding: list[tuple[str, int]], threads: int, rows: Schedule) -> Choice:
+def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape, rows: Schedule) -> Choice:
     """Pick what threads share."""
+    threads = machine.threads
     beside = _share_beside(nest)
     free = [loop for loop in adding if role(loop) in ("batch", "outer")]
     if trips(free) >= threads:
@@ -79,8 +84,11 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], threads: int, rows: S
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None else 0
     part_bytes = -(-row_bytes // max(parts, 1) // VECTOR_BYTES) * VECTOR_BYTES
-    if parts == threads:
+    if parts == threads and (table_bytes <= machine.l2_bytes or part_bytes >= MIN_PART_BYTES):
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
+    if rows.specialize is not None and row_bytes >= MIN_ROW_BYTES and threads == 2:
+        reason = "one thread adds: it asks for rows ahead, and memory brings two no more of them"
+        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > MOST_SPECIALIZED_BYTES and positions >= threads * MIN_POSITIONS_OF_AN_OWNER

@@ -9,23 +9,19 @@ from xdsl.rewriter import InsertPoint
 from ..ir.dialect import AccumulateOp, LoopOp
 from ..ir.types import element_size_bytes
 from ..ir.upstream import PrefetchOp
-from .nest import enclosing_loops
+from .nest import enclosing_loops, static_size
 from .nest_builder import index_constant
 from .nest_shape import LINE_BYTES
-from .slices import clone_slice, counters_of, depends_on, is_inside, slice_of
-
-MOST_AHEAD = 32
-"""Iterations: so many lines are under way at once, and more of them wait for each other."""
-MIN_ROW_BYTES = 128
-"""Below that the processor sees far enough ahead by itself: rows of 32 bytes in a cache took half as long again."""
+from .slices import clone_slice, counters_of, depends_on, slice_of
+from .sum_ahead import iterations_ahead
 
 
 def prefetch_sums(accumulate: AccumulateOp, row: LoopOp, trips: int, ahead_bytes: int) -> None:
     """Ask for the row of a later index, at the start of each iteration of the loop over the indices.
 
-    Nothing is asked for where the row begins elsewhere for each index, or not each index has a row of its own. What
-    is not added, because an index is outside or another thread adds it, is asked for at position 0, which is at hand:
-    a branch would be guessed wrongly as often as not.
+    Nothing is asked for where the loop adds pieces of rows, which are for tables in a cache, where rows are short, or
+    where not each index has a row of its own. What is not added, because an index is outside or another thread adds
+    it, is asked for at position 0, which is at hand: a branch would be guessed wrongly as often as not.
 
     Args:
         accumulate: what adds, in `row`.
@@ -34,14 +30,13 @@ def prefetch_sums(accumulate: AccumulateOp, row: LoopOp, trips: int, ahead_bytes
         ahead_bytes: bytes of rows to look ahead.
     """
     loop = next(enclosing_loops(row), None)
-    if loop is None or loop.ordered is None or is_inside(row.lower, loop):
+    if loop is None or loop.ordered is None or static_size(row.lower) != 0:
         return
     places = [row.lower if place is row.induction else place for place in accumulate.subscripts]
     pointed = [place for place in places if depends_on(place, loop)]
     assert isinstance(accumulate.memref.type, MemRefType)
     width_bytes = element_size_bytes(accumulate.memref.type.element_type)
-    row_bytes = trips * width_bytes
-    distance = min(ahead_bytes // row_bytes, MOST_AHEAD) if row_bytes >= MIN_ROW_BYTES else 0
+    distance = iterations_ahead(trips * width_bytes, ahead_bytes)
     needed = [*places, *([] if accumulate.mask is None else [accumulate.mask])]
     if not pointed or not distance or row.induction in counters_of(needed, loop):
         return

@@ -18,6 +18,7 @@ from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import split_off_rest
+from ..sum_ahead import AHEAD_BYTES
 from ..vector_sums import sum_of, vectorize_sum
 from ..vectors import check_in_pieces, check_lanes, rows_of, runs_along
 
@@ -57,7 +58,7 @@ class VectorizeInner(ModulePass):
 
     Of a gradient, the row of grad is loaded as vectors that are added to as many elements of out, `gather.accumulate`;
     each element keeps a sum of its own, so the order of the contributions stays. Where the code holds the size of a row
-    and it has 128 bytes or more, the lines of the row that a later index points to are asked for.
+    and it has 128 bytes or more, the lines of the whole row that a later index points to are asked for.
 
     What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty.
 
@@ -68,7 +69,7 @@ class VectorizeInner(ModulePass):
     name = "vectorize-inner"
 
     lanes: int
-    ahead: int = 4096
+    ahead: int = AHEAD_BYTES
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

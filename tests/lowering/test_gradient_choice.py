@@ -28,12 +28,24 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
     ("inner", "width", "threads", "tile"), [(64, 4, 2, 32), (100, 4, 2, 56), (32, 4, 2, 16), (64, 8, 4, 16)]
 )
 def test_threads_share_rows_of_some_lines_in_equal_parts(inner, width, threads, tile):
-    schedule = chosen(threads, inner=inner, width=width)
+    schedule = chosen(threads, axis=1000, inner=inner, width=width)
     assert dict(schedule.tiles)["inner"] == tile
     assert schedule.order == ("inner_o", "indices", "inner_i")
     assert schedule.parallel[0] == "inner_o"
     assert schedule.owners is None
     assert (schedule.specialize, schedule.lanes) == (inner * width, 32 // width)
+
+
+@pytest.mark.parametrize(("inner", "shared"), [(64, False), (112, False), (113, True), (128, True)])
+def test_parts_of_rows_in_a_table_larger_than_a_cache_have_four_lines(inner, shared):
+    schedule = chosen(axis=100_000, inner=inner)
+    assert schedule.owners is None
+    assert ("inner" in dict(schedule.tiles)) == ("inner_o" in schedule.parallel) == shared
+    assert chosen(axis=1_048_576 // 4 // inner, inner=inner).parallel[0] == "inner_o"
+
+
+def test_more_than_two_threads_own_positions_where_parts_are_short():
+    assert chosen(4, axis=100_000).owners == ("axis", 4)
 
 
 def test_more_threads_than_lines_own_positions_of_a_large_table():
