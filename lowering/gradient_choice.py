@@ -5,23 +5,32 @@ from dataclasses import replace
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
 from .nest_shape import MachineShape, NestShape, role, trips
 from .schedule import Choice, Schedule
+from .sum_ahead import MIN_ROW_BYTES
 
 MIN_GRADIENT_BYTES = 64 * 1024
 MIN_OWNED_ROW_BYTES = 32
 MOST_CACHED_BYTES = 16 * 1024 * 1024
 MIN_PIECE_BYTES = 64
+MIN_PART_BYTES = 256
+"""Of a row in a table that a core's own cache cannot hold: the lines of shorter parts come as soon to one thread."""
 PIECES = (4096, 1024, 256, 64, 16, 8)
 MOST_SPECIALIZED_BYTES = 512
 VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
+LONG_VECTOR_BYTES = 64
+MIN_POSITIONS_OF_AN_OWNER = 16
+"""Of long rows: with fewer, the rows that come up most often are too much for one owner."""
+CLEARED_BYTES, MIN_PEELED_BYTES = 16, 2048
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
     That is, in this order: batches and outer slices, when there are enough of them; equal parts of rows of up to 512
-    bytes, when each has a line or more; the positions of the longest axis, when rows are worth the look at every index
-    and the table is larger than a cache; pieces of 64 bytes or more of longer rows. Otherwise one thread adds: scalars
-    at random places cost less than deciding whose they are. Rows of up to 512 bytes are added as vectors.
+    bytes, when each has a line or more, and four where the table is larger than a core's own cache; the positions of
+    the longest axis, when rows are worth the look at every index, and are long or the table is larger than a cache;
+    pieces of 64 bytes or more of longer rows. Otherwise one thread adds: scalars at random places cost less than
+    deciding whose they are, and rows that it asks for ahead come no sooner to two threads. Rows are added as vectors.
+    What is larger than the last cache is cleared past the caches.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -33,27 +42,39 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
         return Choice(Schedule(), ("one thread adds: there is little to add",))
     rows = _rows(nest)
     alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
-    choice = alone if threads == 1 else _share(nest, adding, threads, rows)
-    if rows is None:
-        return choice
-    reason = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
-    schedule = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes)
-    return Choice(schedule, (*choice.reasons, reason))
+    choice = alone if threads == 1 else _share(nest, adding, machine, rows)
+    schedule, reasons = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes), choice.reasons
+    if rows.specialize is not None:
+        known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
+        reasons = (*reasons, known)
+    if nest.table_bytes >= machine.l3_bytes and _clears_in_vectors(nest):
+        schedule = replace(schedule, stream=True)
+        reasons = (*reasons, "zeros are stored past the caches: what is added to is larger than the last one")
+    return Choice(schedule, reasons)
 
 
-def _rows(nest: NestShape) -> Schedule | None:
-    """Return a schedule that says how rows of a known size are added, or None where they are long or lie otherwise."""
-    if not nest.has_plain_rows:
-        return None
+def _rows(nest: NestShape) -> Schedule:
+    """Return a schedule that says how rows are added: as vectors, unless they are short or lie otherwise."""
     row_bytes = nest.run_bytes
-    if not (nest.is_packed and nest.has_packed_rows and MIN_VECTOR_BYTES <= row_bytes <= MOST_SPECIALIZED_BYTES):
-        return None
+    if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < MIN_VECTOR_BYTES:
+        return Schedule()
+    if row_bytes > MOST_SPECIALIZED_BYTES:
+        return Schedule(lanes=LONG_VECTOR_BYTES // nest.width_bytes)
     vector_bytes = min(VECTOR_BYTES, 1 << row_bytes.bit_length() - 1)
     return Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
 
 
-def _share(nest: NestShape, adding: list[tuple[str, int]], threads: int, rows: Schedule | None) -> Choice:
+def _clears_in_vectors(nest: NestShape) -> bool:
+    """Return whether what one run of the innermost loop clears is whole vectors, or long beside its two ends."""
+    name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), ("", 0))
+    run_bytes = nest.width_bytes * size
+    is_even = run_bytes % CLEARED_BYTES == 0 and role((name, size)) != "axis"
+    return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
+
+
+def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape, rows: Schedule) -> Choice:
     """Pick what threads share."""
+    threads = machine.threads
     beside = _share_beside(nest)
     free = [loop for loop in adding if role(loop) in ("batch", "outer")]
     if trips(free) >= threads:
@@ -61,13 +82,18 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], threads: int, rows: S
         return Choice(schedule, (f"threads share {' and '.join(name for name, _ in free)}, which add apart",))
     inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
-    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows is not None else 0
+    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None else 0
     part_bytes = -(-row_bytes // max(parts, 1) // VECTOR_BYTES) * VECTOR_BYTES
-    if parts == threads:
+    if parts == threads and (table_bytes <= machine.l2_bytes or part_bytes >= MIN_PART_BYTES):
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
+    if rows.specialize is not None and row_bytes >= MIN_ROW_BYTES and threads == 2:
+        reason = "one thread adds: it asks for rows ahead, and memory brings two no more of them"
+        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
-    if row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES and not has_own_index:
-        axis = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])[0]
+    axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
+    is_long = row_bytes > MOST_SPECIALIZED_BYTES and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
+    is_worth_a_look = row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES
+    if (is_long or is_worth_a_look) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"each of {threads} threads adds to its own part of {axis}: rows are worth the look",))
     size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)

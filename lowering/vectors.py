@@ -2,8 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i64
 from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ..ir.dialect import LoopOp
 from ..ir.errors import ScheduleError
@@ -45,3 +47,24 @@ def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -
     *others, last = subscripts
     is_packed = strides is None or strides[-1] == 1
     return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)
+
+
+def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
+    """Return a contiguous memref without the dimensions of size 1 behind `dim`, so that vectors lie along its last."""
+    type_ = memory.type
+    assert isinstance(type_, MemRefType)
+    shape = type_.get_shape()
+    if dim == len(shape) - 1:
+        return memory
+    groups = [[place] for place in range(dim)] + [list(range(dim, len(shape)))]
+    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(place, i64) for place in group]) for group in groups])
+    first = function.body.block.first_op
+    assert first is not None
+    view = memref.CollapseShapeOp(
+        operands=[memory],
+        result_types=[MemRefType(type_.element_type, shape[: dim + 1])],
+        properties={"reassociation": reassociation},
+    )
+    Rewriter.insert_op(view, InsertPoint.before(first))
+    view.result.name_hint = "out_rows"
+    return view.result

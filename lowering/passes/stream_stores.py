@@ -8,15 +8,19 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...ir.dialect import LoopOp
+from ...ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ..nest import functions, static_size
 from ..nest_builder import index_constant, size_of
 from ..slices import clone_slice, slice_of
-from ..splitting import HEAD, REST, whole_end
+from ..splitting import HEAD, REST, split_off_rest, whole_end
+from ..vectors import rows_of
+
+CLEARED_BYTES = 16
+"""Bytes that are cleared at once: every large array of NumPy lies at a multiple of that, few at one of 32."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,10 @@ class StreamStores(ModulePass):
                                             for inner_rest in w..n
                                               out[i, j] = ...
 
-    Preconditions: `vectorize-inner` has run.
+    Of a gradient it is the zeros, from which the sums begin, that are stored past the caches, 16 bytes at a time.
+
+    Preconditions: `vectorize-inner` has run, but for gradients; of them, the loop that clears steps from element to
+    element.
 
     Input:
         gather.loop inner(%j) = %c0 to %whole step %c8 { ... vector.store %element, %out[%b, %o, %i, %j] ... }
@@ -48,6 +55,8 @@ class StreamStores(ModulePass):
           ... vector.store %element, %out[%b, %o, %i, %j] {nontemporal = true, alignment = 32 : i64} ... }
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
+    What it does not do: a gradient into an out that is not contiguous stays as it is.
+
     Raises:
         ScheduleError: there are no vector stores, they stream already, or the rest is unrolled.
     """
@@ -56,6 +65,9 @@ class StreamStores(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
+            adds = any(isinstance(inner, AccumulateOp) for inner in function.walk())
+            if adds and not _vectorize_clearing(function):
+                continue
             stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp) and not _ends_row(inner)]
             if not stores:
                 raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
@@ -63,6 +75,39 @@ class StreamStores(ModulePass):
                 raise ScheduleError("stream-stores: the vectors are stored past the caches already")
             for store in stores:
                 _Streaming(function, store).stream()
+
+
+def _vectorize_clearing(function: func.FuncOp) -> bool:
+    """Clear what a gradient adds to with vectors, unless it does already; return False where it is not contiguous."""
+    clearing = (op for op in function.walk() if isinstance(op, memref.StoreOp))
+    store = next((op for op in clearing if isinstance(op.value.owner, arith.ConstantOp)), None)
+    if store is None:
+        return True
+    loop, type_ = store.parent_op(), store.memref.type
+    assert isinstance(type_, MemRefType)
+    if not isinstance(type_.layout, NoneAttr):
+        return False
+    own = [dim for dim, place in enumerate(store.indices) if isinstance(loop, LoopOp) and place is loop.induction]
+    if (
+        not isinstance(loop, LoopOp)
+        or loop.parallel is not None
+        or static_size(loop.step) != 1
+        or len(own) != 1
+        or any(size != 1 for size in type_.get_shape()[own[0] + 1 :])
+    ):
+        raise ScheduleError("stream-stores: the innermost loop that clears out does not clear side by side")
+    lanes = CLEARED_BYTES // element_size_bytes(type_.element_type)
+    rows = rows_of(function, store.memref, own[0])
+    body, rest = split_off_rest(loop, lanes)
+    builder = Builder(InsertPoint.at_end(body.body.block))
+    nothing = builder.insert(vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes]))).vector
+    nothing.name_hint = "nothing"
+    places = [body.induction if dim == own[0] else place for dim, place in enumerate(store.indices)]
+    builder.insert(vector.StoreOp(nothing, rows, places[: own[0] + 1]))
+    builder.insert(YieldOp())
+    if not rest:
+        Rewriter.erase_op(loop)
+    return True
 
 
 def _streams(store: vector.StoreOp) -> bool:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType, i64
-from xdsl.dialects.builtin import IntegerAttr as Integer
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -19,8 +18,9 @@ from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import overlapping_rest, split_off_rest
+from ..sum_ahead import AHEAD_BYTES
 from ..vector_sums import sum_of, vectorize_sum
-from ..vectors import check_in_pieces, check_lanes, runs_along
+from ..vectors import check_in_pieces, check_lanes, rows_of, runs_along
 
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
@@ -45,6 +45,7 @@ class VectorizeInner(ModulePass):
 
     Options:
         lanes: elements a vector, a power of two, of at most 64 bytes together.
+        ahead: bytes of the rows that a gradient looks ahead, up to 32 rows; 0 for none.
 
     Input:
         gather.loop inner(%j) = %c0 to %n step %c1 {
@@ -57,7 +58,8 @@ class VectorizeInner(ModulePass):
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
     Of a gradient, the row of grad is loaded as vectors that are added to as many elements of out, `gather.accumulate`;
-    each element keeps a sum of its own, so the order of the contributions stays.
+    each element keeps a sum of its own, so the order of the contributions stays. Where the code holds the size of a row
+    and it has 128 bytes or more, the lines of the whole row that a later index points to are asked for.
 
     What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty.
 
@@ -68,11 +70,12 @@ class VectorizeInner(ModulePass):
     name = "vectorize-inner"
 
     lanes: int
+    ahead: int = AHEAD_BYTES
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if (accumulate := sum_of(function)) is not None:
-                vectorize_sum(accumulate, self.lanes)
+                vectorize_sum(accumulate, self.lanes, self.ahead)
                 continue
             store = copying_store(function)
             if store is None:
@@ -129,7 +132,7 @@ class _Vectorizing:
         self.dim = own[0]
 
     def vectorize(self) -> None:
-        out = self._out()
+        out = rows_of(self.function, self.store.memref, self.dim)
         body, rest = split_off_rest(self.loop, self.lanes)
         is_row = self._fill(body, out)
         last = overlapping_rest(body, self.loop) if rest and is_row else None
@@ -149,25 +152,6 @@ class _Vectorizing:
         builder.insert(vector.StoreOp(value, out, subscripts))
         builder.insert(YieldOp())
         return row is not None
-
-    def _out(self) -> SSAValue:
-        """Return out without the dimensions of size 1 behind the loop's, so that vectors lie along its last one."""
-        out_type = self.store.memref.type
-        assert isinstance(out_type, MemRefType)
-        shape = out_type.get_shape()
-        if self.dim == len(shape) - 1:
-            return self.store.memref
-        groups = [[dim] for dim in range(self.dim)] + [list(range(self.dim, len(shape)))]
-        reassociation = ArrayAttr([ArrayAttr([Integer(dim, i64) for dim in group]) for group in groups])
-        type_ = MemRefType(out_type.element_type, shape[: self.dim + 1])
-        first = self.function.body.block.first_op
-        assert first is not None
-        view = memref.CollapseShapeOp(
-            operands=[self.store.memref], result_types=[type_], properties={"reassociation": reassociation}
-        )
-        Rewriter.insert_op(view, InsertPoint.before(first))
-        view.result.name_hint = "out_rows"
-        return view.result
 
     def _row(self, builder: Builder, body: LoopOp) -> SSAValue | None:
         """Insert the load of a vector where elements lie side by side in data, too; None where they do not."""

@@ -28,12 +28,24 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
     ("inner", "width", "threads", "tile"), [(64, 4, 2, 32), (100, 4, 2, 56), (32, 4, 2, 16), (64, 8, 4, 16)]
 )
 def test_threads_share_rows_of_some_lines_in_equal_parts(inner, width, threads, tile):
-    schedule = chosen(threads, inner=inner, width=width)
+    schedule = chosen(threads, axis=1000, inner=inner, width=width)
     assert dict(schedule.tiles)["inner"] == tile
     assert schedule.order == ("inner_o", "indices", "inner_i")
     assert schedule.parallel[0] == "inner_o"
     assert schedule.owners is None
     assert (schedule.specialize, schedule.lanes) == (inner * width, 32 // width)
+
+
+@pytest.mark.parametrize(("inner", "shared"), [(64, False), (112, False), (113, True), (128, True)])
+def test_parts_of_rows_in_a_table_larger_than_a_cache_have_four_lines(inner, shared):
+    schedule = chosen(axis=100_000, inner=inner)
+    assert schedule.owners is None
+    assert ("inner" in dict(schedule.tiles)) == ("inner_o" in schedule.parallel) == shared
+    assert chosen(axis=1_048_576 // 4 // inner, inner=inner).parallel[0] == "inner_o"
+
+
+def test_more_than_two_threads_own_positions_where_parts_are_short():
+    assert chosen(4, axis=100_000).owners == ("axis", 4)
 
 
 def test_more_threads_than_lines_own_positions_of_a_large_table():
@@ -57,7 +69,6 @@ def test_rows_of_half_a_line_have_owners_and_vectors():
     [
         {"inner": 1},
         {"inner": 3},
-        {"inner": 1000},
         {"is_packed": False},
         {"has_packed_rows": False},
         {"looked_up": ("indices", "inner")},
@@ -67,6 +78,43 @@ def test_rows_of_half_a_line_have_owners_and_vectors():
 def test_elements_are_added_one_by_one_where_rows_are_no_vectors(sizes):
     schedule = chosen(**sizes)
     assert (schedule.specialize, schedule.lanes) == (None, None)
+
+
+@pytest.mark.parametrize(("inner", "width", "lanes"), [(1000, 4, 16), (129, 4, 16), (1000, 8, 8), (16_384, 1, 64)])
+def test_long_rows_are_added_as_vectors_by_the_owners_of_their_positions(inner, width, lanes):
+    schedule = chosen(axis=1000, inner=inner, width=width)
+    assert (schedule.specialize, schedule.lanes) == (None, lanes)
+    assert schedule.owners == ("axis", 2)
+    assert schedule.parallel[0] == "owners"
+
+
+def test_long_rows_of_few_positions_are_shared_in_pieces():
+    assert chosen(axis=32, inner=1000).owners == ("axis", 2)
+    schedule = chosen(axis=31, inner=1000)
+    assert dict(schedule.tiles)["inner"] == 256
+    assert (schedule.owners, schedule.parallel[0], schedule.lanes) == (None, "inner_o", 16)
+
+
+@pytest.mark.parametrize(
+    ("axis", "inner", "streams"),
+    [
+        (131_071, 64, False),
+        (131_072, 64, True),
+        (1_000_000, 12, True),
+        (1_000_000, 13, False),
+        (100_000, 511, False),
+        (100_000, 513, True),
+        (10_000_000, 1, True),
+    ],
+)
+def test_zeros_are_stored_past_the_caches_where_they_are_more_than_the_last_one_holds(axis, inner, streams):
+    for threads in (1, 2):
+        assert chosen(threads, axis=axis, inner=inner).stream == streams
+
+
+def test_zeros_that_are_not_side_by_side_are_stored_as_before():
+    assert not chosen(axis=1_000_000, has_packed_rows=False).stream
+    assert not chosen(axis=510, outer=100_000, inner=1).stream
 
 
 def test_outer_slices_are_shared_before_rows():

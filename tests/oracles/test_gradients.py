@@ -1,5 +1,6 @@
 """Gradients against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
 
+import collections
 import os
 from dataclasses import replace
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.context import parse_module
+from gathernest.ir.element_types import number_width
 from gathernest.ir.interpreter import interpret
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import run_stages
 from gathernest.kernels.gradient import run_gradient
@@ -172,6 +175,19 @@ SHARED = {
         *(Gather(), (3000, 9), (9000,)),
         "own-positions{owners=3 axis=axis},parallelize-loops{loops=owners},vectorize-inner{lanes=4}",
     ),
+    "vectors ahead": (
+        *(Gather(), (30, 100), (900,)),
+        "specialize-inner{bytes=400},parallelize-loops{loops=clear_axis},vectorize-inner{lanes=16},stream-stores",
+    ),
+    "long vectors": (
+        *(Gather(), (50, 333), (900,)),
+        "own-positions{owners=4 axis=axis},parallelize-loops{loops=owners,clear_axis},vectorize-inner{lanes=16},"
+        "stream-stores",
+    ),
+    "streamed scalars": (
+        *(Gather(), (9001,), (900,)),
+        "tile-loops{loops=clear_axis sizes=1000},parallelize-loops{loops=clear_axis_o},stream-stores",
+    ),
     "outer": (Gather(1), (40, 30, 8), (900,), "parallelize-loops{loops=outer,clear_outer}"),
     "tuples": (
         GatherNd(),
@@ -207,6 +223,77 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     }[operator.name]()
     np.add.at(by_hand.reshape(-1), taken.reshape(-1), grad.reshape(-1))
     assert agree(results[0], by_hand * np.float32(0.5))
+
+
+def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
+    """Return a schedule for rows at random places; not every one is legal."""
+    owners = draw(st.sampled_from([None, 1, 2, 3]))
+    piece = draw(st.sampled_from([None, None, None, 32, row, 8, 1]))
+    tiles: dict[str, int] = {} if piece is None else {"inner": piece}
+    if draw(st.booleans()):
+        tiles["clear_axis"] = draw(st.sampled_from([1, 2, 5, positions]))
+    around = [] if owners is None else ["owners"]
+    clear = [["clear_axis_o" if "clear_axis" in tiles else "clear_axis"], []][draw(st.integers(0, 1))]
+    return Schedule(
+        tiles=tuple(tiles.items()),
+        order=() if piece is None else (*around, "inner_o", "indices", "inner_i"),
+        parallel=(*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear),
+        owners=None if owners is None else ("axis", owners),
+        specialize=draw(st.sampled_from([None, row * width_bytes, row * width_bytes])),
+        lanes=draw(st.sampled_from([16 // width_bytes, 64 // width_bytes, 2, None])),
+        stream=draw(st.sampled_from([True, True, False])),
+    )
+
+
+def test_any_schedule_of_rows_is_refused_or_gives_the_sums_at_every_stage():
+    reached: collections.Counter[str] = collections.Counter()
+
+    @settings(EXACT, max_examples=80 * MORE)
+    @given(data=st.data())
+    def check(data):
+        draw = data.draw
+        positions, row, n = (
+            draw(st.integers(1, 9)),
+            draw(st.sampled_from([1, 3, 7, 32, 40, 64])),
+            draw(st.integers(0, 9)),
+        )
+        dtype = draw(st.sampled_from(ADDED))
+        bounds = draw(st.sampled_from(BOUNDS))
+        least, most = (0, positions - 1) if bounds == "unchecked" else (-positions, positions - 1)
+        around = (-20, 20) if bounds in ("zero", "clip", "wrap") else (least, most)
+        indices = np.array(draw(st.lists(st.integers(*around), min_size=n, max_size=n)), np.int64)
+        grad = numbers((n, row), dtype)
+        start = draw(st.integers(0, 3)) * number_width(dtype)  # not every array lies at a multiple of a vector
+        memory = np.full(positions * row * dtype.itemsize + 64, 7, np.uint8)
+        out = memory[start : start + positions * row * dtype.itemsize].view(dtype).reshape(positions, row)
+        spec = ArraySpec.of(out), ArraySpec.of(indices)
+        problem = Problem.checked(Gather(), *spec, Bounds(bounds), ArraySpec.of(grad), gradient=Gradient(1.0))
+        schedule = draw_row_schedule(draw, positions, row * dtype.itemsize // number_width(dtype), number_width(dtype))
+        try:
+            stages = run_stages(make_plan(problem, schedule))
+        except gn.ScheduleError:
+            reached["refused"] += 1
+            return
+        wanted = np.zeros(out.shape, dtype)
+        for index, values in zip(indices, grad, strict=True):
+            position = resolve(int(index), positions, Bounds(bounds))
+            if position is not None:
+                wanted[position] += values
+        for stage in stages:
+            memory[...] = 7
+            interpret(parse_module(stage.text), grad, indices, out)
+            assert agree(out, wanted), f"{stage.name} of {schedule}:\n{stage.text}"
+        memory[...] = 7
+        run_gradient(Gather(), grad, indices, out.shape, Bounds(bounds), 1.0, out, schedule=schedule)
+        assert agree(out, wanted), schedule
+        assert set(memory[:start]) | set(memory[start + out.nbytes :]) == {7}
+        for name in ("specialize", "owners", "lanes", "stream", "tiles", "parallel"):
+            reached[name] += bool(getattr(schedule, name))
+        reached["ahead"] += "memref.prefetch" in stages[-1].text
+
+    check()
+    assert min(reached[name] for name in ("specialize", "owners", "lanes", "stream", "tiles", "parallel")) >= 5, reached
+    assert reached["ahead"] >= 3, reached
 
 
 @OPERATORS

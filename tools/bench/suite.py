@@ -77,6 +77,7 @@ DTYPES = [
 GRADIENTS = [
     Case("gradient-rows-256B", "gradient", (100_000, 64), (100_000,), "gather_grad"),
     Case("gradient-rows-32B", "gradient", (M, 8), (400_000,), "gather_grad"),
+    Case("gradient-rows-4KB", "gradient", (10_000, 1024), (40_000,), "gather_grad"),
     Case("gradient-few-rows", "gradient", (100, 64), (200_000,), "gather_grad"),
     Case("gradient-zipf", "gradient", (100_000, 64), (100_000,), "gather_grad", distribution="zipf"),
     Case("gradient-scalars", "gradient", (M,), (4 * M,), "gather_grad"),
