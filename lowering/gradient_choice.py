@@ -3,16 +3,14 @@
 from dataclasses import replace
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
-from .nest_shape import MachineShape, NestShape, role, trips
-from .schedule import Choice, Schedule
-from .sum_ahead import MIN_ROW_BYTES
+from .nest_shape import LINE_BYTES, MachineShape, NestShape, role, trips
+from .prefetch_choice import NEAR
+from .schedule import Choice, Prefetch, Schedule
 
 MIN_GRADIENT_BYTES = 64 * 1024
 MIN_OWNED_ROW_BYTES = 32
 MOST_CACHED_BYTES = 16 * 1024 * 1024
 MIN_PIECE_BYTES = 64
-MIN_PART_BYTES = 256
-"""Of a row in a table that a core's own cache cannot hold: the lines of shorter parts come as soon to one thread."""
 PIECES = (4096, 1024, 256, 64, 16, 8)
 MOST_SPECIALIZED_BYTES = 512
 VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
@@ -20,17 +18,19 @@ LONG_VECTOR_BYTES = 64
 MIN_POSITIONS_OF_AN_OWNER = 16
 """Of long rows: with fewer, the rows that come up most often are too much for one owner."""
 CLEARED_BYTES, MIN_PEELED_BYTES = 16, 2048
+AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 1024, 8, 32
+"""How far ahead the rows that are added to are asked for, and within how many indices."""
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
     That is, in this order: batches and outer slices, when there are enough of them; equal parts of rows of up to 512
-    bytes, when each has a line or more, and four where the table is larger than a core's own cache; the positions of
-    the longest axis, when rows are worth the look at every index, and are long or the table is larger than a cache;
-    pieces of 64 bytes or more of longer rows. Otherwise one thread adds: scalars at random places cost less than
-    deciding whose they are, and rows that it asks for ahead come no sooner to two threads. Rows are added as vectors.
-    What is larger than the last cache is cleared past the caches.
+    bytes, when each has a line or more; the positions of the longest axis, when rows are worth the look at every index,
+    and are long or the table is larger than a cache; pieces of 64 bytes or more of longer rows. Otherwise one thread
+    adds: scalars at random places cost less than deciding whose they are. Rows are added as vectors, those of a known
+    size are asked for ahead where the table is larger than a core's own cache, and what is larger than the last one is
+    cleared past the caches.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -47,6 +47,11 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     if rows.specialize is not None:
         known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
         reasons = (*reasons, known)
+    if rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
+        part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
+        ahead = min(max(AHEAD_BYTES // part_bytes, LEAST_AHEAD), MOST_AHEAD)
+        schedule = replace(schedule, prefetch=(Prefetch("indices", ahead, 1 + -(-part_bytes // LINE_BYTES), NEAR),))
+        reasons = (*reasons, f"what is added to does not stay near: asked for {ahead} indices ahead")
     if nest.table_bytes >= machine.l3_bytes and _clears_in_vectors(nest):
         schedule = replace(schedule, stream=True)
         reasons = (*reasons, "zeros are stored past the caches: what is added to is larger than the last one")
@@ -84,11 +89,8 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None else 0
     part_bytes = -(-row_bytes // max(parts, 1) // VECTOR_BYTES) * VECTOR_BYTES
-    if parts == threads and (table_bytes <= machine.l2_bytes or part_bytes >= MIN_PART_BYTES):
+    if parts == threads:
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
-    if rows.specialize is not None and row_bytes >= MIN_ROW_BYTES and threads == 2:
-        reason = "one thread adds: it asks for rows ahead, and memory brings two no more of them"
-        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > MOST_SPECIALIZED_BYTES and positions >= threads * MIN_POSITIONS_OF_AN_OWNER

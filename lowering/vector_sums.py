@@ -10,10 +10,9 @@ from xdsl.traits import is_side_effect_free
 from ..ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ..ir.errors import ScheduleError
 from ..ir.types import element_size_bytes
-from .nest import enclosing_loops, static_size, static_trips
+from .nest import enclosing_loops, static_size
 from .slices import clone_slice, depends_on, slice_of
 from .splitting import split_off_rest
-from .sum_prefetch import prefetch_sums
 from .vectors import check_in_pieces, check_lanes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
@@ -25,11 +24,10 @@ def sum_of(function: func.FuncOp) -> AccumulateOp | None:
     return found[0] if len(found) == 1 else None
 
 
-def vectorize_sum(accumulate: AccumulateOp, lanes: int, ahead_bytes: int) -> None:
+def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     """Add `lanes` elements of a row at once, and leave what fills no vector to a loop behind.
 
-    Each element has a sum of its own, so the order of the contributions to it stays. Rows of a known size are asked for
-    `ahead_bytes` before they are added to.
+    Each element has a sum of its own, so the order of the contributions to it stays.
 
     Raises:
         ScheduleError: the vectors do not fit, or the innermost loop does not add elements that lie side by side.
@@ -39,7 +37,6 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int, ahead_bytes: int) -> Non
         raise ScheduleError("vectorize-inner: the element is added outside of every loop")
     _check_lanes(accumulate, lanes)
     load = _checked_load(accumulate, loop)
-    trips = static_trips(loop)
     body, rest = split_off_rest(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))
     masks = [] if accumulate.mask is None else [accumulate.mask]
@@ -52,11 +49,8 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int, ahead_bytes: int) -> Non
     type_ = VectorType(accumulate.element.type, [lanes])
     elements = builder.insert(vector.LoadOp(load.memref, at(list(load.indices)), type_)).result
     elements.name_hint = load.res.name_hint
-    added = AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks))
-    builder.insert(added)
+    builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks)))
     builder.insert(YieldOp())
-    if trips:
-        prefetch_sums(added, body, trips, ahead_bytes)
     if not rest:
         Rewriter.erase_op(loop)
 

@@ -1,7 +1,6 @@
 """The pass `prefetch-indices`: within the scheduled nest, level 3."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -12,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from ...ir.dialect import LoopOp
+from ...ir.dialect import AccumulateOp, LoopOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ...ir.upstream import PrefetchOp
@@ -25,7 +24,8 @@ from ..splitting import REST
 MOST_LINES = 64
 MOST_DISTANCE = 4096
 
-TableLoad = memref.LoadOp | vector.LoadOp
+Access = memref.LoadOp | vector.LoadOp | AccumulateOp
+"""A read of data; or, in a gradient, an addition to the table."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class PrefetchIndices(ModulePass):
     does, the slice `distance` iterations ahead is asked for whole, a part in each step over the indices: `lines` lines
     where rows are known to be no longer than a line, as single elements are; else `lines` rows, each where the
     innermost loop reads the row at hand.
+
+    In a gradient it is the rows that are added to which are asked for; what is not added, as its index is outside or
+    another thread adds it, is asked for at position 0.
 
     A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory is used best by
     two of them: one far ahead into the second cache, which can wait for more lines than the first, and one nearer into
@@ -95,7 +98,7 @@ class PrefetchIndices(ModulePass):
 
 
 def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> None:
-    loads = _table_loads(function, loop)
+    loads = _table_accesses(function, loop)
     if not loads:
         raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
     looked_up = [_looked_up(load, loop) for load in loads]
@@ -110,27 +113,23 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
     _prefetch_rows(loop, loads[0], options)
 
 
-def _table_loads(function: func.FuncOp, loop: LoopOp) -> list[TableLoad]:
-    """Return the loads of data in a loop, but for those of the rest that fills no vector."""
+def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
+    """Return the loads of data in a loop, or a gradient's additions, but for those of the rest that fills no vector."""
     rests = {inner for inner in loops(loop) if inner.label.endswith(REST) and inner is not loop}
-    found: list[TableLoad] = []
-    for op in loop.walk():
-        memory = op.memref if isinstance(op, memref.LoadOp) else op.base if isinstance(op, vector.LoadOp) else None
-        if memory is not None and argument_number(memory, function) == 0 and op.parent_op() not in rests:
-            assert isinstance(op, TableLoad)
-            found.append(op)
-    return found
+    accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in rests]
+    sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp)]
+    return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]
 
 
-def _subscripts(load: TableLoad) -> Sequence[SSAValue]:
-    return list(load.indices)
+def _subscripts(access: Access) -> list[SSAValue]:
+    return list(access.subscripts if isinstance(access, AccumulateOp) else access.indices)
 
 
-def _memory(load: TableLoad) -> SSAValue:
-    return load.memref if isinstance(load, memref.LoadOp) else load.base
+def _memory(access: Access) -> SSAValue:
+    return access.base if isinstance(access, vector.LoadOp) else access.memref
 
 
-def _looked_up(load: TableLoad, loop: LoopOp) -> list[SSAValue]:
+def _looked_up(load: Access, loop: LoopOp) -> list[SSAValue]:
     """Return the subscripts that come from memory: the positions."""
     return [
         place for place in _subscripts(load) if any(isinstance(op, memref.LoadOp) for op in slice_of([place], loop))
@@ -152,7 +151,7 @@ def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAV
     return ahead
 
 
-def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[TableLoad]) -> SSAValue:
+def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
     """Return where the loop's counter ends in its last tile, if it may run on into the next one, else in this one.
 
     It may where the counter is used for reading arguments alone: what a tile has resolved for itself ends with it.
@@ -163,18 +162,31 @@ def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[TableLoad]) -> SS
     return tiled_end(loop) or loop.upper
 
 
-def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[TableLoad], options: PrefetchIndices) -> None:
+def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = Builder(InsertPoint.at_start(loop.body.block))
     ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
     for load in loads:
+        mask = load.mask if isinstance(load, AccumulateOp) else None
+        needed = [*_subscripts(load), *([] if mask is None else [mask])]
         mapping = _first_iteration(builder, loop, load, ahead)
-        copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
+        copied = clone_slice(slice_of(needed, loop), builder, mapping)
         places = [copied.get(place, place) for place in _subscripts(load)]
+        if mask is not None:
+            _stay_near(builder, loop, load, places, copied.get(mask, mask))
         _insert_lines(builder, _memory(load), places, options)
 
 
-def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
+def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
+    """Point to position 0, which is at hand, where nothing is added: a branch would be guessed wrongly too often."""
+    nowhere = index_constant(builder, 0)
+    for dim, place in enumerate(_subscripts(access)):
+        if place in _looked_up(access, loop):
+            places[dim] = builder.insert(arith.SelectOp(wanted, places[dim], nowhere)).result
+            places[dim].name_hint = "asked"
+
+
+def _first_iteration(builder: Builder, loop: LoopOp, load: Access, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
     """Insert and return what the counters of the loops around a load are where those in `loop` begin."""
     around: list[LoopOp] = []
     needed = counters_of(_subscripts(load), loop)
@@ -191,7 +203,7 @@ def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSA
     return mapping
 
 
-def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
+def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None:
     """Ask for a part of a later slice of rows in each step through this one, whatever its indices are."""
     looked_up = _looked_up(load, loop)
     counted = _counting_loop(load, loop, looked_up)
@@ -208,7 +220,7 @@ def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> N
         _ask_in_rows(loop, counted, load, dim, options)
 
 
-def _counting_loop(load: TableLoad, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
+def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
     """Return the innermost loop in `loop` that decides nothing of a load but its one position, and that in steps."""
     if len(looked_up) != 1:
         return None
@@ -221,7 +233,7 @@ def _counting_loop(load: TableLoad, loop: LoopOp, looked_up: list[SSAValue]) -> 
     return None
 
 
-def _static_row(load: TableLoad, dim: int) -> int | None:
+def _static_row(load: Access, dim: int) -> int | None:
     """Return how many elements lie behind one place of a dimension of data, or None where the code does not know."""
     memory = _memory(load).type
     assert isinstance(memory, MemRefType)
@@ -229,7 +241,7 @@ def _static_row(load: TableLoad, dim: int) -> int | None:
     return math.prod(sizes) if all(size > 0 for size in sizes) else None
 
 
-def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, options: PrefetchIndices, row: int) -> None:
+def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options: PrefetchIndices, row: int) -> None:
     """Ask for lines of several rows, one after the other, in each step over the indices."""
     memory, step = _memory(load), static_size(counted.step) or 1
     rows_a_line = _line_elements(memory) // row
@@ -249,7 +261,7 @@ def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, opti
         builder.insert(PrefetchOp(memory, places, options.locality))
 
 
-def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, options: PrefetchIndices) -> None:
+def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options: PrefetchIndices) -> None:
     """Ask, in each step of the innermost loop, for what lies there in some rows, other rows for each of the indices."""
     innermost = load.parent_op()
     assert isinstance(innermost, LoopOp)
@@ -264,7 +276,7 @@ def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: TableLoad, dim: int, optio
 
 
 def _places_ahead(
-    builder: Builder, loop: LoopOp, inside: LoopOp, load: TableLoad, dim: int, ahead: SSAValue
+    builder: Builder, loop: LoopOp, inside: LoopOp, load: Access, dim: int, ahead: SSAValue
 ) -> list[SSAValue]:
     """Insert the subscripts of a load for a later iteration; loops in the one at hand stand at their first ones.
 

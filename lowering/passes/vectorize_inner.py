@@ -18,7 +18,6 @@ from ..nest import copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import overlapping_rest, split_off_rest
-from ..sum_ahead import AHEAD_BYTES
 from ..vector_sums import sum_of, vectorize_sum
 from ..vectors import check_in_pieces, check_lanes, rows_of, runs_along
 
@@ -45,7 +44,6 @@ class VectorizeInner(ModulePass):
 
     Options:
         lanes: elements a vector, a power of two, of at most 64 bytes together.
-        ahead: bytes of the rows that a gradient looks ahead, up to 32 rows; 0 for none.
 
     Input:
         gather.loop inner(%j) = %c0 to %n step %c1 {
@@ -58,8 +56,7 @@ class VectorizeInner(ModulePass):
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
     Of a gradient, the row of grad is loaded as vectors that are added to as many elements of out, `gather.accumulate`;
-    each element keeps a sum of its own, so the order of the contributions stays. Where the code holds the size of a row
-    and it has 128 bytes or more, the lines of the whole row that a later index points to are asked for.
+    each element keeps a sum of its own, so the order of the contributions stays.
 
     What it does not do: masked loads, which `fold-bounds` leaves where an axis may be empty.
 
@@ -70,12 +67,11 @@ class VectorizeInner(ModulePass):
     name = "vectorize-inner"
 
     lanes: int
-    ahead: int = AHEAD_BYTES
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if (accumulate := sum_of(function)) is not None:
-                vectorize_sum(accumulate, self.lanes, self.ahead)
+                vectorize_sum(accumulate, self.lanes)
                 continue
             store = copying_store(function)
             if store is None:

@@ -36,18 +36,6 @@ def test_threads_share_rows_of_some_lines_in_equal_parts(inner, width, threads, 
     assert (schedule.specialize, schedule.lanes) == (inner * width, 32 // width)
 
 
-@pytest.mark.parametrize(("inner", "shared"), [(64, False), (112, False), (113, True), (128, True)])
-def test_parts_of_rows_in_a_table_larger_than_a_cache_have_four_lines(inner, shared):
-    schedule = chosen(axis=100_000, inner=inner)
-    assert schedule.owners is None
-    assert ("inner" in dict(schedule.tiles)) == ("inner_o" in schedule.parallel) == shared
-    assert chosen(axis=1_048_576 // 4 // inner, inner=inner).parallel[0] == "inner_o"
-
-
-def test_more_than_two_threads_own_positions_where_parts_are_short():
-    assert chosen(4, axis=100_000).owners == ("axis", 4)
-
-
 def test_more_threads_than_lines_own_positions_of_a_large_table():
     schedule = chosen(16)
     assert schedule.owners == ("axis", 16)
@@ -128,4 +116,14 @@ def test_one_thread_adds_what_is_little():
 
 
 def test_one_thread_adds_vectors():
-    assert chosen(1) == Schedule(specialize=256, lanes=8)
+    assert chosen(1, axis=1000) == Schedule(specialize=256, lanes=8)
+
+
+@pytest.mark.parametrize(("threads", "inner", "ahead", "lines"), [(1, 64, 8, 5), (2, 64, 8, 3), (2, 16, 16, 2)])
+def test_rows_that_are_added_to_are_asked_for_ahead(threads, inner, ahead, lines):
+    (asked,) = chosen(threads, axis=500_000, inner=inner).prefetch
+    assert (asked.loop, asked.distance, asked.lines, asked.locality) == ("indices", ahead, lines, 3)
+
+
+def test_rows_are_not_asked_for_ahead_where_they_stay_near_or_are_long():
+    assert chosen(2, axis=1000, inner=64).prefetch == () == chosen(1, inner=1000).prefetch
