@@ -168,18 +168,22 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[TableLo
     builder = Builder(InsertPoint.at_start(loop.body.block))
     ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
     for load in loads:
-        mapping = _first_iteration(builder, loop, load, ahead)
-        copied = clone_slice(slice_of(_subscripts(load), loop), builder, mapping)
+        copied = _first_iteration(builder, loop, loop, load, _subscripts(load), ahead)
         places = [copied.get(place, place) for place in _subscripts(load)]
         _insert_lines(builder, _memory(load), places, options)
 
 
-def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
-    """Insert and return what the counters of the loops around a load are where those in `loop` begin."""
+def _first_iteration(
+    builder: Builder, loop: LoopOp, inside: LoopOp, load: TableLoad, places: Sequence[SSAValue], ahead: SSAValue
+) -> dict[SSAValue, SSAValue]:
+    """Insert places again, for a later iteration of `loop`, and return what stands for each value they come from.
+
+    The loops in `inside`, the loop that they are inserted in, stand at their first iterations.
+    """
     around: list[LoopOp] = []
-    needed = counters_of(_subscripts(load), loop)
+    needed = counters_of(places, loop)
     for inner in enclosing_loops(load):
-        if inner is loop:
+        if inner is inside:
             break
         if inner.induction in needed:
             needed |= counters_of([inner.lower], loop)
@@ -188,7 +192,7 @@ def _first_iteration(builder: Builder, loop: LoopOp, load: TableLoad, ahead: SSA
     for inner in reversed(around):
         mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
         mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
-    return mapping
+    return clone_slice(slice_of(places, loop), builder, mapping)
 
 
 def _prefetch_rows(loop: LoopOp, load: TableLoad, options: PrefetchIndices) -> None:
@@ -271,12 +275,7 @@ def _places_ahead(
     That of `dim`, which an index decides, is left as it is.
     """
     others = [place for place in _subscripts(load) if place is not _subscripts(load)[dim]]
-    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
-    for inner in enclosing_loops(load):
-        if inner is inside:
-            break
-        mapping[inner.induction] = inner.lower
-    copied = clone_slice(slice_of(others, loop), builder, mapping)
+    copied = _first_iteration(builder, loop, inside, load, others, ahead)
     return [copied.get(place, place) for place in _subscripts(load)]
 
 
