@@ -72,7 +72,7 @@ class _Choosing:
     # the innermost loop
 
     def _specialize(self, lanes: int | None) -> int | None:
-        is_odd = lanes is not None and self.innermost[1] % lanes != 0
+        is_odd = lanes is not None and self.nest.has_packed_rows and self.innermost[1] % lanes != 0
         if not self.nest.has_plain_rows or self.run_bytes > (MOST_ODD_BYTES if is_odd else MOST_SPECIALIZED_BYTES):
             return None
         how = "are copied without a loop" if self.run_bytes <= MOST_SPECIALIZED_BYTES else "end with a whole vector"

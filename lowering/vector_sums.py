@@ -3,9 +3,8 @@
 from xdsl.builder import Builder
 from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from ..ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ..ir.errors import ScheduleError
@@ -13,7 +12,7 @@ from ..ir.types import element_size_bytes
 from .nest import enclosing_loops, static_size
 from .slices import clone_slice, depends_on, slice_of
 from .splitting import split_off_rest
-from .vectors import check_in_pieces, check_lanes, runs_along
+from .vectors import check_in_pieces, check_lanes, computes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
 
@@ -67,7 +66,7 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     check_in_pieces(loop)
     plain = (AccumulateOp, YieldOp, memref.LoadOp)
     beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
-    if static_size(loop.step) != 1 or any(op.regions or not _computes(op) for op in beside):
+    if static_size(loop.step) != 1 or any(op.regions or not computes(op) for op in beside):
         raise ScheduleError(f"vectorize-inner: {loop.label} does more than add an element in steps of 1")
     load = accumulate.element.owner
     if not (
@@ -79,8 +78,3 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     if accumulate.mask is not None and depends_on(accumulate.mask, loop):
         raise ScheduleError(f"vectorize-inner: each iteration of {loop.label} has an index of its own")
     return load
-
-
-def _computes(op: Operation) -> bool:
-    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
-    return is_side_effect_free(op) or op.name.startswith("arith.")

@@ -1,6 +1,7 @@
 """The pass `prefetch-indices`: within the scheduled nest, level 3."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -169,8 +170,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
     for load in loads:
         mask = load.mask if isinstance(load, AccumulateOp) else None
         needed = [*_subscripts(load), *([] if mask is None else [mask])]
-        mapping = _first_iteration(builder, loop, load, ahead)
-        copied = clone_slice(slice_of(needed, loop), builder, mapping)
+        copied = _first_iteration(builder, loop, loop, load, needed, ahead)
         places = [copied.get(place, place) for place in _subscripts(load)]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
@@ -186,12 +186,17 @@ def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAV
             places[dim].name_hint = "asked"
 
 
-def _first_iteration(builder: Builder, loop: LoopOp, load: Access, ahead: SSAValue) -> dict[SSAValue, SSAValue]:
-    """Insert and return what the counters of the loops around a load are where those in `loop` begin."""
+def _first_iteration(
+    builder: Builder, loop: LoopOp, inside: LoopOp, load: Access, places: Sequence[SSAValue], ahead: SSAValue
+) -> dict[SSAValue, SSAValue]:
+    """Insert places again, for a later iteration of `loop`, and return what stands for each value they come from.
+
+    The loops in `inside`, the loop that they are inserted in, stand at their first iterations.
+    """
     around: list[LoopOp] = []
-    needed = counters_of(_subscripts(load), loop)
+    needed = counters_of(places, loop)
     for inner in enclosing_loops(load):
-        if inner is loop:
+        if inner is inside:
             break
         if inner.induction in needed:
             needed |= counters_of([inner.lower], loop)
@@ -200,7 +205,7 @@ def _first_iteration(builder: Builder, loop: LoopOp, load: Access, ahead: SSAVal
     for inner in reversed(around):
         mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
         mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
-    return mapping
+    return clone_slice(slice_of(places, loop), builder, mapping)
 
 
 def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None:
@@ -283,12 +288,7 @@ def _places_ahead(
     That of `dim`, which an index decides, is left as it is.
     """
     others = [place for place in _subscripts(load) if place is not _subscripts(load)[dim]]
-    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
-    for inner in enclosing_loops(load):
-        if inner is inside:
-            break
-        mapping[inner.induction] = inner.lower
-    copied = clone_slice(slice_of(others, loop), builder, mapping)
+    copied = _first_iteration(builder, loop, inside, load, others, ahead)
     return [copied.get(place, place) for place in _subscripts(load)]
 
 

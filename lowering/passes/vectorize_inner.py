@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, NoneAttr, V
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
@@ -19,7 +18,7 @@ from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import overlapping_rest, split_off_rest
 from ..vector_sums import sum_of, vectorize_sum
-from ..vectors import check_in_pieces, check_lanes, rows_of, runs_along
+from ..vectors import check_in_pieces, check_lanes, computes, rows_of, runs_along
 
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
@@ -111,7 +110,7 @@ class _Vectorizing:
         beside = (
             op for op in loop.body.block.ops if op is not self.store and not isinstance(op, YieldOp | memref.LoadOp)
         )
-        if any(not is_side_effect_free(op) and not isinstance(op, arith.ExtSIOp) for op in beside):
+        if not all(computes(op) for op in beside):
             raise ScheduleError(f"vectorize-inner: {loop.label} does more than copy an element; vectors are made first")
         out_type = self.store.memref.type
         assert isinstance(out_type, MemRefType)

@@ -88,6 +88,9 @@ def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first()
     spread = chosen(nest(axis=16_000_000, indices=1_000_000))
     assert "prefetch-indices{loop=indices_i distance=32 lines=1 locality=2}" in spread
     assert "prefetch" not in chosen(nest(axis=500_000, indices=1_000_000))
+    quarter = MACHINE.l3_bytes // 4 // 4
+    assert "prefetch" in chosen(nest(axis=quarter, indices=1_000_000))
+    assert "prefetch" not in chosen(nest(axis=quarter - 1, indices=1_000_000))
 
 
 def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
@@ -131,10 +134,25 @@ def test_rows_shorter_than_a_line_are_asked_for_where_they_are_spread_over_much_
         (1, 50, "specialize-inner{bytes=50},vectorize-inner{lanes=32}"),
         (4, 250, "specialize-inner{bytes=1000},vectorize-inner{lanes=8}"),
         (4, 256, "vectorize-inner{lanes=8}"),
+        (4, 510, "specialize-inner{bytes=2040},vectorize-inner{lanes=8}"),
+        (4, 514, "vectorize-inner{lanes=8}"),
     ],
 )
 def test_rows_are_copied_in_vectors_of_which_the_last_may_overlap(width, inner, expected):
     assert chosen(nest(indices=4096 // (width * inner) + 1, inner=inner, width=width)) == expected
+
+
+def test_rows_whose_elements_lie_apart_end_with_single_ones():
+    assert chosen(nest(indices=10, inner=250, has_packed_rows=False)) == "vectorize-inner{lanes=8}"
+
+
+def test_rows_of_elements_of_sixteen_bytes_are_copied_in_vectors_beyond_the_caches_too():
+    assert "vectorize-inner{lanes=2}" in chosen(nest(axis=1_000_000, indices=100_000, inner=8, width=16))
+
+
+def test_long_rows_of_a_table_in_the_last_cache_are_not_asked_for():
+    assert "prefetch" in chosen(nest(axis=3000, indices=2000, inner=511))
+    assert "prefetch" not in chosen(nest(axis=3000, indices=2000, inner=512))
 
 
 def test_slices_that_are_read_nearly_whole_are_asked_for_whole():
@@ -143,6 +161,17 @@ def test_slices_that_are_read_nearly_whole_are_asked_for_whole():
     assert far not in chosen(nest(axis=4096, outer=256, indices=600, inner=2))
     assert far not in chosen(nest(axis=4096, outer=8, indices=2048, inner=2))
     assert "loop=outer distance=1 lines=1" in chosen(nest(axis=1000, outer=200, indices=2000, inner=32))
+
+
+def test_few_slices_are_not_asked_for_whole():
+    assert "loop=outer" in chosen(nest(axis=4000, outer=4, indices=8000, inner=32))
+    assert "loop=outer" not in chosen(nest(axis=4000, outer=3, indices=8000, inner=32))
+
+
+def test_slices_that_are_small_or_whose_elements_lie_apart_are_not_asked_for_whole():
+    assert "loop=outer" in chosen(nest(axis=128, outer=1000, indices=400, inner=8))
+    assert "loop=outer" not in chosen(nest(axis=127, outer=1000, indices=400, inner=8))
+    assert "loop=outer" not in chosen(nest(axis=1000, outer=200, indices=2000, inner=32, has_packed_rows=False))
 
 
 def columns(outer, axis, indices, inner):
@@ -211,16 +240,17 @@ SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(
     *(SIZES, SIZES, SIZES, SIZES),
-    st.sampled_from([Bounds.ERROR, Bounds.ZERO]),
+    st.sampled_from([Bounds.ERROR, Bounds.ZERO, Bounds.WRAP]),
     st.sampled_from(["packed", "strided", "reversed"]),
     st.sampled_from(["i1", "f4", "c16", "S12"]),
+    st.sampled_from(["i8", "u4"]),
 )
-def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, layout, dtype):
+def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, layout, dtype, index_dtype):
     assume(16 * batch * outer * indices * inner < 2**63)  # a result of more bytes is refused
     unit = {"packed": None, "strided": (-1, 0, 1, 5, 1, 0), "reversed": (9, 9, 9, 9, -1, 1)}[layout]
     strides = unit and [int(dtype[1:]) * stride for stride in unit]
     data = ArraySpec((batch, outer, 1, 9, inner, 1), dtype, strides)
-    problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), "i8"), bounds)
+    problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), index_dtype), bounds)
     plan = make_plan(problem)
     assert make_plan(problem) == plan
     assert ("share(team, " in build_program(plan)[0].source) == bool(plan.schedule.parallel)

@@ -13,3 +13,12 @@ def test_gather_elements_skips_what_indices_do_not_cover_between_dimensions_that
     with gn.knobs.scope(interpret=interpret, schedule=""):
         got = gn.gather_elements(data, indices, 3)
     assert got.tolist() == np.take_along_axis(data[:, :1], indices, 3).tolist()
+
+
+@pytest.mark.parametrize("index_dtype", ["u1", "u4", "u8"])
+def test_rows_that_are_copied_in_vectors_wrap_unsigned_indices(index_dtype):
+    data = np.arange(7 * 300, dtype=np.int16).reshape(7, 300)
+    indices = np.arange(0, 250, 30).astype(index_dtype)
+    with gn.knobs.scope(num_threads=1):
+        got = gn.gather(data, indices, bounds="wrap")
+    assert got.tolist() == data[np.arange(0, 250, 30) % 7].tolist()
