@@ -60,7 +60,8 @@ def choose_prefetches(
         why = f"the next slice of data along {name} is asked for, {lines} lines a step, while this one is read"
         return (Prefetch(inside[name], 1, lines, FAR),), why
     if nest.is_row:
-        return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1])
+        is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1] == counted[-1]
+        return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1]) if is_around_rows else NOTHING
     if lanes is None:
         return NOTHING
     asked = _next_rows(nest, machine, inside, lanes)

@@ -174,6 +174,11 @@ def test_slices_that_are_small_or_whose_elements_lie_apart_are_not_asked_for_who
     assert "loop=outer" not in chosen(nest(axis=1000, outer=200, indices=2000, inner=32, has_packed_rows=False))
 
 
+def test_rows_are_not_asked_for_where_each_index_brings_several():
+    several = chosen(nest(batch=500, outer=2, axis=9, inner=20_000))
+    assert "parallelize-loops{loops=batch,outer}" in several and "prefetch" not in several
+
+
 def columns(outer, axis, indices, inner):
     copied = (("outer", outer), ("indices", indices), ("inner", inner))
     table = (("data_outer", outer), ("axis", axis), ("data_inner", inner))
