@@ -9,6 +9,7 @@ from xdsl.traits import is_side_effect_free
 
 from ..ir.dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
 from ..ir.errors import ScheduleError, did_you_mean
+from ..ir.upstream import PrefetchOp
 
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
 PREFIXES = ("check_", "clear_", "scale_")
@@ -98,8 +99,8 @@ def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
 def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
     """Return why two parallel loops cannot be numbered through as one, or None when they can.
 
-    `inner` must be the one loop in `outer`, with only computations beside it; its bounds must come from outside of
-    `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
+    `inner` must be the one loop in `outer`, with only what may run again beside it; its bounds must come from outside
+    of `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
     """
     beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
     changed = written(outer)
@@ -118,10 +119,18 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
 
 
 def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
-    """Return whether an operation may run more often than it is written: it computes, or loads what nobody stores."""
+    """Return whether an operation may run more often than it is written.
+
+    It may where it computes, loads what nobody stores, or asks for a line ahead.
+    """
     if isinstance(op, memref.LoadOp):
         return op.memref not in changed
-    return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)
+    return computes(op) or isinstance(op, PrefetchOp)
+
+
+def computes(op: Operation) -> bool:
+    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
+    return is_side_effect_free(op) or op.name.startswith("arith.")
 
 
 def _is_below(value: SSAValue, loop: LoopOp) -> bool:

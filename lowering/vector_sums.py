@@ -9,10 +9,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ..ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ..ir.errors import ScheduleError
 from ..ir.types import element_size_bytes
-from .nest import enclosing_loops, static_size
+from .nest import computes, enclosing_loops, static_size
 from .slices import clone_slice, depends_on, slice_of
 from .splitting import split_off_rest
-from .vectors import check_in_pieces, check_lanes, computes, runs_along
+from .vectors import check_in_pieces, check_lanes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
 

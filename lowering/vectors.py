@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from ..ir.dialect import LoopOp
 from ..ir.errors import ScheduleError
@@ -39,11 +38,6 @@ def check_in_pieces(loop: LoopOp) -> None:
     if loop.parallel is not None or loop.ordered is not None:
         kind = "parallel" if loop.parallel is not None else "ordered"
         raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
-
-
-def computes(op: Operation) -> bool:
-    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
-    return is_side_effect_free(op) or op.name.startswith("arith.")
 
 
 def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:

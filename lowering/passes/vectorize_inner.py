@@ -13,12 +13,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialect import LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.upstream import FromElementsOp
-from ..nest import copying_store, enclosing_loops, functions, static_size
+from ..nest import computes, copying_store, enclosing_loops, functions, static_size
 from ..nest_builder import index_constant
 from ..slices import clone_slice, depends_on, slice_of
 from ..splitting import overlapping_rest, split_off_rest
 from ..vector_sums import sum_of, vectorize_sum
-from ..vectors import check_in_pieces, check_lanes, computes, rows_of, runs_along
+from ..vectors import check_in_pieces, check_lanes, rows_of, runs_along
 
 ELEMENT_BITS = (8, 16, 32, 64, 128)
 
