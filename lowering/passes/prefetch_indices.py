@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -239,11 +239,12 @@ def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> Loo
 
 
 def _static_row(load: Access, dim: int) -> int | None:
-    """Return how many elements lie behind one place of a dimension of data, or None where the code does not know."""
+    """Return how many elements lie from one place of a dimension of data to the next, or None where that is not known."""
     memory = _memory(load).type
     assert isinstance(memory, MemRefType)
     sizes = memory.get_shape()[dim + 1 :]
-    return math.prod(sizes) if all(size > 0 for size in sizes) else None
+    is_packed = isinstance(memory.layout, NoneAttr)
+    return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
 
 
 def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options: PrefetchIndices, row: int) -> None:
@@ -275,7 +276,7 @@ def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options:
     sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, options.lines))).result
     sweep.name_hint = "sweep"
     places = _places_ahead(builder, loop, innermost, load, dim, ahead)
-    for row in range(options.lines):
+    for row in range(options.lines * (static_size(counted.step) or 1)):
         places[dim] = _within(builder, _memory(load), sweep, row, dim)
         builder.insert(PrefetchOp(_memory(load), places, options.locality))
 

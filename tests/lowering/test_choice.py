@@ -87,6 +87,7 @@ def test_rows_at_odd_places_are_not_streamed():
 def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
     spread = chosen(nest(axis=16_000_000, indices=1_000_000))
     assert "prefetch-indices{loop=indices_i distance=32 lines=1 locality=2}" in spread
+    assert "prefetch-indices{loop=indices_i distance=24 " in chosen(nest(axis=16_000_000, indices=100_000))
     assert "prefetch" not in chosen(nest(axis=500_000, indices=1_000_000))
     quarter = MACHINE.l3_bytes // 4 // 4
     assert "prefetch" in chosen(nest(axis=quarter, indices=1_000_000))
@@ -179,6 +180,15 @@ def test_rows_are_not_asked_for_where_each_index_brings_several():
     assert "parallelize-loops{loops=batch,outer}" in several and "prefetch" not in several
 
 
+def test_slices_are_asked_for_whole_where_they_fit_half_of_the_second_cache():
+    assert "loop=outer" in chosen(nest(axis=4096, outer=64, indices=8192, inner=32))
+    assert "loop=outer" not in chosen(nest(axis=4097, outer=64, indices=8194, inner=32))
+
+
+def test_rows_longer_than_a_line_are_asked_for_one_by_one():
+    assert "distance=1 lines=1" in chosen(nest(axis=500, outer=200, indices=1000, inner=128))
+
+
 def columns(outer, axis, indices, inner):
     copied = (("outer", outer), ("indices", indices), ("inner", inner))
     table = (("data_outer", outer), ("axis", axis), ("data_inner", inner))
@@ -191,6 +201,11 @@ def test_columns_are_read_in_vectors_while_the_next_slice_is_asked_for():
     assert f"vectorize-inner{{lanes=8}},{asked}" in in_cache and "stream" not in in_cache
     assert f"vectorize-inner{{lanes=4}},{asked},stream-stores" in beyond
     assert "vectorize" not in chosen(columns(64, 512, 2048, 128))
+
+
+def test_columns_of_which_few_elements_are_read_are_not_asked_for():
+    assert "lines=4" in chosen(columns(64, 512, 128, 128))
+    assert "vectorize" not in chosen(columns(64, 512, 127, 128))
 
 
 def test_what_is_read_again_while_it_is_near_is_not_asked_for():
