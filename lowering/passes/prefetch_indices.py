@@ -239,7 +239,7 @@ def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> Loo
 
 
 def _static_row(load: Access, dim: int) -> int | None:
-    """Return how many elements lie from one place of a dimension of data to the next, or None where that is not known."""
+    """Return how many elements lie between two places of a dimension of data, or None where the code does not know."""
     memory = _memory(load).type
     assert isinstance(memory, MemRefType)
     sizes = memory.get_shape()[dim + 1 :]
