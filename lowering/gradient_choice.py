@@ -47,10 +47,11 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     if rows.specialize is not None:
         known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
         reasons = (*reasons, known)
-    if rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
+    counted = [name for name, _ in adding if role((name, 0)) == "indices"]
+    if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
         ahead = min(max(AHEAD_BYTES // part_bytes, LEAST_AHEAD), MOST_AHEAD)
-        schedule = replace(schedule, prefetch=(Prefetch("indices", ahead, 1 + -(-part_bytes // LINE_BYTES), NEAR),))
+        schedule = replace(schedule, prefetch=(Prefetch(counted[-1], ahead, 1 + -(-part_bytes // LINE_BYTES), NEAR),))
         reasons = (*reasons, f"what is added to does not stay near: asked for {ahead} indices ahead")
     if nest.table_bytes >= machine.l3_bytes and _clears_in_vectors(nest):
         schedule = replace(schedule, stream=True)

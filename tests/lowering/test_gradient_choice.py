@@ -2,6 +2,12 @@
 
 import pytest
 
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.operator_spec import Gather, GatherNd, Gradient
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.build import build_program
+from gathernest.kernels.knobs import knobs
+from gathernest.kernels.plan import Problem, make_plan
 from gathernest.lowering.gradient_choice import choose_gradient_schedule
 from gathernest.lowering.nest_shape import MachineShape, NestShape
 from gathernest.lowering.schedule import Schedule
@@ -127,3 +133,24 @@ def test_rows_that_are_added_to_are_asked_for_ahead(threads, inner, ahead, lines
 
 def test_rows_are_not_asked_for_ahead_where_they_stay_near_or_are_long():
     assert chosen(2, axis=1000, inner=64).prefetch == () == chosen(1, inner=1000).prefetch
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("operator", "table", "indices", "strides"),
+    [
+        (Gather(1, 1), (500, 200, 64), (500, 1), None),
+        (Gather(1, 1), (500, 200, 64), (500, 3), None),
+        (Gather(1), (3000, 40, 64), (1,), None),
+        (Gather(), (100_000, 64), (300, 5), (8, 2400)),
+        (GatherNd(1), (3000, 30, 30, 64), (3000, 1, 2), None),
+        (GatherNd(), (300, 300, 64), (3000, 2), None),
+    ],
+)
+def test_chosen_schedule_is_legal_for_its_nest(operator, table, indices, strides, threads):
+    with knobs.scope(num_threads=threads):
+        out, index = ArraySpec(table, "f4"), ArraySpec(indices, "i8", strides)
+        grad = ArraySpec(operator.result_shape(table, indices), "f4")
+        plan = make_plan(Problem.checked(operator, out, index, Bounds.ERROR, grad, gradient=Gradient(1.0)))
+        assert plan.schedule.lanes == 8
+        assert build_program(plan)
