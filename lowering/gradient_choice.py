@@ -118,7 +118,7 @@ def _share_beside(nest: NestShape) -> Schedule:
     """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
     tiles, parallel = cut_checks(nest.checked)
     rows = 1 + max(place for place, loop in enumerate(nest.table) if role(loop) == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1]
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or role(loop) == "axis"]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
     for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
         loops = [(prefix + name, size) for name, size in outside]

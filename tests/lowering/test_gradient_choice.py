@@ -145,6 +145,7 @@ def test_rows_are_not_asked_for_ahead_where_they_stay_near_or_are_long():
         (Gather(), (100_000, 64), (300, 5), (8, 2400)),
         (GatherNd(1), (3000, 30, 30, 64), (3000, 1, 2), None),
         (GatherNd(), (300, 300, 64), (3000, 2), None),
+        (GatherNd(), (1, 30_000, 64), (3000, 2), None),
     ],
 )
 def test_chosen_schedule_is_legal_for_its_nest(operator, table, indices, strides, threads):
