@@ -15,13 +15,12 @@ from ..lowering.schedule import Schedule
 from .arguments import check_out
 from .ceilings import Ceilings, ceilings
 from .explanation import Ablation, Explanation
-from .floor import fewest_bytes, floor_of
+from .floor import floor_of
 from .kernel import Kernel, check_served
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
 from .sample_arrays import sample_arrays
 from .scheduling import machine_shape
-from .threads import available_threads
 from .timing import Timings, time_interleaved
 
 if TYPE_CHECKING:
@@ -158,16 +157,11 @@ def _shorter_kernels(
 
 def _limits(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "Limits":
     """Return the loops that a kernel is timed beside."""
-    from .limits import limits_of
-    from .refetched_lines import lines_in_order
+    from .limits import limits_beside
 
-    indices, table = arrays[1], arrays[0] if problem.gradient is None else result
+    table = arrays[0] if problem.gradient is None else result
     low, high = byte_bounds(table)
-    traffic = fewest_bytes(problem, indices, data=table)
-    in_order = lines_in_order(
-        problem, indices, traffic, table_bytes=high - low, threads=available_threads(), data=table
-    )
-    return limits_of(traffic, high - low, in_order=in_order)
+    return limits_beside(problem, arrays[1], data=table, table_bytes=high - low)
 
 
 def _ablation(left_out: str, timings: Timings, refused: Mapping[str, str]) -> Ablation:

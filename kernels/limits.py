@@ -17,10 +17,11 @@ from ..lowering.traffic import LINE_BYTES, Traffic
 from . import ceiling_kernels as loops
 from .arguments import address
 from .ceiling_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
-from .floor import Floor
+from .floor import Floor, HasProblem, fewest_bytes
 from .machine import free_memory_bytes, last_level_cache_bytes
 from .measured_limit import AGAIN, COPY, LINES, MeasuredLimit
-from .refetched_lines import LinesInOrder
+from .plan import Problem
+from .refetched_lines import LinesInOrder, lines_in_order
 from .threads import SERIAL_BELOW_NS, available_threads, serial_ns
 from .timing import Timings
 
@@ -93,6 +94,22 @@ class Limits:
         ways = {name: contender.way for name, contender in self.contenders.items()}
         ordered = None if self.in_order is None else self.in_order.lines
         return MeasuredLimit(floor, self.threads, ways, rounds_us, ordered)
+
+
+def limits_beside(
+    gather: Problem | HasProblem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
+) -> Limits:
+    """Return the loops that a gather of some arrays is timed beside.
+
+    Args:
+        gather: a kernel, a plan, or a problem.
+        indices: say which lines are touched, and in what order.
+        data: what is read, or of a gradient written.
+        table_bytes, sets: as `limits_of` takes them.
+    """
+    traffic, threads = fewest_bytes(gather, indices, data=data), available_threads()
+    in_order = lines_in_order(gather, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
+    return limits_of(traffic, table_bytes, sets, in_order)
 
 
 def limits_of(traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None) -> Limits:

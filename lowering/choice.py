@@ -8,8 +8,8 @@ vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs
 from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
-from .nest_shape import LINE_BYTES, MachineShape, NestShape, role, trips
-from .prefetch_choice import STREAM_BYTES, choose_prefetches, is_spread_out, next_slices
+from .nest_shape import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role, trips
+from .prefetch_choice import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 
 VECTOR_BYTES = 32
@@ -163,11 +163,8 @@ class _Choosing:
         """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
         nest, cache = self.nest, self.machine.l3_bytes
         is_large = nest.out_bytes >= cache // LARGE_SHARE
-        beside = nest.table_bytes + self._index_bytes()
+        beside = nest.table_bytes + nest.all_index_bytes
         return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
-
-    def _index_bytes(self) -> int:
-        return self.nest.index_bytes * self.nest.indices
 
     def _has_even_runs(self) -> bool:
         """Return whether what the innermost loop writes always begins at a multiple of what is streamed."""
@@ -183,7 +180,7 @@ class _Choosing:
                 f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
             )
             return False
-        mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self._index_bytes())]
+        mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self.nest.all_index_bytes)]
         self._because(
             f"{mb[0]} MB of out, {mb[1]} MB of data and {mb[2]} MB of indices exceed the last cache of "
             f"{self.machine.l3_bytes >> 20} MB: out is stored past it"

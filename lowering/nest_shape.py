@@ -7,6 +7,8 @@ from dataclasses import dataclass
 Loops = Sequence[tuple[str, int]]
 LINE_BYTES = 64
 """What memory moves at once."""
+STREAM_BYTES = 16
+"""What can always be stored past the caches: NumPy's large arrays begin at multiples of it, and few at those of 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ class NestShape:
     def moved_bytes(self) -> int:
         """Bytes of data that are read at most, and of out."""
         return self.out_bytes + self.read_bytes
+
+    @property
+    def all_index_bytes(self) -> int:
+        """Bytes of the indices, a tuple counting as one."""
+        return self.index_bytes * self.indices
 
     @property
     def indices(self) -> int:

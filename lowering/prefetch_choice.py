@@ -6,13 +6,11 @@ places, as along the last axis, the next rows are asked for whole, whatever thei
 
 import math
 
-from .nest_shape import LINE_BYTES, MachineShape, NestShape, role
+from .nest_shape import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role
 from .schedule import Prefetch
 
 NEAR, FAR = 3, 2
 """Localities: into every cache, and into all but the first, whose outstanding misses are few."""
-STREAM_BYTES = 16
-"""NumPy's arrays begin at multiples of 16, so rows that are multiples of that can always be streamed."""
 MOST_LINES = 64
 NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
 """How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
@@ -107,7 +105,7 @@ def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
 
 def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
     """Return whether data does not stay in the last cache beside what else is read and written."""
-    return nest.table_bytes + nest.out_bytes + nest.index_bytes * nest.indices > machine.l3_bytes
+    return nest.table_bytes + nest.out_bytes + nest.all_index_bytes > machine.l3_bytes
 
 
 def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Asked:

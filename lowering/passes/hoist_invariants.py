@@ -94,7 +94,7 @@ def _hoist(loop: LoopOp, facts: _Facts) -> None:
 
 def _computed_before(op: Operation, loop: LoopOp) -> Operation | None:
     """Return an operation in the block of a loop, before it, that gives what another would give there."""
-    earlier = None if isinstance(op, memref.AllocaOp) else loop.prev_op
+    earlier = loop.prev_op
     while earlier is not None:
         if _are_alike(op, earlier):
             return earlier

@@ -217,12 +217,19 @@ def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None
             f"prefetch-indices: a slice of data that {loop.label} reads is asked for part by part in a loop in it that "
             "counts indices, and there is none"
         )
-    dim = _subscripts(load).index(looked_up[0])
-    row = _static_row(load, dim)
-    if row is not None and row <= _line_elements(_memory(load)):
-        _ask_in_lines(loop, counted, load, dim, options, row)
-    else:
-        _ask_in_rows(loop, counted, load, dim, options)
+    dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
+    row, line = _static_row(load, dim), _line_elements(_memory(load))
+    if row is None or row > line:
+        innermost = load.parent_op()
+        assert isinstance(innermost, LoopOp)
+        return _ask_for_rows(loop, counted, innermost, load, dim, range(options.lines * step), options)
+    rows_a_step = options.lines * (line // row)
+    if rows_a_step % step:
+        raise ScheduleError(
+            f"prefetch-indices: lines={options.lines} holds {rows_a_step} rows, and {counted.label} takes {step} "
+            "indices a step; ask for another number of lines"
+        )
+    _ask_for_rows(loop, counted, counted, load, dim, range(0, rows_a_step, line // row), options)
 
 
 def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
@@ -247,50 +254,37 @@ def _static_row(load: Access, dim: int) -> int | None:
     return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
 
 
-def _ask_in_lines(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options: PrefetchIndices, row: int) -> None:
-    """Ask for lines of several rows, one after the other, in each step over the indices."""
-    memory, step = _memory(load), static_size(counted.step) or 1
-    rows_a_line = _line_elements(memory) // row
-    per_step = options.lines * rows_a_line
-    if per_step % step:
-        raise ScheduleError(
-            f"prefetch-indices: lines={options.lines} holds {per_step} rows, and {counted.label} takes {step} indices "
-            "a step; ask for another number of lines"
-        )
-    builder = Builder(InsertPoint.at_start(counted.body.block))
-    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
-    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, per_step // step))).result
-    sweep.name_hint = "sweep"
-    places = _places_ahead(builder, loop, counted, load, dim, ahead)
-    for line in range(options.lines):
-        places[dim] = _within(builder, memory, sweep, line * rows_a_line, dim)
-        builder.insert(PrefetchOp(memory, places, options.locality))
+def _ask_for_rows(
+    loop: LoopOp,
+    counted: LoopOp,
+    inside: LoopOp,
+    load: Access,
+    dim: int,
+    rows: range,
+    options: PrefetchIndices,
+) -> None:
+    """Ask for rows of a later slice in each iteration of a loop, other rows in each step over the indices.
 
-
-def _ask_in_rows(loop: LoopOp, counted: LoopOp, load: Access, dim: int, options: PrefetchIndices) -> None:
-    """Ask, in each step of the innermost loop, for what lies there in some rows, other rows for each of the indices."""
-    innermost = load.parent_op()
-    assert isinstance(innermost, LoopOp)
-    builder = Builder(InsertPoint.at_start(innermost.body.block))
-    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
-    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, options.lines))).result
-    sweep.name_hint = "sweep"
-    places = _places_ahead(builder, loop, innermost, load, dim, ahead)
-    for row in range(options.lines * (static_size(counted.step) or 1)):
-        places[dim] = _within(builder, _memory(load), sweep, row, dim)
-        builder.insert(PrefetchOp(_memory(load), places, options.locality))
-
-
-def _places_ahead(
-    builder: Builder, loop: LoopOp, inside: LoopOp, load: Access, dim: int, ahead: SSAValue
-) -> list[SSAValue]:
-    """Insert the subscripts of a load for a later iteration; loops in the one at hand stand at their first ones.
-
-    That of `dim`, which an index decides, is left as it is.
+    Args:
+        loop: counts the slices.
+        counted: counts the indices, in it.
+        inside: where to ask: the same, or the innermost loop, which asks for the elements that are at hand in this row.
+        load: what reads data.
+        dim: the dimension of data that the indices lead along.
+        rows: those of a step to ask for, of as many as the range ends with.
+        options: of the pass.
     """
-    others = [place for place in _subscripts(load) if place is not _subscripts(load)[dim]]
+    memory, step = _memory(load), static_size(counted.step) or 1
+    builder = Builder(InsertPoint.at_start(inside.body.block))
+    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
+    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step))).result
+    sweep.name_hint = "sweep"
+    others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
     copied = _first_iteration(builder, loop, inside, load, others, ahead)
-    return [copied.get(place, place) for place in _subscripts(load)]
+    places = [copied.get(place, place) for place in _subscripts(load)]
+    for row in rows:
+        places[dim] = _within(builder, memory, sweep, row, dim)
+        builder.insert(PrefetchOp(memory, places, options.locality))
 
 
 def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices) -> None:

@@ -15,12 +15,10 @@ from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ..nest import functions, static_size
 from ..nest_builder import index_constant, size_of
+from ..nest_shape import STREAM_BYTES
 from ..slices import clone_slice, slice_of
 from ..splitting import HEAD, REST, split_off_rest, whole_end
 from ..vectors import rows_of
-
-CLEARED_BYTES = 16
-"""Bytes that are cleared at once: every large array of NumPy lies at a multiple of that, few at one of 32."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
         or any(size != 1 for size in type_.get_shape()[own[0] + 1 :])
     ):
         raise ScheduleError("stream-stores: the innermost loop that clears out does not clear side by side")
-    lanes = CLEARED_BYTES // element_size_bytes(type_.element_type)
+    lanes = STREAM_BYTES // element_size_bytes(type_.element_type)
     rows = rows_of(function, store.memref, own[0])
     body, rest = split_off_rest(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))

@@ -1,15 +1,19 @@
 """Shared by the tests of the run time: other processes, and a process that has forgotten its kernels."""
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from gathernest.ir.semantics import Bounds
 from gathernest.kernels import calls, prepare
 from gathernest.kernels.timing import Timings
 from gathernest.kernels.tuner import Tuner
@@ -107,3 +111,21 @@ def own_records(tmp_path):
     yield
     del gn.knobs.tuning
     prepare.forget_plans()
+
+
+@pytest.fixture
+def gathers_of() -> Callable[[np.ndarray, np.random.Generator], Iterator[tuple[OperatorSpec, np.ndarray, Bounds]]]:
+    """Return a function that draws gathers from an array of three dimensions: every operator, axis and bounds mode."""
+
+    def draw(data: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[OperatorSpec, np.ndarray, Bounds]]:
+        for axis, bounds in itertools.product(range(3), (Bounds.ERROR, Bounds.ZERO, Bounds.CLIP, Bounds.WRAP)):
+            size = data.shape[axis]
+            low, high = (-size, size) if bounds is Bounds.ERROR else (-2 * size, 2 * size)
+            yield Gather(axis), rng.integers(low, high, (3, 4)), bounds
+            yield GatherElements(axis), rng.integers(low, high, tuple(min(6, size) for size in data.shape)), bounds
+            if axis:
+                yield Gather(axis, 1), rng.integers(low, high, (data.shape[0], 5)), bounds
+            least = min(data.shape[:2])
+            yield GatherNd(), rng.integers(-least, least, (9, 2)).astype(np.int16), bounds
+
+    return draw

@@ -128,28 +128,17 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("start", [0, 16, 40])
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_reads_are_those_of_brute_force_for_every_operator_and_layout(name, start):
+def test_reads_are_those_of_brute_force_for_every_operator_and_layout(name, start, gathers_of):
     data = LAYOUTS[name]
-    for axis, bounds in itertools.product(range(3), (Bounds.ERROR, Bounds.ZERO, Bounds.CLIP, Bounds.WRAP)):
-        size = data.shape[axis]
-        low, high = (-size, size) if bounds is Bounds.ERROR else (-2 * size, 2 * size)
-        cases = [
-            (Gather(axis), RNG.integers(low, high, (3, 4))),
-            (GatherElements(axis), RNG.integers(low, high, tuple(min(6, size) for size in data.shape))),
-        ]
-        if axis:
-            cases.append((Gather(axis, 1), RNG.integers(low, high, (data.shape[0], 5))))
-        least = min(data.shape[:2])
-        cases.append((GatherNd(), RNG.integers(-least, least, (9, 2)).astype(np.int16)))
-        for operator, indices in cases:
-            plan = make_plan(problem_of(operator, data, indices, bounds))
-            whole = read_lines(plan, indices, 1, start)
-            shared = read_lines(plan, indices, 2, start)
-            assert whole is not None and shared is not None
-            expected = reads_by_brute_force(operator, data, indices, bounds, start)
-            assert changes(whole[0]) == expected, (operator, bounds)
-            assert len(shared) == 2
-            assert changes(np.concatenate(shared)) == expected
+    for operator, indices, bounds in gathers_of(data, RNG):
+        plan = make_plan(problem_of(operator, data, indices, bounds))
+        whole = read_lines(plan, indices, 1, start)
+        shared = read_lines(plan, indices, 2, start)
+        assert whole is not None and shared is not None
+        expected = reads_by_brute_force(operator, data, indices, bounds, start)
+        assert changes(whole[0]) == expected, (operator, bounds)
+        assert len(shared) == 2
+        assert changes(np.concatenate(shared)) == expected
 
 
 def test_what_is_broadcast_is_read_once_in_a_row():

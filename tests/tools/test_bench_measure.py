@@ -167,7 +167,7 @@ def test_fraction_in_order_stands_on_the_lines_that_come_again(monkeypatch):
         return LinesInOrder(10_000 * traffic.lines, 1.0)
 
     asked = []
-    monkeypatch.setattr("gathernest.kernels.refetched_lines.lines_in_order", lines_in_order)
+    monkeypatch.setattr("gathernest.kernels.limits.lines_in_order", lines_in_order)
     result = measured(rounds=3)
     assert asked == [(20 * 4 * 4, 1, (20, 4))]
     assert result.limit is not None and len(result.limit.rounds_us["lines again"]) == 3

@@ -66,15 +66,13 @@ def run(options: argparse.Namespace) -> int:
     """Run the suite; the status is 1 when a contender gives other bytes or fails."""
     from .suite import chosen
 
-    if options.scaling and not (options.case or options.family):
-        return _print_scaling(None, options)
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
     if options.ablation:
         return _print_ablation(cases, options)
     if options.scaling:
-        return _print_scaling(cases, options)
+        return _print_scaling(cases if options.case or options.family else None, options)
     if options.markdown and options.json == "-":
         _refuse_two_on_one_output()
     picture = None
@@ -96,6 +94,10 @@ def run(options: argparse.Namespace) -> int:
         _print_report(report, as_markdown=options.markdown)
     _say("wrong", report.wrong)
     return FAILED if report.wrong else DONE
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    return options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
 
 
 def _words(text: str) -> list[str]:
@@ -120,7 +122,7 @@ def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int
     _say("note", _busy_notes())
     if options.quick:
         cases = [case.cut(QUICK_SIZE) for case in cases]
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    rounds = _rounds(options)
     with progress("ablating", len(cases)) as advance:
         ablated = ablate(cases, rounds=rounds, threads=options.threads or available_threads(), advance=advance)
     print(as_markdown(ablated))
@@ -139,7 +141,7 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
     chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
     if options.quick:
         chosen = [case.cut(QUICK_SIZE) for case in chosen]
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    rounds = _rounds(options)
     with progress("scaling", len(chosen)) as advance:
         print(as_markdown(scale(chosen, rounds=rounds, threads=threads, advance=advance), threads))
     return DONE
@@ -168,7 +170,7 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
     from .report import Report
 
     threads = options.threads or available_threads()
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    rounds = _rounds(options)
     cut = QUICK_SIZE if options.quick else None
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)

@@ -22,13 +22,8 @@ def limits(case: Case, inputs: Inputs) -> "Limits | None":
     """
     if case.family == "call" or case.is_gradient:
         return None
-    from ...kernels.floor import fewest_bytes
-    from ...kernels.limits import limits_of
-    from ...kernels.refetched_lines import lines_in_order
-    from ...kernels.threads import available_threads
+    from ...kernels.limits import limits_beside
 
-    indices, data, table_bytes = inputs.indices[0], inputs.data, case.table_bytes
+    indices, sets = inputs.indices[0], len(inputs.indices)
     kernel = compile_case(case, indices)
-    traffic = fewest_bytes(kernel, indices, data=data)
-    in_order = lines_in_order(kernel, indices, traffic, table_bytes=table_bytes, threads=available_threads(), data=data)
-    return limits_of(traffic, table_bytes, len(inputs.indices), in_order)
+    return limits_beside(kernel, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
