@@ -96,10 +96,9 @@ class _Printer:
             if op.false_region.blocks:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
-            self.add(f"{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+            self.add(f"{_stream(op)}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
         elif isinstance(op, vector.StoreOp):
-            word = "stream " if op.nontemporal is not None and op.nontemporal.value.data else ""
-            self.add(f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
+            self.add(f"{_stream(op)}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
         elif isinstance(op, PrefetchOp):
             self.add(f"prefetch {self.place(op.memref, op.indices)}")
         elif isinstance(op, memref.AllocaOp):
@@ -257,3 +256,7 @@ def _is_compound(value: SSAValue) -> bool:
     if not _is_written_out(value) or isinstance(op, Block):
         return False
     return op.name in _INFIX or isinstance(op, arith.CmpiOp | arith.SelectOp | MaskedLoadOp)
+
+
+def _stream(op: memref.StoreOp | vector.StoreOp) -> str:
+    return "stream " if op.nontemporal is not None and op.nontemporal.value.data else ""

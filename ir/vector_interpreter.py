@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 
 from .errors import InternalError
 from .types import numpy_dtype
@@ -36,9 +36,10 @@ class VectorInterpreter:
         places = lanes(op.vector.type, subscripts)
         if op.nontemporal is not None and op.nontemporal.value.data:
             address = memory[tuple(slice(place, place + 1) for place in places[0])].ctypes.data
-            size_bytes = memory.itemsize * len(places)
-            if address % size_bytes:
-                raise InternalError(f"a streaming store of {size_bytes} bytes at {address}, which is no multiple of it")
+            given = op.attributes.get("alignment")
+            alignment = given.value.data if isinstance(given, IntegerAttr) else memory.itemsize * len(places)
+            if address % alignment:
+                raise InternalError(f"a streaming store at {address}, which is no multiple of {alignment} bytes")
         for place, value in zip(places, values, strict=True):
             self.store(memory, place, value)
         return ()

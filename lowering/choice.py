@@ -13,14 +13,20 @@ from .prefetch_choice import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 
 VECTOR_BYTES = 32
+MOST_STREAMED_BYTES = 64
+"""Of a vector that is stored past the caches."""
 MOST_LANES = 16
 MIN_VECTOR_WORK_BYTES = 2048
 MOST_SPECIALIZED_BYTES, MOST_ODD_BYTES = 512, 2048
 """Of rows whose size is part of the code; of those, too, that end between two vectors, as the last can then overlap."""
-MIN_PEELED_BYTES = 2048
-"""Heads and rests of shorter rows would be stored to lines that are streamed, too."""
-MIN_EVEN_BYTES = 1024
-"""The same, where all heads are alike and no rest is left."""
+MIN_STREAMED_ROW_BYTES, LONG_ROW_BYTES = 64, 256
+"""Of such rows, past the caches: shorter ones are faster through them, and longer ones in longer vectors."""
+MIN_STREAMED_RUN_BYTES = 256
+"""Of elements from places of their own that fill whole vectors."""
+MIN_SINGLE_BYTES = 4
+"""The least element that can be stored past the caches by itself."""
+MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024
+"""Of what has a head and a rest of single elements, which go past the caches as well; and where they cannot."""
 MIN_REPEATS = 4
 HELD_INDICES = 4096
 LARGE_SHARE = 8
@@ -72,12 +78,20 @@ class _Choosing:
     # the innermost loop
 
     def _specialize(self, lanes: int | None) -> int | None:
-        is_odd = lanes is not None and self.nest.has_packed_rows and self.innermost[1] % lanes != 0
-        if not self.nest.has_plain_rows or self.run_bytes > (MOST_ODD_BYTES if is_odd else MOST_SPECIALIZED_BYTES):
+        overlaps = lanes is not None and self._overlaps(lanes)
+        if not self.nest.has_plain_rows or (self.run_bytes > MOST_SPECIALIZED_BYTES and not overlaps):
             return None
         how = "are copied without a loop" if self.run_bytes <= MOST_SPECIALIZED_BYTES else "end with a whole vector"
         self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
         return self.run_bytes
+
+    def _overlaps(self, lanes: int) -> bool:
+        """Return whether rows end with a vector that overlaps the one before it."""
+        nest = self.nest
+        is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
+        most = MIN_NARROW_PEELED_BYTES if is_streamed_whole else MOST_ODD_BYTES
+        is_odd = self.innermost[1] % lanes != 0
+        return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= most
 
     def _lanes(self) -> int | None:
         nest, width = self.nest, self.nest.width_bytes
@@ -88,7 +102,7 @@ class _Choosing:
         if self.is_row and not nest.has_packed_rows:
             return wanted if self.innermost[1] >= 2 * wanted else None
         if self.is_row:
-            wanted = (STREAM_BYTES if self._has_even_runs() and self._exceeds_caches() else VECTOR_BYTES) // width
+            wanted = (self._streamed_bytes() if self._exceeds_caches() else VECTOR_BYTES) // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
         elif (wanted := self._lanes_fit()) < 2:
@@ -108,7 +122,15 @@ class _Choosing:
             return wanted
         if next_slices(self.nest, self.machine) is None:
             return 1
-        return STREAM_BYTES // self.nest.width_bytes if self._has_even_runs() and self._exceeds_caches() else wanted
+        return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
+
+    def _streamed_bytes(self) -> int:
+        """Return the size of the vectors that a row is streamed in: they fill it, or the last overlaps."""
+        least = max(STREAM_BYTES, 2 * self.nest.width_bytes)
+        filling = min(self.run_bytes & -self.run_bytes, MOST_STREAMED_BYTES)
+        if filling >= least:
+            return filling
+        return least if self.run_bytes < LONG_ROW_BYTES else VECTOR_BYTES
 
     # the loops around it
 
@@ -166,19 +188,12 @@ class _Choosing:
         beside = nest.table_bytes + nest.all_index_bytes
         return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
 
-    def _has_even_runs(self) -> bool:
-        """Return whether what the innermost loop writes always begins at a multiple of what is streamed."""
-        return self.run_bytes % STREAM_BYTES == 0 and self.run_bytes < MIN_PEELED_BYTES and self.nest.width_bytes < 16
-
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():
             return False
-        is_aligned = self._has_even_runs() and lanes * self.nest.width_bytes == STREAM_BYTES
-        is_even = not self.is_row and self.run_bytes % LINE_BYTES == 0 and self.run_bytes >= MIN_EVEN_BYTES
-        if not (is_aligned or is_even or self.run_bytes >= MIN_PEELED_BYTES):
-            self._because(
-                f"runs of {self.run_bytes} B do not begin at multiples of {STREAM_BYTES}: stored through caches"
-            )
+        least = self._least_streamed(lanes)
+        if self.run_bytes < least:
+            self._because(f"runs of {self.run_bytes} B are stored through the caches: past them from {least} B on")
             return False
         mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self.nest.all_index_bytes)]
         self._because(
@@ -186,6 +201,14 @@ class _Choosing:
             f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
         )
         return True
+
+    def _least_streamed(self, lanes: int) -> int:
+        """Return from how many bytes side by side on storing them past the caches pays."""
+        if self.innermost[1] % lanes == 0:
+            return MIN_STREAMED_RUN_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
+        if self._overlaps(lanes):
+            return MIN_STREAMED_ROW_BYTES
+        return MIN_PEELED_BYTES if self.nest.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
 
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}

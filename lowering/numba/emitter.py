@@ -188,7 +188,8 @@ class _Emitter(VectorEmitter):
         self.assign(op, f"{load}({self.address(op.memref, op.indices)})")
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
-        store = self.intrinsic(f"store_{op.value.type}")
+        streams = op.nontemporal is not None and bool(op.nontemporal.value.data)
+        store = self.intrinsic(f"{'stream' if streams else 'store'}_{op.value.type}")
         self.current.add(f"{store}({self.address(op.memref, op.indices)}, {self.value(op.value)})", op.name)
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:

@@ -41,6 +41,11 @@ def mark_written(builder: Any, instruction: Any) -> Any:
     return instruction
 
 
+def mark_streamed(builder: Any, instruction: Any) -> None:
+    """Say that a store goes past the caches."""
+    instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+
+
 def pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
     """Return address + offset, both of 64 bits, as a pointer."""
     base = builder.inttoptr(address, ir.IntType(8).as_pointer())
@@ -72,24 +77,40 @@ def _make_load(element: str, *, again: bool = False) -> Any:
     return intrinsic(load)
 
 
-def _make_store(element: str) -> Any:
+def _as_vector(builder: Any, value: Any, type_: ir.ArrayType) -> Any:
+    """Return an element of several parts as a vector, which LLVM can store past the caches."""
+    vector = ir.Constant(ir.VectorType(type_.element, type_.count), ir.Undefined)
+    for part in range(type_.count):
+        vector = builder.insert_element(vector, builder.extract_value(value, part), ir.IntType(32)(part))
+    return vector
+
+
+def _make_store(element: str, *, streams: bool = False) -> Any:
+    """Make the store of an element; what `streams` goes past the caches."""
     numba_type, llvm_type = _ELEMENTS[element]
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            place = pointer(builder, arguments[0], arguments[1], llvm_type)
-            mark_written(builder, builder.store(arguments[2], place, align=1))
+            value = arguments[2]
+            if streams and isinstance(llvm_type, ir.ArrayType):
+                value = _as_vector(builder, value, llvm_type)
+            place = pointer(builder, arguments[0], arguments[1], value.type)
+            stored = builder.store(value, place, align=1)
+            if streams:
+                mark_streamed(builder, stored)
+            mark_written(builder, stored)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, numba_type), generate
 
-    store.__doc__ = f"Store {element} at address + offset."
-    store.__name__ = store.__qualname__ = f"store_{element}"
+    store.__doc__ = f"Store {element} at address + offset{', past the caches' if streams else ''}."
+    store.__name__ = store.__qualname__ = f"{'stream' if streams else 'store'}_{element}"
     return intrinsic(store)
 
 
 load_i8, load_i16, load_i32, load_i64, load_i128, load_f32, load_f64 = map(_make_load, _ELEMENTS)
 store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = map(_make_store, _ELEMENTS)
+stream_i32, stream_i64, stream_i128 = (_make_store(element, streams=True) for element in ("i32", "i64", "i128"))
 reload_i8, reload_i16, reload_i32, reload_i64, reload_f32, reload_f64 = (
     _make_load(element, again=True) for element in _ELEMENTS if element != "i128"
 )

@@ -3,13 +3,14 @@
 import math
 
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ...ir.errors import InternalError
 from ...ir.upstream import FromElementsOp, PrefetchOp
 from ..nest import viewed, written
+from ..nest_shape import STREAM_BYTES
 from .naming import Naming, numba_type
 
 _ELEMENT_WISE = {"arith.andi": "and", "arith.addi": "addi", "arith.addf": "addf"}
@@ -44,8 +45,12 @@ class VectorEmitter(Naming):
         self.assign(op, f"{call}({self.address(op.base, op.indices)})")
 
     def emit_vector_store(self, op: vector.StoreOp) -> None:
-        streams = op.nontemporal is not None and bool(op.nontemporal.value.data)
-        call = self.vector_intrinsic(f"{'stream' if streams else 'store'}_{numba_type(op.vector.type)}")
+        kind = "store"
+        if op.nontemporal is not None and op.nontemporal.value.data:
+            given = op.attributes.get("alignment")
+            is_anywhere = isinstance(given, IntegerAttr) and given.value.data < STREAM_BYTES
+            kind = "stream_anywhere" if is_anywhere else "stream"
+        call = self.vector_intrinsic(f"{kind}_{numba_type(op.vector.type)}")
         self.current.add(f"{call}({self.address(op.base, op.indices)}, {self.value(op.vector)})", op.name)
 
     def emit_vector_from_elements(self, op: FromElementsOp) -> None:

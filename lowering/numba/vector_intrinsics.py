@@ -16,9 +16,10 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic
 
-from .intrinsics import mark_read, mark_written, pointer
+from ..nest_shape import STREAM_BYTES
+from .intrinsics import mark_read, mark_streamed, mark_written, pointer
 
-_NAME = re.compile(r"(?P<operation>[a-z]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")
+_NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
@@ -95,15 +96,17 @@ def _store(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"Store {type_.name} at address + offset.", types.void(types.int64, types.int64, type_), build
 
 
-def _stream(type_: VectorType) -> tuple[str, Any, Callable]:
-    def build(builder: Any, address: ir.Value, offset: ir.Value, value: ir.Value) -> None:
-        place = pointer(builder, address, offset, type_.llvm)
-        store = builder.store(value, place, align=type_.lanes * type_.bits // 8)
-        store.set_metadata("nontemporal", builder.module.add_metadata([_I32(1)]))
+def _stream(type_: VectorType, *, anywhere: bool = False) -> tuple[str, Any, Callable]:
+    size_bytes = type_.lanes * type_.bits // 8
+    alignment = 1 if anywhere else min(size_bytes, STREAM_BYTES)
+
+    def build(builder: Any, address: Any, offset: Any, value: ir.Value) -> None:
+        store = builder.store(value, pointer(builder, address, offset, type_.llvm), align=alignment)
+        mark_streamed(builder, store)
         mark_written(builder, store)
 
-    doc = f"Store {type_.name} past the caches at address + offset, which is a multiple of its size."
-    return doc, types.void(types.int64, types.int64, type_), build
+    where = "address + offset" if anywhere else f"address + offset, a multiple of {alignment}"
+    return f"Store {type_.name} past the caches at {where}.", types.void(types.int64, types.int64, type_), build
 
 
 def _join(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -170,6 +173,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "reload": _reload,
     "store": _store,
     "stream": _stream,
+    "stream_anywhere": functools.partial(_stream, anywhere=True),
     "join": _join,
     "broadcast": _broadcast,
     "and": _and,

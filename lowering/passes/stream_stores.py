@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    VectorType,
+    i64,
+)
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -26,18 +36,24 @@ class StreamStores(ModulePass):
     """Store past the caches, which need not read the lines of out first.
 
     Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
-    Such stores must be aligned to the vector. The elements before the first aligned one and behind the last full
-    vector, the head and the rest, are stored as before. Where the loop runs a number of whole vectors known
-    beforehand, all of them are streamed when out lies at a multiple of the vector, and none is when it does not; a
-    vector that ends with the row and overlaps the one before it is stored as before.
+    A vector so stored is aligned, to 16 bytes where it is longer, and then goes 16 bytes at a time: NumPy's arrays
+    begin at multiples of 16. What else is stored to a line of out must go past the caches as well, or the line is read
+    after all and written twice:
+
+    * A loop with a rest of single elements gets a head of the same, up to the first aligned element. They are stored
+      past the caches where they have 4 bytes or more; the processor cannot do so with less.
+    * A row of known size with a rest that is one overlapping vector gets such a vector as its head. Both are stored in
+      pieces, wherever they lie, and before what is between them: a line that is full has left for memory.
+    * Where the loop runs a number of whole vectors known beforehand, all of them are streamed when out is aligned, and
+      none is when it is not.
 
     before                              after stream-stores
         for inner in 0..w step 8            for inner_head in 0..h
-          out[i, j:j+8] = ...                 out[i, j] = ...
+          out[i, j:j+8] = ...                 stream out[i, j] = ...
         for inner_rest in w..n              for inner in h..w step 8
           out[i, j] = ...                     stream out[i, j:j+8] = ...
                                             for inner_rest in w..n
-                                              out[i, j] = ...
+                                              stream out[i, j] = ...
 
     Of a gradient it is the zeros, from which the sums begin, that are stored past the caches, 16 bytes at a time.
 
@@ -50,7 +66,7 @@ class StreamStores(ModulePass):
     Output:
         gather.loop inner_head(%j) = %c0 to %aligned step %c1 { ... }
         gather.loop inner(%j) = %aligned to %whole step %c8 {
-          ... vector.store %element, %out[%b, %o, %i, %j] {nontemporal = true, alignment = 32 : i64} ... }
+          ... vector.store %element, %out[%b, %o, %i, %j] {nontemporal = true, alignment = 16 : i64} ... }
         gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
 
     What it does not do: a gradient into an out that is not contiguous stays as it is.
@@ -118,6 +134,44 @@ def _ends_row(store: vector.StoreOp) -> bool:
     return isinstance(loop, LoopOp) and loop.label.endswith(REST)
 
 
+def _vector_store(loop: LoopOp) -> vector.StoreOp | None:
+    return next((op for op in loop.walk() if isinstance(op, vector.StoreOp)), None)
+
+
+def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
+    store.properties["nontemporal"] = BoolAttr.from_bool(True)
+    store.attributes["alignment"] = IntegerAttr(alignment_bytes, i64)
+
+
+def _streaming(loop: LoopOp, alignment_bytes: int, suffix: str = "") -> LoopOp:
+    """Return a copy of a loop that streams its vectors, with a name that ends so."""
+    copy = loop.clone()
+    copy.loop_name = StringAttr(loop.label + suffix)
+    copy.body.block.args[0].name_hint = loop.induction.name_hint
+    for op in copy.walk():
+        if isinstance(op, vector.StoreOp):
+            _mark(op, alignment_bytes)
+    return copy
+
+
+def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
+    """Run loops that stream where a condition holds, and those that there were where it does not."""
+    conditional = scf.IfOp(condition, [], Region(Block()), Region(Block()))
+    builder.insert(conditional)
+    for loop in cached:
+        loop.detach()
+        loop.loop_name = StringAttr(f"{loop.label}_cached")
+    conditional.true_region.block.add_ops([*streaming, scf.YieldOp()])
+    conditional.false_region.block.add_ops([*cached, scf.YieldOp()])
+
+
+def _mark_elements(loop: LoopOp) -> None:
+    """Stream the single elements that a loop stores, where they are integers that the processor can stream."""
+    for op in loop.walk():
+        if isinstance(op, memref.StoreOp) and isinstance(op.value.type, IntegerType) and op.value.type.width.data >= 32:
+            op.properties["nontemporal"] = BoolAttr.from_bool(True)
+
+
 class _Streaming:
     """One vector store, with the loop that it stands in."""
 
@@ -142,68 +196,67 @@ class _Streaming:
             )
         self.loop = loop
         self.width_bytes = element_size_bytes(type_.element_type)
-        self.vector_bytes = self.lanes * self.width_bytes
+        self.alignment_bytes = min(self.lanes * self.width_bytes, STREAM_BYTES)
 
     def stream(self) -> None:
-        behind = self.loop.next_op
-        rest = None
-        while behind is not None and rest is None:
-            is_rest = isinstance(behind, LoopOp) and behind.label == self.loop.label + REST
-            rest, behind = (behind if is_rest else None), behind.next_op
-        if isinstance(rest, LoopOp) and rest.lower is self.loop.upper:
-            if static_size(rest.step) != 1:
-                raise ScheduleError(
-                    f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "
-                    "unroll another loop"
-                )
+        rest = self._rest()
+        if rest is None:
+            self._stream_whole()
+        elif _vector_store(rest) is not None:
+            self._stream_row(rest)
+        elif static_size(rest.step) == 1:
             self._peel(rest)
-            self._mark(self.store)
         else:
-            self._guard()
+            raise ScheduleError(
+                f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "
+                "unroll another loop"
+            )
 
-    def _mark(self, store: vector.StoreOp) -> None:
-        store.properties["nontemporal"] = BoolAttr.from_bool(True)
-        store.attributes["alignment"] = IntegerAttr(self.vector_bytes, i64)
+    def _rest(self) -> LoopOp | None:
+        """Return the loop behind this one that stores what fills no vector."""
+        behind = self.loop.next_op
+        while behind is not None:
+            if isinstance(behind, LoopOp) and behind.label == self.loop.label + REST:
+                return behind
+            behind = behind.next_op
+        return None
 
-    def _guard(self) -> None:
-        """Run a streaming copy of the loop where out is aligned, and the loop as it was where it is not."""
+    def _stream_whole(self) -> None:
+        """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
         builder = Builder(InsertPoint.before(self.loop))
         over = self._over(builder, self._address(builder))
-        zero = index_constant(builder, 0)
-        aligned = builder.insert(arith.CmpiOp(over, zero, "eq")).result
+        aligned = builder.insert(arith.CmpiOp(over, index_constant(builder, 0), "eq")).result
         aligned.name_hint = "is_aligned"
-        streaming = self.loop.clone()
-        streaming.body.block.args[0].name_hint = self.loop.induction.name_hint
-        cached = self.loop
-        conditional = scf.IfOp(aligned, [], Region(Block()), Region(Block()))
-        builder.insert(conditional)
-        cached.detach()
-        cached.loop_name = StringAttr(f"{cached.label}_cached")
-        conditional.true_region.block.add_ops([streaming, scf.YieldOp()])
-        conditional.false_region.block.add_ops([cached, scf.YieldOp()])
-        for op in streaming.walk():
-            if isinstance(op, vector.StoreOp):
-                self._mark(op)
+        _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
+
+    def _stream_row(self, rest: LoopOp) -> None:
+        """Stream a row that ends with a vector which overlaps the one before it, and let it begin with one like it.
+
+        Both ends are stored first: a line that is full goes to memory, and to change it once more is slow.
+        """
+        builder = Builder(InsertPoint.before(rest))
+        over = self._over(builder, self._address(builder))
+        first = _streaming(self.loop, 1, HEAD)
+        end = self._binary(builder, arith.AddiOp, first.lower, index_constant(builder, self.lanes), "end")
+        first.operands[1] = end
+        whole = _streaming(self.loop, self.alignment_bytes)
+        whole.operands[0] = self._behind(builder, self._short(builder, over))
+        whole.operands[1] = whole_end(builder, whole.lower, rest.upper, self.lanes)
+        _either(builder, self._fits(builder, over), [first, _streaming(rest, 1), whole], [self.loop, rest])
 
     def _peel(self, rest: LoopOp) -> None:
-        """Give the elements before the first aligned one a loop of their own."""
+        """Stream a loop of vectors, and what is left over at its ends element by element.
+
+        The elements before the first aligned one get a loop of their own.
+        """
         builder = Builder(InsertPoint.before(self.loop))
         lower, upper = self.loop.lower, rest.upper
         over = self._over(builder, self._address(builder))
-        size = index_constant(builder, self.vector_bytes)
-        short = self._binary(
-            builder, arith.RemUIOp, self._binary(builder, arith.SubiOp, size, over, "short"), size, "short"
-        )
-        width = index_constant(builder, self.width_bytes)
-        head = self._binary(builder, arith.DivUIOp, short, width, "head")
-        stop = self._binary(
-            builder, arith.MinSIOp, self._binary(builder, arith.AddiOp, lower, head, "first"), upper, "first"
-        )
+        size = index_constant(builder, self.alignment_bytes)
+        short = self._binary(builder, arith.RemUIOp, self._short(builder, over), size, "short")
+        stop = self._binary(builder, arith.MinSIOp, self._behind(builder, short), upper, "first")
         if self.width_bytes > 1:
-            beside = self._binary(builder, arith.RemUIOp, over, width, "beside")
-            fits = builder.insert(arith.CmpiOp(beside, index_constant(builder, 0), "eq")).result
-            fits.name_hint = "fits"
-            stop = builder.insert(arith.SelectOp(fits, stop, upper)).result
+            stop = builder.insert(arith.SelectOp(self._fits(builder, over), stop, upper)).result
         stop.name_hint = "aligned"
         end = whole_end(builder, stop, upper, self.lanes)
         first = rest.clone()
@@ -213,6 +266,25 @@ class _Streaming:
         builder.insert(first)
         self.loop.operands[0], self.loop.operands[1] = stop, end
         rest.operands[0] = end
+        _mark(self.store, self.alignment_bytes)
+        for end_loop in (first, rest):
+            _mark_elements(end_loop)
+
+    def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
+        """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
+        return self._binary(builder, arith.SubiOp, index_constant(builder, self.alignment_bytes), over, "short")
+
+    def _behind(self, builder: Builder, short: SSAValue) -> SSAValue:
+        """Insert the counter of the loop so many bytes behind its first element."""
+        head = self._binary(builder, arith.DivUIOp, short, index_constant(builder, self.width_bytes), "head")
+        return self._binary(builder, arith.AddiOp, self.loop.lower, head, "first")
+
+    def _fits(self, builder: Builder, over: SSAValue) -> SSAValue:
+        """Insert whether any element of out is aligned."""
+        beside = self._binary(builder, arith.RemUIOp, over, index_constant(builder, self.width_bytes), "beside")
+        fits = builder.insert(arith.CmpiOp(beside, index_constant(builder, 0), "eq")).result
+        fits.name_hint = "fits"
+        return fits
 
     def _address(self, builder: Builder) -> SSAValue:
         """Insert the address of the element that the loop's first iteration writes."""
@@ -234,7 +306,7 @@ class _Streaming:
         return self._binary(builder, arith.AddiOp, base, offset, "address")
 
     def _over(self, builder: Builder, address: SSAValue) -> SSAValue:
-        return self._binary(builder, arith.RemUIOp, address, index_constant(builder, self.vector_bytes), "over")
+        return self._binary(builder, arith.RemUIOp, address, index_constant(builder, self.alignment_bytes), "over")
 
     def _binary(
         self,

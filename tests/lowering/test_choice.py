@@ -41,13 +41,13 @@ def chosen(shape, machine=MACHINE):
         (
             nest(axis=1_000_000, indices=100_000, inner=64, checked=True),
             "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=1024,4096},"
-            "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=4},"
+            "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=16},"
             "prefetch-indices{loop=indices_i distance=64 lines=5 locality=2},"
             "prefetch-indices{loop=indices_i distance=16 lines=5 locality=3},stream-stores",
         ),
         (
             nest(axis=2000, indices=1000, inner=16384),
-            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},"
+            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=16},"
             "prefetch-indices{loop=indices_i distance=1 lines=64 locality=2},stream-stores",
         ),
         (
@@ -79,9 +79,53 @@ def test_what_fits_the_caches_is_neither_asked_for_nor_streamed():
     assert "prefetch" not in chosen(shape, large) and "stream" not in chosen(shape, large)
 
 
-def test_rows_at_odd_places_are_not_streamed():
-    assert "stream-stores" in chosen(nest(axis=1_000_000, indices=200_000, inner=60))
-    assert "stream-stores" not in chosen(nest(axis=1_000_000, indices=200_000, inner=61))
+def large(width, inner):
+    """Return a schedule of rows of so many elements, which are far more than the caches hold."""
+    return chosen(nest(axis=2_000_000, indices=40_000_000 // (width * inner), inner=inner, width=width))
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "expected"),
+    [
+        (4, 64, "vectorize-inner{lanes=16}"),
+        (4, 24, "vectorize-inner{lanes=8}"),
+        (4, 20, "vectorize-inner{lanes=4}"),
+        (4, 4, "vectorize-inner{lanes=4}"),
+        (4, 17, "vectorize-inner{lanes=4}"),
+        (1, 255, "vectorize-inner{lanes=16}"),
+        (1, 257, "vectorize-inner{lanes=32}"),
+        (4, 511, "vectorize-inner{lanes=8}"),
+        (16, 5, "vectorize-inner{lanes=2}"),
+        (16, 8, "vectorize-inner{lanes=4}"),
+        (4, 1001, "vectorize-inner{lanes=8}"),
+        (1, 16384, "vectorize-inner{lanes=64}"),
+    ],
+)
+def test_rows_past_the_caches_are_stored_in_vectors_that_fill_them_or_overlap(width, inner, expected):
+    schedule = large(width, inner)
+    assert expected in schedule and schedule.endswith("stream-stores")
+
+
+@pytest.mark.parametrize(("width", "least"), [(4, 16), (1, 64), (2, 32), (8, 8), (16, 5)])
+def test_odd_rows_are_stored_past_the_caches_from_a_line_on(width, least):
+    assert "stream-stores" in large(width, least + 1 - least % 2)
+    assert "stream-stores" not in large(width, least - 1 - least % 2)
+
+
+def test_long_odd_rows_of_narrow_elements_are_made_code_for_or_have_cached_ends():
+    assert "specialize-inner{bytes=16383}" in large(1, 16383) and "stream" in large(1, 16383)
+    assert "specialize" not in large(1, 16385) and "stream" in large(1, 16385)
+    assert "specialize" not in large(4, 513) and "stream" in large(4, 513)
+
+
+@pytest.mark.parametrize(("width", "count"), [(4, 64), (4, 129), (2, 128), (2, 8193), (16, 33)])
+def test_elements_from_places_of_their_own_are_stored_past_the_caches_in_long_runs(width, count):
+    def runs(count):
+        return chosen(nest(outer=200_000_000 // (width * count), axis=4 * count, indices=count, width=width))
+
+    assert "stream-stores" in runs(count)
+    assert "stream-stores" not in runs(count - 2)
+    assert "stream-stores" not in runs(count - 1 & -8 if count % 8 == 0 else 8)
 
 
 def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
@@ -148,7 +192,7 @@ def test_rows_whose_elements_lie_apart_end_with_single_ones():
 
 
 def test_rows_of_elements_of_sixteen_bytes_are_copied_in_vectors_beyond_the_caches_too():
-    assert "vectorize-inner{lanes=2}" in chosen(nest(axis=1_000_000, indices=100_000, inner=8, width=16))
+    assert "vectorize-inner{lanes=4}" in chosen(nest(axis=1_000_000, indices=100_000, inner=8, width=16))
 
 
 def test_long_rows_of_a_table_in_the_last_cache_are_not_asked_for():
@@ -199,7 +243,7 @@ def test_columns_are_read_in_vectors_while_the_next_slice_is_asked_for():
     asked = "prefetch-indices{loop=outer distance=1 lines=2 locality=2}"
     in_cache, beyond = chosen(columns(16, 512, 256, 128)), chosen(columns(64, 512, 256, 128))
     assert f"vectorize-inner{{lanes=8}},{asked}" in in_cache and "stream" not in in_cache
-    assert f"vectorize-inner{{lanes=4}},{asked},stream-stores" in beyond
+    assert f"vectorize-inner{{lanes=8}},{asked},stream-stores" in beyond
     assert "vectorize" not in chosen(columns(64, 512, 2048, 128))
 
 
@@ -247,7 +291,7 @@ def test_each_pass_has_its_reason():
     for words in (
         "part of the code",
         "threads share indices_o",
-        "16 B at a time",
+        "64 B at a time",
         "asked for 64 rows ahead into the second cache and 16 rows ahead into the first",
         "past it",
     ):

@@ -233,3 +233,33 @@ def test_vectors_of_what_the_kernel_writes_are_loaded_as_such():
     source = emit(parse_module(text)).source
     for line in ("row = load_v8xi32(grad, ", "total = reload_v8xi32(out, ", "added = addf_v8xi32(total, row)"):
         assert line in source
+
+
+@pytest.mark.parametrize(
+    ("attributes", "called"),
+    [
+        ("nontemporal = true, alignment = 16 : i64", "stream_v4xi32"),
+        ("nontemporal = true, alignment = 1 : i64", "stream_anywhere_v4xi32"),
+        ("alignment = 16 : i64", "store_v4xi32"),
+    ],
+)
+def test_a_vector_goes_past_the_caches_where_the_ir_says_so_and_anywhere_where_it_is_not_aligned(attributes, called):
+    source = emit(
+        parse_module(
+            f"""
+            func.func @gather(%data: memref<4xi32>, %out: memref<4xi32>) {{
+              %c0 = arith.constant 0 : index
+              %v = vector.load %data[%c0] : memref<4xi32>, vector<4xi32>
+              vector.store %v, %out[%c0] {{{attributes}}} : memref<4xi32>, vector<4xi32>
+              func.return
+            }}
+            """
+        )
+    ).source
+    assert f"    {called}(out, " in source
+
+
+@pytest.mark.parametrize(("attributes", "called"), [("{nontemporal = true} ", "stream_i32"), ("", "store_i32")])
+def test_an_element_goes_past_the_caches_where_the_ir_says_so(attributes, called):
+    text = COUNT.replace("%out[%i] : memref", f"%out[%i] {attributes}: memref")
+    assert f"    {called}(out, " in emit(parse_module(text)).source

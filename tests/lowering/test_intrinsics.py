@@ -1,5 +1,7 @@
 """The machine operations against Python's integers, at the edges of 64 bits."""
 
+import platform
+
 import numpy as np
 import pytest
 from numba import njit
@@ -44,9 +46,11 @@ def test_comparisons_are_unsigned(compiled, left, right):
     assert compiled[1](left, right) == (a < b, a <= b, a > b, a >= b)
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
-def test_load_and_store_move_their_width_at_any_alignment(width):
-    load, store = (getattr(intrinsics, f"{name}_i{8 * width}") for name in ("load", "store"))
+@pytest.mark.parametrize(
+    ("kind", "width"), [*[("store", width) for width in (1, 2, 4, 8, 16)], *[("stream", width) for width in (4, 8, 16)]]
+)
+def test_load_and_store_move_their_width_at_any_alignment(kind, width):
+    load, store = (getattr(intrinsics, f"{name}_i{8 * width}") for name in ("load", kind))
 
     @njit("void(int64, int64, int64, int64)")
     def move(source, source_offset, target, target_offset):
@@ -57,6 +61,8 @@ def test_load_and_store_move_their_width_at_any_alignment(width):
     expected = np.zeros(64, np.uint8)
     expected[5 : 5 + width] = source[3 : 3 + width]
     assert target.tolist() == expected.tolist()
+    if platform.machine() in ("x86_64", "AMD64"):
+        assert ("movnt" in "".join(move.inspect_asm().values())) == (kind == "stream")
 
 
 @pytest.mark.parametrize("width", [8, 16, 32])

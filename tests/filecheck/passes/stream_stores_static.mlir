@@ -3,7 +3,7 @@
 // CHECK: %is_aligned = arith.cmpi eq, %over, %{{.*}} : index
 // CHECK: scf.if %is_aligned {
 // CHECK: gather.loop inner(
-// CHECK: vector.store %{{.*}} {alignment = 32 : i64, nontemporal = true}
+// CHECK: vector.store %{{.*}} {alignment = 16 : i64, nontemporal = true}
 // CHECK: } else {
 // CHECK: gather.loop inner_cached(
 // CHECK: vector.store

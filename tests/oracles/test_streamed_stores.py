@@ -1,0 +1,63 @@
+"""Rows and runs that are stored past the caches, into an out at every place of a line: not a byte more or less."""
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir.context import parse_module
+from gathernest.ir.interpreter import interpret
+from gathernest.lowering.schedule import Schedule
+
+DTYPES = {1: "int8", 2: "int16", 4: "float32", 8: "int64", 16: "complex128"}
+OFFSETS = (*range(17), 24, 32, 40, 63)
+INDICES = np.array([4, 0, 4])
+UNTOUCHED = 0xA5
+VECTORS = pytest.mark.parametrize(
+    ("width", "vector_bytes"), [(width, size) for width in DTYPES for size in (16, 32, 64) if size // width >= 2]
+)
+
+
+def filled(oracle, shape: tuple[int, ...], width: int) -> np.ndarray:
+    return oracle.fill(shape, np.dtype(DTYPES[width]))
+
+
+def check(kernel, data: np.ndarray, indices: np.ndarray, wanted: np.ndarray, offsets) -> None:
+    """Check the kernel, and its last stages where an element of out lies at a multiple of its size."""
+    stages = [parse_module(kernel.stages[name]) for name in ("stream-stores", "cse")]
+
+    def outs(offset: int):
+        room = np.full(wanted.nbytes + 256, UNTOUCHED, np.uint8)
+        start = -room.ctypes.data % 64 + 64 + offset
+        out = room[start : start + wanted.nbytes].view(wanted.dtype).reshape(wanted.shape)
+        expected = room.copy()
+        expected[start : start + wanted.nbytes] = np.frombuffer(wanted.tobytes(), np.uint8)
+        return room, out, expected
+
+    for offset in offsets:
+        room, out, expected = outs(offset)
+        kernel(data, indices, out)
+        assert room.tobytes() == expected.tobytes(), f"out at {offset}:\n{kernel.source}"
+    for module in stages:
+        for offset in (0, wanted.itemsize % 16):
+            room, out, expected = outs(offset)
+            interpret(module, data, indices, out)
+            assert room.tobytes() == expected.tobytes(), f"out at {offset}:\n{module}"
+
+
+@VECTORS
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "any"])
+def test_streamed_rows_write_the_bytes_of_out_and_no_others(oracle, is_known, width, vector_bytes):
+    for row_bytes in (2 * vector_bytes, 2 * vector_bytes - width, 96 + 5 * width):
+        data = filled(oracle, (5, row_bytes // width), width)
+        schedule = Schedule(lanes=vector_bytes // width, stream=True, specialize=row_bytes if is_known else None)
+        kernel = gn.compile("gather", data, INDICES, schedule=schedule)
+        check(kernel, data, INDICES, data[INDICES], OFFSETS)
+
+
+@VECTORS
+def test_streamed_runs_of_single_elements_write_the_bytes_of_out_and_no_others(oracle, width, vector_bytes):
+    for count in (1, 3, 2 * vector_bytes // width, 2 * vector_bytes // width - 1, 96 // width + 5):
+        data, indices = filled(oracle, (3, 7), width), np.arange(count) % 7
+        schedule = Schedule(lanes=vector_bytes // width, stream=True)
+        kernel = gn.compile("gather", data, indices, axis=1, schedule=schedule)
+        check(kernel, data, indices, data[:, indices], OFFSETS)
