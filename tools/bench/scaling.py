@@ -57,14 +57,8 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
     for case in cases:
         calls[case.family, f"{case.name}: {case.describe()}"] = _call_of(case)
         advance(1)
-    before = knobs.num_threads
-    try:
-        contenders = {
-            f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)
-        }
-        timings = time_interleaved(contenders, rounds=rounds, settle_s=0.0)
-    finally:
-        knobs.num_threads = before
+    contenders = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
+    timings = time_interleaved(contenders, rounds=rounds, settle_s=0.0)
     return [_scaled(name, bound, f"1 {name}", f"{threads} {name}", timings) for bound, name in calls]
 
 
@@ -82,8 +76,8 @@ def _scaled(name: str, bound: str, one: str, several: str, timings: Timings) -> 
 
 def _on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
     def run() -> object:
-        knobs.num_threads = threads
-        return call()
+        with knobs.scope(num_threads=threads):
+            return call()
 
     return run
 
