@@ -1,5 +1,6 @@
 """The arrays of a call, checked before anything runs."""
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..ir.errors import BoundsError, IndexTypeError, InvalidGatherError
 from ..ir.semantics import Shape
+from ..lowering.nest_shape import LINE_BYTES
 
 
 def is_dask_array(array: Any) -> bool:
@@ -144,3 +146,10 @@ def place_in_whole(place: Shape, origin: Shape) -> Shape:
 def address(array: np.ndarray) -> int:
     """Return where an array's first element lies."""
     return array.__array_interface__["data"][0]
+
+
+def empty_in_lines(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Return a contiguous array of any content that begins a line of the caches, which NumPy's need not."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    room = np.empty(size_bytes + LINE_BYTES, np.uint8)
+    return np.ndarray(shape, dtype, room, -address(room) % LINE_BYTES)

@@ -77,9 +77,13 @@ class RememberedCall:
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """Carry out what the entry may not: work for several threads, or the error of an index outside."""
-        result = np.empty(self._shape, self._dtypes[0]) if out is None else out
-        if not self._is_shared or threads.launch(self._run, (data, indices, result), self._prepared.work_ns):
-            self._prepared.run(data, indices, result)  # raises what the kernel has found
+        prepared = self._prepared
+        result = prepared.result(self._shape, self._dtypes[0]) if out is None else out
+        target = prepared.target(data, result)
+        if not self._is_shared or threads.launch(self._run, (data, indices, target), prepared.work_ns):
+            prepared.run(data, indices, target)  # raises what the kernel has found
+        if target is not result:
+            result[...] = target
         return result
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.array_spec import ArraySpec
+from ..ir.array_spec import ArraySpec, contiguous_strides
 from ..ir.element_types import number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
@@ -182,20 +182,24 @@ def run_gradient(
     if out is not None and (not _is_even(out) or may_overlap_itself(out) or any(shared)):
         sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, grad.dtype, out)
-    result = np.empty(shape, grad.dtype) if out is None else out
+    strides = contiguous_strides(shape, grad.itemsize) if out is None else out.strides
     signature = (
         *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
-        *(result.shape, result.strides, normal, bounds, version, node, repr(gradient)),  # 0.0 is not -0.0
+        *(shape, strides, normal, bounds, version, node, repr(gradient)),  # 0.0 is not -0.0
         knobs.num_threads,  # a gradient is cut up for so many
     )
 
     def problem() -> Problem:
-        specs = ArraySpec.of(result), ArraySpec.of(indices)
+        specs = ArraySpec(shape, grad.dtype, strides), ArraySpec.of(indices)
         return Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient, node)
 
     prepared = remembered(signature, problem, schedule)
     is_repeated = prepared.was_run or calls is not CALLS
-    prepared.run(grad, indices, result)
+    result = prepared.result(shape, grad.dtype) if out is None else out
+    target = prepared.target(grad, result)
+    prepared.run(grad, indices, target)
+    if target is not result:
+        result[...] = target
     if is_repeated:
         calls.remember(prepared, grad, indices, out, keys)
     return result

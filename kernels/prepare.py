@@ -13,8 +13,9 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import BoundsError, InternalError, ScheduleError
 from ..ir.operator_spec import Node, OperatorSpec
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ..lowering.nest_shape import LINE_BYTES, role
 from ..lowering.schedule import Schedule
-from .arguments import address, place_in_whole
+from .arguments import address, empty_in_lines, place_in_whole
 from .cache import Loaded, load_kernel
 from .knobs import knobs
 from .plan import Plan, Problem, make_plan
@@ -24,6 +25,8 @@ from .threads import launch, serial_ns
 from .tuned_schedules import read_again
 
 _MOST_REMEMBERED = 4096
+READ_FOR_A_COPY = 8
+"""How many times as large as out grad is at least where out is worth a copy, to make it begin a line."""
 _loaded: dict[str, Loaded] = {}
 _prepared: dict[tuple[Any, ...], "Prepared"] = {}
 _building = threading.RLock()
@@ -46,6 +49,8 @@ class Prepared:
         numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
         work_ns: about how long one thread takes.
         was_run: whether it has been carried out.
+        splits_rows: whether threads add to different parts of the same rows. Where two parts are in one line, each
+            thread waits for the other to let go of it.
     """
 
     plan: Plan
@@ -53,6 +58,17 @@ class Prepared:
     numbers: tuple[float, ...]
     work_ns: float = 0.0
     was_run: bool = False
+    splits_rows: bool = False
+
+    def result(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        """Return a new array for the result; where threads split rows, it begins a line of the caches."""
+        return empty_in_lines(shape, dtype) if self.splits_rows else np.empty(shape, dtype)
+
+    def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster."""
+        if not self.splits_rows or READ_FOR_A_COPY * out.nbytes > data.nbytes or not out.flags.c_contiguous:
+            return out
+        return out if address(out) % LINE_BYTES == 0 else empty_in_lines(out.shape, out.dtype)
 
     def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
@@ -158,7 +174,12 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
         reject_tuned(plan, error)
         with knobs.scope(tuning="off"):
             return prepare_problem(problem)
-    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan))
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan), splits_rows=_splits_rows(plan))
+
+
+def _splits_rows(plan: Plan) -> bool:
+    shared = plan.schedule.parallel if plan.problem.gradient is not None else ()
+    return any(role((name, 0)) in ("inner", "unit") for name in shared)
 
 
 def _work_ns(plan: Plan) -> float:

@@ -1,5 +1,6 @@
 """The gradients as their callers see them: arguments, errors, kernels as values, and the node that trains."""
 
+import math
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels import threads
+from gathernest.kernels.prepare import Prepared
 
 GRAD = np.ones((4, 3), np.float32)
 
@@ -83,6 +86,71 @@ def test_out_may_overlap_grad():
     wanted = gn.gather_grad(table.copy(), [3, 2, 1, 0], (4, 3))
     assert gn.gather_grad(table, [3, 2, 1, 0], (4, 3), out=table) is table
     assert (table == wanted).all()
+
+
+def out_at(offset: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Return float32 sevens that begin so many bytes behind a line."""
+    room = np.full(4 * math.prod(shape) + 128, 7, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    out = room[start : start + 4 * math.prod(shape)].view(np.float32).reshape(shape)
+    out[...] = 7
+    return out
+
+
+class TestRowsThatThreadsSplit:
+    """What two threads write to the same rows of begins a line of the caches, so that each has lines of its own."""
+
+    GRAD = np.arange(4000 * 64, dtype=np.float32).reshape(4000, 64) % 31
+    INDICES = np.arange(4000) % 10
+    WANTED = np.add.reduceat(GRAD[np.argsort(INDICES, kind="stable")], np.arange(10) * 400)
+
+    @pytest.fixture(autouse=True)
+    def two_threads(self, monkeypatch):
+        if threads.available_threads() < 2:
+            pytest.skip("there is one thread")
+        monkeypatch.setattr(threads, "SERIAL_BELOW_NS", 0)
+        with gn.knobs.scope(num_threads=2):
+            yield
+
+    def test_a_new_result_begins_a_line(self):
+        for _ in range(3):  # planned, remembered, found
+            got = gn.gather_grad(self.GRAD, self.INDICES, (10, 64))
+            assert got.ctypes.data % 64 == 0
+            assert got.flags.c_contiguous and got.flags.writeable and got.dtype == np.float32
+            assert got.tolist() == self.WANTED.tolist()
+
+    @pytest.mark.parametrize("offset", [0, 4, 16, 60])
+    def test_an_out_at_any_place_gets_the_sums(self, offset):
+        for _ in range(3):
+            out = out_at(offset, (10, 64))
+            assert gn.gather_grad(self.GRAD, self.INDICES, (10, 64), out=out) is out
+            assert out.tolist() == self.WANTED.tolist()
+
+    def test_an_index_outside_leaves_such_an_out_untouched(self):
+        for _ in range(3):
+            out = out_at(16, (10, 64))
+            with pytest.raises(gn.BoundsError, match="index 10 at position"):
+                gn.gather_grad(self.GRAD, self.INDICES + 1, (10, 64), out=out)
+            assert (out == 7).all()
+
+    def test_a_kernel_runs_with_an_out_that_does_not_begin_a_line_only_where_a_copy_costs_more(self):
+        prepared = Prepared(None, None, (), splits_rows=True)  # pyright: ignore[reportArgumentType]
+        beside, aligned = out_at(16, (10, 64)), out_at(0, (10, 64))
+        target = prepared.target(self.GRAD, beside)
+        assert target is not beside and target.shape == beside.shape and target.ctypes.data % 64 == 0
+        assert prepared.target(self.GRAD[:80], beside) is not beside
+        assert prepared.target(self.GRAD[:79], beside) is beside
+        assert prepared.target(self.GRAD, aligned) is aligned
+        transposed = beside.T
+        assert prepared.target(self.GRAD, transposed) is transposed
+        assert not np.may_share_memory(target, beside)
+        assert Prepared(None, None, ()).target(self.GRAD, beside) is beside  # pyright: ignore[reportArgumentType]
+
+    def test_a_strided_out_is_written_where_it_lies(self):
+        for _ in range(3):
+            out = out_at(16, (10, 128))[:, ::2]
+            assert gn.gather_grad(self.GRAD, self.INDICES, (10, 64), out=out) is out
+            assert out.tolist() == self.WANTED.tolist()
 
 
 def test_narrow_floats_are_rounded_once():
