@@ -10,7 +10,9 @@ from .schedule import Choice, Prefetch, Schedule
 MIN_GRADIENT_BYTES = 64 * 1024
 MIN_OWNED_ROW_BYTES = 32
 MOST_CACHED_BYTES = 16 * 1024 * 1024
-MIN_PIECE_BYTES = 64
+MIN_PIECE_BYTES = LINE_BYTES
+MIN_OWNERS = 4
+"""Of short rows that share lines: with fewer threads, one alone is as fast as all that look at every index."""
 PIECES = (4096, 1024, 256, 64, 16, 8)
 MOST_SPECIALIZED_BYTES = 512
 VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
@@ -25,12 +27,12 @@ AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 1024, 8, 32
 def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
-    That is, in this order: batches and outer slices, when there are enough of them; equal parts of rows of up to 512
-    bytes, when each has a line or more; the positions of the longest axis, when rows are worth the look at every index,
-    and are long or the table is larger than a cache; pieces of 64 bytes or more of longer rows. Otherwise one thread
-    adds: scalars at random places cost less than deciding whose they are. Rows are added as vectors, those of a known
-    size are asked for ahead where the table is larger than a core's own cache, and what is larger than the last one is
-    cleared past the caches.
+    That is, in this order: batches and outer slices, when there are enough of them; rows of up to 512 bytes, in parts of
+    some lines, unless rows of a small table end within a line; the positions of the longest axis, when rows are worth
+    the look at every index, and are long or the table is larger than a cache; pieces of 64 bytes or more of longer
+    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are. Rows are added as
+    vectors, those of a known size are asked for ahead where the table is larger than a core's own cache, and what is
+    larger than the last one is cleared past the caches.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -88,17 +90,22 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape
         return Choice(schedule, (f"threads share {' and '.join(name for name, _ in free)}, which add apart",))
     inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
-    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None else 0
-    part_bytes = -(-row_bytes // max(parts, 1) // VECTOR_BYTES) * VECTOR_BYTES
+    shares_lines = rows.specialize is not None and row_bytes % LINE_BYTES != 0 and table_bytes <= MOST_CACHED_BYTES
+    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None and not shares_lines else 0
+    part_bytes = -(-row_bytes // max(parts, 1) // MIN_PIECE_BYTES) * MIN_PIECE_BYTES
     if parts == threads:
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > MOST_SPECIALIZED_BYTES and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
-    is_worth_a_look = row_bytes >= MIN_OWNED_ROW_BYTES and table_bytes > MOST_CACHED_BYTES
+    is_large = table_bytes > MOST_CACHED_BYTES or (shares_lines and threads >= MIN_OWNERS)
+    is_worth_a_look = row_bytes >= MIN_OWNED_ROW_BYTES and is_large
     if (is_long or is_worth_a_look) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"each of {threads} threads adds to its own part of {axis}: rows are worth the look",))
+    if shares_lines:
+        reason = "one thread adds: rows end within a line, for which two that share a row would wait"
+        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
     size = part_bytes // nest.width_bytes if parts > 1 else size
     if size * nest.width_bytes < MIN_PIECE_BYTES:

@@ -31,15 +31,24 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
 
 
 @pytest.mark.parametrize(
-    ("inner", "width", "threads", "tile"), [(64, 4, 2, 32), (100, 4, 2, 56), (32, 4, 2, 16), (64, 8, 4, 16)]
+    ("inner", "width", "threads", "tile"),
+    [(64, 4, 2, 32), (48, 4, 2, 32), (32, 4, 2, 16), (80, 4, 2, 48), (80, 4, 4, 32), (64, 8, 4, 16)],
 )
-def test_threads_share_rows_of_some_lines_in_equal_parts(inner, width, threads, tile):
+def test_threads_share_rows_in_parts_of_some_lines(inner, width, threads, tile):
     schedule = chosen(threads, axis=1000, inner=inner, width=width)
     assert dict(schedule.tiles)["inner"] == tile
     assert schedule.order == ("inner_o", "indices", "inner_i")
     assert schedule.parallel[0] == "inner_o"
     assert schedule.owners is None
     assert (schedule.specialize, schedule.lanes) == (inner * width, 32 // width)
+
+
+def test_rows_that_end_within_a_line_are_shared_where_the_table_is_large():
+    assert chosen(axis=10_000, inner=100).parallel == ("check_indices_o", "clear_axis_o")
+    assert chosen(axis=10_000, inner=100).owners is None
+    assert chosen(axis=41_943, inner=100).parallel[0] != "inner_o"
+    assert dict(chosen(axis=41_944, inner=100).tiles)["inner"] == 64
+    assert (chosen(3, axis=10_000, inner=100).owners, chosen(4, axis=10_000, inner=100).owners) == (None, ("axis", 4))
 
 
 def test_more_threads_than_lines_own_positions_of_a_large_table():
