@@ -27,12 +27,12 @@ AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 1024, 8, 32
 def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
-    That is, in this order: batches and outer slices, when there are enough of them; rows of up to 512 bytes, in parts of
-    some lines, unless rows of a small table end within a line; the positions of the longest axis, when rows are worth
-    the look at every index, and are long or the table is larger than a cache; pieces of 64 bytes or more of longer
-    rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are. Rows are added as
-    vectors, those of a known size are asked for ahead where the table is larger than a core's own cache, and what is
-    larger than the last one is cleared past the caches.
+    That is, in this order: batches and outer slices, when there are enough of them; rows of up to 512 bytes, in parts
+    of some lines, unless rows of a small table end within a line; the positions of the longest axis, when rows are
+    worth the look at every index, and are long or the table is larger than a cache; pieces of 64 bytes or more of
+    longer rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are. Rows are
+    added as vectors, those of a known size are asked for ahead where the table is larger than a core's own cache, and
+    what is larger than the last one is cleared past the caches.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
