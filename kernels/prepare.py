@@ -65,8 +65,12 @@ class Prepared:
         return empty_in_lines(shape, dtype) if self.splits_rows else np.empty(shape, dtype)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster."""
-        if not self.splits_rows or READ_FOR_A_COPY * out.nbytes > data.nbytes or not out.flags.c_contiguous:
+        """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.
+
+        A subclass of ndarray is written to itself: its `out[...] = ` may mean something else.
+        """
+        is_worth_it = self.splits_rows and READ_FOR_A_COPY * out.nbytes <= data.nbytes
+        if not is_worth_it or type(out) is not np.ndarray or not out.flags.c_contiguous:
             return out
         return out if address(out) % LINE_BYTES == 0 else empty_in_lines(out.shape, out.dtype)
 

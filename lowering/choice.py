@@ -8,7 +8,17 @@ vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs
 from dataclasses import dataclass, field
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
-from .nest_shape import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role, trips
+from .nest_shape import (
+    LINE_BYTES,
+    MIN_NARROW_PEELED_BYTES,
+    MIN_PEELED_BYTES,
+    MIN_SINGLE_BYTES,
+    STREAM_BYTES,
+    MachineShape,
+    NestShape,
+    role,
+    trips,
+)
 from .prefetch_choice import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 
@@ -19,14 +29,8 @@ MOST_LANES = 16
 MIN_VECTOR_WORK_BYTES = 2048
 MOST_SPECIALIZED_BYTES, MOST_ODD_BYTES = 512, 2048
 """Of rows whose size is part of the code; of those, too, that end between two vectors, as the last can then overlap."""
-MIN_STREAMED_ROW_BYTES, LONG_ROW_BYTES = 64, 256
-"""Of such rows, past the caches: shorter ones are faster through them, and longer ones in longer vectors."""
-MIN_STREAMED_RUN_BYTES = 256
-"""Of elements from places of their own that fill whole vectors."""
-MIN_SINGLE_BYTES = 4
-"""The least element that can be stored past the caches by itself."""
-MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024
-"""Of what has a head and a rest of single elements, which go past the caches as well; and where they cannot."""
+MIN_STREAMED_ROW_BYTES, LONG_ROW_BYTES = 96, 256
+"""Of such rows, past the caches: shorter ones are as fast through them, and longer ones faster in longer vectors."""
 MIN_REPEATS = 4
 HELD_INDICES = 4096
 LARGE_SHARE = 8
@@ -205,7 +209,7 @@ class _Choosing:
     def _least_streamed(self, lanes: int) -> int:
         """Return from how many bytes side by side on storing them past the caches pays."""
         if self.innermost[1] % lanes == 0:
-            return MIN_STREAMED_RUN_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
+            return MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
         if self._overlaps(lanes):
             return MIN_STREAMED_ROW_BYTES
         return MIN_PEELED_BYTES if self.nest.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES

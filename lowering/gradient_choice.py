@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
-from .nest_shape import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role, trips
+from .nest_shape import (
+    LINE_BYTES,
+    MIN_NARROW_PEELED_BYTES,
+    MIN_PEELED_BYTES,
+    MIN_SINGLE_BYTES,
+    STREAM_BYTES,
+    MachineShape,
+    NestShape,
+    role,
+    trips,
+)
 from .prefetch_choice import NEAR
 from .schedule import Choice, Prefetch, Schedule
 
@@ -19,7 +29,6 @@ VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
 LONG_VECTOR_BYTES = 64
 MIN_POSITIONS_OF_AN_OWNER = 16
 """Of long rows: with fewer, the rows that come up most often are too much for one owner."""
-MIN_PEELED_BYTES = 2048
 AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 1024, 8, 32
 """How far ahead the rows that are added to are asked for, and within how many indices."""
 
@@ -77,7 +86,8 @@ def _clears_in_vectors(nest: NestShape) -> bool:
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), ("", 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and role((name, size)) != "axis"
-    return nest.has_packed_rows and (is_even or run_bytes >= MIN_PEELED_BYTES)
+    least = MIN_PEELED_BYTES if nest.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
+    return nest.has_packed_rows and (is_even or run_bytes >= least)
 
 
 def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape, rows: Schedule) -> Choice:

@@ -9,6 +9,10 @@ LINE_BYTES = 64
 """What memory moves at once."""
 STREAM_BYTES = 16
 """What can always be stored past the caches: NumPy's large arrays begin at multiples of it, and few at those of 32."""
+MIN_SINGLE_BYTES = 4
+"""The least element that can be stored past the caches by itself."""
+MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024
+"""What is worth stores past the caches though its ends are single elements; and where these are too narrow for it."""
 
 
 @dataclass(frozen=True, slots=True)

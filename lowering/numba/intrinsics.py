@@ -77,8 +77,12 @@ def _make_load(element: str, *, again: bool = False) -> Any:
     return intrinsic(load)
 
 
-def _as_vector(builder: Any, value: Any, type_: ir.ArrayType) -> Any:
-    """Return an element of several parts as a vector, which LLVM can store past the caches."""
+def _streamable(builder: Any, value: Any, type_: ir.Type) -> Any:
+    """Return an element as LLVM can store it past the caches: floats as integers, and what has parts as a vector."""
+    if isinstance(type_, ir.FloatType | ir.DoubleType):
+        return builder.bitcast(value, ir.IntType(32 if isinstance(type_, ir.FloatType) else 64))
+    if not isinstance(type_, ir.ArrayType):
+        return value
     vector = ir.Constant(ir.VectorType(type_.element, type_.count), ir.Undefined)
     for part in range(type_.count):
         vector = builder.insert_element(vector, builder.extract_value(value, part), ir.IntType(32)(part))
@@ -91,9 +95,7 @@ def _make_store(element: str, *, streams: bool = False) -> Any:
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            value = arguments[2]
-            if streams and isinstance(llvm_type, ir.ArrayType):
-                value = _as_vector(builder, value, llvm_type)
+            value = _streamable(builder, arguments[2], llvm_type) if streams else arguments[2]
             place = pointer(builder, arguments[0], arguments[1], value.type)
             stored = builder.store(value, place, align=1)
             if streams:
@@ -110,7 +112,9 @@ def _make_store(element: str, *, streams: bool = False) -> Any:
 
 load_i8, load_i16, load_i32, load_i64, load_i128, load_f32, load_f64 = map(_make_load, _ELEMENTS)
 store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = map(_make_store, _ELEMENTS)
-stream_i32, stream_i64, stream_i128 = (_make_store(element, streams=True) for element in ("i32", "i64", "i128"))
+stream_i32, stream_i64, stream_i128, stream_f32, stream_f64 = (
+    _make_store(element, streams=True) for element in _ELEMENTS if element not in ("i8", "i16")
+)
 reload_i8, reload_i16, reload_i32, reload_i64, reload_f32, reload_f64 = (
     _make_load(element, again=True) for element in _ELEMENTS if element != "i128"
 )

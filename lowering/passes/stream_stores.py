@@ -8,7 +8,6 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
     BoolAttr,
     IntegerAttr,
-    IntegerType,
     MemRefType,
     ModuleOp,
     NoneAttr,
@@ -25,7 +24,7 @@ from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
 from ..nest import functions, static_size
 from ..nest_builder import index_constant, size_of
-from ..nest_shape import STREAM_BYTES
+from ..nest_shape import MIN_SINGLE_BYTES, STREAM_BYTES
 from ..slices import clone_slice, slice_of
 from ..splitting import HEAD, REST, split_off_rest, whole_end
 from ..vectors import rows_of
@@ -166,9 +165,9 @@ def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cach
 
 
 def _mark_elements(loop: LoopOp) -> None:
-    """Stream the single elements that a loop stores, where they are integers that the processor can stream."""
+    """Stream the single elements that a loop stores, where the processor can stream such small ones."""
     for op in loop.walk():
-        if isinstance(op, memref.StoreOp) and isinstance(op.value.type, IntegerType) and op.value.type.width.data >= 32:
+        if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
             op.properties["nontemporal"] = BoolAttr.from_bool(True)
 
 

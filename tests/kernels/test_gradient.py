@@ -126,6 +126,14 @@ class TestRowsThatThreadsSplit:
             assert gn.gather_grad(self.GRAD, self.INDICES, (10, 64), out=out) is out
             assert out.tolist() == self.WANTED.tolist()
 
+    def test_a_subclass_is_written_to_itself(self):
+        for offset in (0, 16):
+            out = np.ma.MaskedArray(out_at(offset, (10, 64)), mask=False)
+            out[0] = np.ma.masked
+            out.harden_mask()
+            assert gn.gather_grad(self.GRAD, self.INDICES, (10, 64), out=out) is out
+            assert out.data.tolist() == self.WANTED.tolist()
+
     def test_an_index_outside_leaves_such_an_out_untouched(self):
         for _ in range(3):
             out = out_at(16, (10, 64))

@@ -105,8 +105,8 @@ def test_long_rows_of_few_positions_are_shared_in_pieces():
         (131_072, 64, True),
         (1_000_000, 12, True),
         (1_000_000, 13, False),
-        (100_000, 511, False),
-        (100_000, 513, True),
+        (1_000_000, 127, False),
+        (1_000_000, 129, True),
         (10_000_000, 1, True),
     ],
 )
@@ -115,9 +115,17 @@ def test_zeros_are_stored_past_the_caches_where_they_are_more_than_the_last_one_
         assert chosen(threads, axis=axis, inner=inner).stream == streams
 
 
+def test_zeros_of_narrow_elements_are_stored_past_the_caches_in_longer_odd_rows():
+    assert chosen(axis=100_000, inner=2064, width=1).stream
+    assert not chosen(axis=100_000, inner=2063, width=1).stream
+    assert chosen(axis=100_000, inner=16_385, width=1).stream
+    assert not chosen(axis=100_000, inner=8191, width=2).stream
+    assert chosen(axis=100_000, inner=8193, width=2).stream
+
+
 def test_zeros_that_are_not_side_by_side_are_stored_as_before():
     assert not chosen(axis=1_000_000, has_packed_rows=False).stream
-    assert not chosen(axis=510, outer=100_000, inner=1).stream
+    assert not chosen(axis=127, outer=100_000, inner=1).stream
 
 
 def test_outer_slices_are_shared_before_rows():

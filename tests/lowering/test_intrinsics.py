@@ -47,10 +47,14 @@ def test_comparisons_are_unsigned(compiled, left, right):
 
 
 @pytest.mark.parametrize(
-    ("kind", "width"), [*[("store", width) for width in (1, 2, 4, 8, 16)], *[("stream", width) for width in (4, 8, 16)]]
+    ("kind", "element"),
+    [
+        *[("store", element) for element in ("i8", "i16", "i32", "i64", "i128", "f32", "f64")],
+        *[("stream", element) for element in ("i32", "i64", "i128", "f32", "f64")],
+    ],
 )
-def test_load_and_store_move_their_width_at_any_alignment(kind, width):
-    load, store = (getattr(intrinsics, f"{name}_i{8 * width}") for name in ("load", kind))
+def test_load_and_store_move_their_width_at_any_alignment(kind, element):
+    load, store, width = (*(getattr(intrinsics, f"{name}_{element}") for name in ("load", kind)), int(element[1:]) // 8)
 
     @njit("void(int64, int64, int64, int64)")
     def move(source, source_offset, target, target_offset):
