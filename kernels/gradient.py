@@ -55,7 +55,8 @@ def gather_grad(
         out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
 
     Returns:
-        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad. Where threads split rows it is
+        a view of up to 64 bytes more, so that it begins a line of the caches.
 
     Raises:
         BoundsError: an index is not valid under `bounds`; `out` is untouched.
@@ -90,7 +91,7 @@ def gather_nd_grad(
         scale, out: as for `gather_grad`.
 
     Returns:
-        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad, a view as that of `gather_grad`.
 
     Raises:
         BoundsError: a component is not valid under `bounds`; `out` is untouched.
