@@ -85,7 +85,7 @@ class _Choosing:
         overlaps = lanes is not None and self._overlaps(lanes)
         if not self.nest.has_plain_rows or (self.run_bytes > MOST_SPECIALIZED_BYTES and not overlaps):
             return None
-        how = "are copied without a loop" if self.run_bytes <= MOST_SPECIALIZED_BYTES else "end with a whole vector"
+        how = "end with a whole vector" if overlaps else "are copied without a loop"
         self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
         return self.run_bytes
 
