@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from .attributes import LOOP_NAMES
 from .dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from .errors import InternalError
-from .upstream import FromElementsOp, PrefetchOp
+from .upstream import FromElementsOp, PrefetchOp, is_nontemporal
 
 INDENT = "  "
 MOST_ELEMENTS = 4
@@ -96,9 +96,11 @@ class _Printer:
             if op.false_region.blocks:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
-            self.add(f"{_stream(op)}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+            word = "stream " if is_nontemporal(op) else ""
+            self.add(f"{word}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
         elif isinstance(op, vector.StoreOp):
-            self.add(f"{_stream(op)}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
+            word = "stream " if is_nontemporal(op) else ""
+            self.add(f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
         elif isinstance(op, PrefetchOp):
             self.add(f"prefetch {self.place(op.memref, op.indices)}")
         elif isinstance(op, memref.AllocaOp):
@@ -256,7 +258,3 @@ def _is_compound(value: SSAValue) -> bool:
     if not _is_written_out(value) or isinstance(op, Block):
         return False
     return op.name in _INFIX or isinstance(op, arith.CmpiOp | arith.SelectOp | MaskedLoadOp)
-
-
-def _stream(op: memref.StoreOp | vector.StoreOp) -> str:
-    return "stream " if op.nontemporal is not None and op.nontemporal.value.data else ""

@@ -25,6 +25,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 
+def is_nontemporal(store: memref.StoreOp | vector.StoreOp) -> bool:
+    """Return whether a store goes past the caches."""
+    return store.nontemporal is not None and bool(store.nontemporal.value.data)
+
+
 class ParallelOp(scf.ParallelOp):
     """`scf.parallel (%i, %j) = (%l, %m) to (%u, %v) step (%s, %t) init (%z) -> i64 { ... scf.reduce(...) }`."""
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 
 from .errors import InternalError
 from .types import numpy_dtype
-from .upstream import FromElementsOp, PrefetchOp
+from .upstream import FromElementsOp, PrefetchOp, is_nontemporal
 
 
 class VectorInterpreter:
@@ -34,7 +34,7 @@ class VectorInterpreter:
     ) -> tuple[()]:
         assert isinstance(op.vector.type, VectorType)
         places = lanes(op.vector.type, subscripts)
-        if op.nontemporal is not None and op.nontemporal.value.data:
+        if is_nontemporal(op):
             address = memory[tuple(slice(place, place + 1) for place in places[0])].ctypes.data
             given = op.attributes.get("alignment")
             alignment = given.value.data if isinstance(given, IntegerAttr) else memory.itemsize * len(places)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import ceiling_kernels as loops
-from .arguments import address
+from .arguments import address, empty_in_lines
 from .threads import launch
 
 LINE_BYTES = loops.LINE_BYTES
@@ -173,8 +173,7 @@ def random_places(pieces: int, least: int = 1) -> np.ndarray:
 
 def aligned(size_bytes: int) -> np.ndarray:
     """Return memory that begins with a line: uint8 of shape (size_bytes,)."""
-    memory = np.empty(size_bytes + LINE_BYTES, np.uint8)
-    return memory[-address(memory) % LINE_BYTES :][:size_bytes]
+    return empty_in_lines((size_bytes,), np.dtype(np.uint8))
 
 
 def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:

@@ -212,7 +212,7 @@ class _Choosing:
             return MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
         if self._overlaps(lanes):
             return MIN_STREAMED_ROW_BYTES
-        return MIN_PEELED_BYTES if self.nest.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
+        return self.nest.least_peeled_bytes
 
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}

@@ -3,17 +3,7 @@
 from dataclasses import replace
 
 from .cutting import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
-from .nest_shape import (
-    LINE_BYTES,
-    MIN_NARROW_PEELED_BYTES,
-    MIN_PEELED_BYTES,
-    MIN_SINGLE_BYTES,
-    STREAM_BYTES,
-    MachineShape,
-    NestShape,
-    role,
-    trips,
-)
+from .nest_shape import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role, trips
 from .prefetch_choice import NEAR
 from .schedule import Choice, Prefetch, Schedule
 
@@ -86,8 +76,7 @@ def _clears_in_vectors(nest: NestShape) -> bool:
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), ("", 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and role((name, size)) != "axis"
-    least = MIN_PEELED_BYTES if nest.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
-    return nest.has_packed_rows and (is_even or run_bytes >= least)
+    return nest.has_packed_rows and (is_even or run_bytes >= nest.least_peeled_bytes)
 
 
 def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape, rows: Schedule) -> Choice:

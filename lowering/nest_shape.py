@@ -73,6 +73,11 @@ class NestShape:
         return self.width_bytes * self.innermost[1]
 
     @property
+    def least_peeled_bytes(self) -> int:
+        """Bytes side by side from which on stores past the caches pay though the two ends are single elements."""
+        return MIN_PEELED_BYTES if self.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
+
+    @property
     def span_bytes(self) -> int:
         """Bytes of data that the places lie in that one loop over the indices reads."""
         first = next(place for place, dim in enumerate(self.table) if role(dim) == "axis")

@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.attributes import LOOP_NAMES
 from ...ir.errors import InternalError, ScheduleError
+from ...ir.upstream import is_nontemporal
 from ..constant_indices import find_global
 from ..nest import PREFIXES, functions, viewed
 from .naming import INDENT, Function, numba_type
@@ -188,8 +189,7 @@ class _Emitter(VectorEmitter):
         self.assign(op, f"{load}({self.address(op.memref, op.indices)})")
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
-        streams = op.nontemporal is not None and bool(op.nontemporal.value.data)
-        store = self.intrinsic(f"{'stream' if streams else 'store'}_{op.value.type}")
+        store = self.intrinsic(f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}")
         self.current.add(f"{store}({self.address(op.memref, op.indices)}, {self.value(op.value)})", op.name)
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:

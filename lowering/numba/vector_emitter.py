@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ...ir.errors import InternalError
-from ...ir.upstream import FromElementsOp, PrefetchOp
+from ...ir.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ..nest import viewed, written
 from ..nest_shape import STREAM_BYTES
 from .naming import Naming, numba_type
@@ -46,7 +46,7 @@ class VectorEmitter(Naming):
 
     def emit_vector_store(self, op: vector.StoreOp) -> None:
         kind = "store"
-        if op.nontemporal is not None and op.nontemporal.value.data:
+        if is_nontemporal(op):
             given = op.attributes.get("alignment")
             is_anywhere = isinstance(given, IntegerAttr) and given.value.data < STREAM_BYTES
             kind = "stream_anywhere" if is_anywhere else "stream"

@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialect import AccumulateOp, LoopOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.types import element_size_bytes
+from ...ir.upstream import is_nontemporal
 from ..nest import functions, static_size
 from ..nest_builder import index_constant, size_of
 from ..nest_shape import MIN_SINGLE_BYTES, STREAM_BYTES
@@ -84,7 +85,7 @@ class StreamStores(ModulePass):
             stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp) and not _ends_row(inner)]
             if not stores:
                 raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
-            if any(_streams(store) for store in stores):
+            if any(is_nontemporal(store) for store in stores):
                 raise ScheduleError("stream-stores: the vectors are stored past the caches already")
             for store in stores:
                 _Streaming(function, store).stream()
@@ -121,10 +122,6 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
     if not rest:
         Rewriter.erase_op(loop)
     return True
-
-
-def _streams(store: vector.StoreOp) -> bool:
-    return store.nontemporal is not None and bool(store.nontemporal.value.data)
 
 
 def _ends_row(store: vector.StoreOp) -> bool:
