@@ -1,0 +1,56 @@
+"""Replay: the schedules chosen on one machine, and the sources generated with many more, stay what they were.
+
+`replay.jsonl` has an entry a line: the problem, the threads, the schedule, and a digest of the source without its header
+and imports. `--update-golden` writes the digests and the chosen schedules anew.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gathernest.kernels import scheduling
+from gathernest.kernels.build import build_program
+from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.plan import Plan, make_plan
+from gathernest.lowering.nest_shape import MachineShape
+from gathernest.lowering.schedule import Schedule
+
+GOLDEN = Path(__file__).parent / "replay.jsonl"
+PARTS = 12
+
+
+def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
+    machine = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=entry["threads"])
+    monkeypatch.setattr(scheduling, "machine_shape", lambda *, is_gradient=False: machine)
+    problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
+    return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))
+
+
+def digest(source: str) -> str:
+    """Return the digest of a source without its docstring, its imports and blank lines."""
+    code = source.partition('"""')[2].partition('"""')[2]
+    lines = [line for line in code.splitlines() if line.strip() and not line.startswith(("import ", "from "))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def replayed(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    plan = plan_of(entry, monkeypatch)
+    source = digest(build_program(plan)[0].source) if entry["source"] is not None else None
+    return {**entry, "schedule": str(plan.schedule), "source": source}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_replay_schedules_and_sources_unchanged(
+    part: int, update_golden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+    mine = range(part, len(entries), PARTS)
+    got = {place: replayed(entries[place], monkeypatch) for place in mine}
+    if update_golden:
+        entries = [got.get(place, entry) for place, entry in enumerate(entries)]
+        GOLDEN.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert mine
+    assert [got[place] for place in mine] == [entries[place] for place in mine]
