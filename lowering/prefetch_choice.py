@@ -79,14 +79,14 @@ def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | Non
     names = [name for name, _ in nest.loops]
     axes = [size for name, size in nest.table if role((name, size)) == "axis"]
     counted = [place for place, name in enumerate(names) if role((name, 0)) == "indices"]
-    if len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
+    if not nest.span_bytes or len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
         return None
     name, rows = nest.loops[counted[0] - 1]
     indices = nest.loops[counted[0]][1]
     own = {dim.removeprefix("data_") for dim, _ in nest.table}
-    row_bytes = nest.span_bytes // max(axes[0], 1)
+    row_bytes = nest.span_bytes // axes[0]
     piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
-    uses = indices * row_bytes / max(nest.span_bytes, 1) * LINE_BYTES / piece_bytes
+    uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
     if name not in own or rows < MIN_SLICES or uses < MIN_USES or nest.table_bytes <= machine.l2_bytes:
         return None
     if not MIN_SLICE_BYTES <= nest.span_bytes <= machine.l2_bytes // 2 or not nest.has_packed_rows:

@@ -256,6 +256,18 @@ def test_an_index_outside_is_named_with_its_place_and_the_valid_range(data, indi
 
 
 @pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
+def test_an_empty_axis_refuses_many_indices(bounds):
+    with gn.knobs.scope(schedule=None), pytest.raises(gn.BoundsError, match="axis 1 of data has size 0"):
+        gn.gather(np.zeros((8, 0, 6)), np.zeros(100, int), 1, bounds=bounds)
+
+
+def test_an_empty_axis_gives_many_zeros_with_zero():
+    with gn.knobs.scope(schedule=None):
+        got = gn.gather(np.zeros((8, 0, 6)), np.zeros(100, int), 1, bounds="zero")
+    assert got.shape == (8, 100, 6) and not got.any()
+
+
+@pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
 def test_an_empty_axis_refuses_every_index(bounds):
     with pytest.raises(gn.BoundsError) as caught:
         gn.gather(np.zeros((3, 0, 2)), [[0, 1]], 1, bounds=bounds)

@@ -1,18 +1,21 @@
 """How the schedule of a gather is chosen from its sizes and the machine."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.operator_spec import Gather
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.build import build_program
 from gathernest.kernels.plan import Problem, make_plan
 from gathernest.lowering.choice import choose_schedule
+from gathernest.lowering.gradient_choice import choose_gradient_schedule
 from gathernest.lowering.nest_shape import MachineShape, NestShape
+from gathernest.lowering.schedule import Schedule
 
 MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
 
@@ -318,3 +321,25 @@ def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bou
     plan = make_plan(problem)
     assert make_plan(problem) == plan
     assert ("share(team, " in build_program(plan)[0].source) == bool(plan.schedule.parallel)
+
+
+def nests_of_sizes(sizes):
+    """Return (nest, is a gradient) of every operator, on data and indices with each of the sizes at every place."""
+    nests = set()
+    for batch, axis, inner, count in product(sizes, repeat=4):
+        indices = [(Gather(1), (count,)), (Gather(2, 1), (batch, count)), (GatherNd(), (batch, count, 2))]
+        indices += [(GatherNd(1), (batch, count, 1)), (GatherElements(1), (batch, count, inner))]
+        for (operator, shape), gradient in product(indices, (None, Gradient(2.0))):
+            specs = ArraySpec((batch, axis, inner), "f4"), ArraySpec(shape, "i8")
+            plan = make_plan(Problem.checked(operator, *specs, Bounds.ERROR, gradient=gradient), Schedule())
+            nests.add((plan.nest, gradient is not None))
+    return nests
+
+
+def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
+    nests, sizes = nests_of_sizes((0, 3, 5000)), ((12, 16), (20, 25))
+    assert len(nests) > 300
+    machines = [MachineShape(1 << l2, 1 << l3, threads) for (l2, l3), threads in product(sizes, (1, 2, 64))]
+    for (shape, is_gradient), machine in product(nests, machines):
+        schedule = (choose_gradient_schedule if is_gradient else choose_schedule)(shape, machine).schedule
+        assert Schedule.parse(str(schedule)) == schedule
