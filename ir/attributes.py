@@ -45,6 +45,10 @@ class BoundsAttr(Data[Bounds]):
 
     name = "gather.bounds"
 
+    def verify(self) -> None:
+        if not isinstance(self.data, Bounds):
+            raise VerifyException(f"gather.bounds: expected a Bounds, got {self.data!r}")
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Bounds:
         with parser.in_angle_brackets():

@@ -33,7 +33,7 @@ from .dialect import (
     OperatorOp,
 )
 from .operator_spec import Gather, Gradient, Node, OperatorSpec
-from .semantics import Bounds
+from .semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from .types import ir_element_type
 
 OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
@@ -47,7 +47,7 @@ def operator_module(
     data: ArraySpec,
     indices: ArraySpec,
     *,
-    bounds: Bounds = Bounds.ERROR,
+    bounds: BoundsMode = Bounds.ERROR,
     version: str | None = None,
     out: ArraySpec | None = None,
     constant_indices: np.ndarray | None = None,
@@ -59,7 +59,7 @@ def operator_module(
     Args:
         operator: the operator, with its attributes as the caller wrote them.
         data, indices: the inputs. Arrays that are not contiguous carry their strides as `gather.byte_strides`.
-        bounds: what an index outside means.
+        bounds: what an index outside means; a `Bounds`, or its name.
         version: the operator version it came from.
         out: the array it will be written into; contiguous if omitted.
         constant_indices: when given, the indices are this constant and not an argument.
@@ -94,7 +94,7 @@ def operator_module(
     op = operations[operator.name](
         block.args[0],
         index_values,
-        bounds=bounds,
+        bounds=parse_bounds(bounds),
         version=version,
         result_type=result_type,
         integers=operator.attributes(),
@@ -109,9 +109,10 @@ def operator_module(
     return ModuleOp([function])
 
 
-def gather_module(data: ArraySpec, indices: ArraySpec, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
-    """Return the module of a plain gather; see `operator_module`."""
-    return operator_module(Gather(axis, batch_dims), data, indices, **rest)
+def gather_module(data: Any, indices: Any, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
+    """Return the module of a plain gather; data and indices are what `ArraySpec.of` takes. See `operator_module`."""
+    operator = Gather(integer_argument(axis, "axis"), integer_argument(batch_dims, "batch_dims"))
+    return operator_module(operator, ArraySpec.of(data), ArraySpec.of(indices), **rest)
 
 
 def _node_attributes(node: Node) -> dict[str, Attribute]:

@@ -7,7 +7,7 @@ Shapes are tuples of ints; `DYNAMIC` stands for a size that is not known, and ma
 import operator
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from .errors import InvalidGatherError, did_you_mean
 
@@ -36,10 +36,12 @@ class Bounds(StrEnum):
     UNCHECKED = "unchecked"
 
 
+BoundsMode = Bounds | Literal["error", "zero", "clip", "wrap", "unchecked"]
+"""What public functions take as `bounds`."""
 _MODES = {mode.value: mode for mode in Bounds}
 
 
-def parse_bounds(bounds: str) -> Bounds:
+def parse_bounds(bounds: BoundsMode) -> Bounds:
     """Return the bounds mode of that name.
 
     Raises:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
-from ..ir.semantics import Bounds, integer_argument, parse_bounds
+from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, data_array, index_array, may_overlap_itself
 from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
@@ -22,7 +22,7 @@ def gather(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather slices of `data` along `axis`.
@@ -67,7 +67,7 @@ def gather_nd(
     indices: ArrayLike,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather slices of `data` by tuples of indices.
@@ -105,7 +105,7 @@ def gather_elements(
     indices: ArrayLike,
     axis: Any = 0,
     *,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather elements of `data`, each by an index of its own along `axis`.

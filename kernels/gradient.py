@@ -12,7 +12,7 @@ from ..ir.array_spec import ArraySpec, contiguous_strides
 from ..ir.element_types import number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
-from ..ir.semantics import Bounds, integer_argument, parse_bounds
+from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, data_array, index_array, lies_evenly, may_overlap_itself
 from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
@@ -33,7 +33,7 @@ def gather_grad(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -75,7 +75,7 @@ def gather_nd_grad(
     data_shape: Sequence[int],
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -110,7 +110,7 @@ def gather_elements_grad(
     data_shape: Sequence[int],
     axis: Any = 0,
     *,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
 ) -> np.ndarray:

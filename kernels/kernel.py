@@ -10,7 +10,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
-from ..ir.semantics import integer_argument, parse_bounds
+from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule, as_schedule
 from .arguments import data_array, index_array, is_dask_array, lies_evenly
 from .calls import CallTable, native_entry
@@ -187,7 +187,7 @@ def compile(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
     schedule: Schedule | str | None = None,
 ) -> Kernel:
@@ -218,7 +218,7 @@ def problem_of(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
 ) -> Problem:
     """Return the problem that the arguments of `compile` describe.

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
+from ..ir.semantics import BoundsMode
 from ..lowering.schedule import Schedule, as_schedule
 from .arguments import data_array, index_array, is_dask_array
 from .kernel import problem_of
@@ -36,7 +37,7 @@ def tune(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: str = "error",
+    bounds: BoundsMode = "error",
     scale: float = 1.0,
     candidates: Iterable[Schedule | str] | None = None,
     time_limit_s: float = TIME_LIMIT_S,

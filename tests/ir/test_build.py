@@ -1,14 +1,19 @@
 """The module that a gather begins as."""
 
+import re
+
 import numpy as np
 import pytest
+from xdsl.utils.exceptions import VerifyException
 
 from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.attributes import BoundsAttr
 from gathernest.ir.build import gather_module, operator_module
 from gathernest.ir.context import verify_module
 from gathernest.ir.errors import InvalidGatherError
 from gathernest.ir.operator_spec import GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
+from gathernest.lowering.pipeline import run_pipeline
 
 parse = ArraySpec.parse
 
@@ -55,6 +60,33 @@ def test_every_operator_has_its_operation(operator, indices, line):
     module = operator_module(operator, parse("2x5xf32"), parse(indices))
     verify_module(module)
     assert line in str(module)
+
+
+@pytest.mark.parametrize("bounds", ["zero", Bounds.ZERO])
+def test_bounds_may_be_a_mode_or_its_name(bounds):
+    module = gather_module("5x4xf32", "3xi64", bounds=bounds)
+    run_pipeline(module, "nest")
+    assert "arith.cmpi ult" in str(module), "nothing checks the indices"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bounds": "zeroo"}, "bounds 'zeroo' is not a bounds mode; use one of error, zero, clip, wrap, unchecked"),
+        ({"bounds": None}, "bounds None is not a bounds mode; use one of error, "),
+        ({"axis": "0"}, "axis must be an int, got '0'"),
+        ({"batch_dims": 0.5}, "batch_dims must be an int, got 0.5"),
+        ({"indices": "3yi64"}, "'3yi64' is not an element type"),
+    ],
+)
+def test_arguments_of_wrong_types_are_rejected(given, message):
+    with pytest.raises(InvalidGatherError, match=re.escape(message)):
+        gather_module(**{"data": "5x4xf32", "indices": "3xi64"} | given)
+
+
+def test_bounds_attribute_of_a_wrong_type_does_not_verify():
+    with pytest.raises(VerifyException, match=re.escape("gather.bounds: expected a Bounds, got 'zero'")):
+        BoundsAttr("zero")
 
 
 def test_attributes_that_do_not_fit_are_refused():
