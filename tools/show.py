@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Stages = dict[str, Stage]
 
 CODE_STAGES = {
+    "pipeline": "the passes with their options, as gathernest-opt -p takes them",
     "source": "the Python source that Numba compiles",
     "llvm": "the LLVM IR of the compiled kernel",
     "asm": "its assembly",
@@ -54,8 +55,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--stage",
         metavar="NAME",
-        help="operator, the name of a pass, source, llvm or asm; all for every stage of the IR, in a form that "
-        "gathernest-opt --split-input-file reads; list for their names; a short overview when omitted",
+        help="operator, the name of a pass, pipeline, source, llvm or asm; all for every stage of the IR, as "
+        "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted",
     )
     parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
     parser.add_argument(
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.stage is None:
         _print_overview(kernel, stages, NOT_RUN.get(plan.action))
     elif options.stage == "list":
-        _print_list(stages)
+        _print_list(stages, kernel.schedule)
     else:
         sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
     return DONE
@@ -139,7 +140,8 @@ def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -
     if name == "all":
         return (join_pictures if picture else join_stages)(list(stages.values()))
     if name in CODE_STAGES:
-        text = kernel.source if name == "source" else kernel.llvm_ir() if name == "llvm" else kernel.asm()
+        makers = {"source": lambda: kernel.source, "llvm": kernel.llvm_ir, "asm": kernel.asm}
+        text = makers.get(name, lambda: kernel.pipeline)()
         return text if text.endswith("\n") else f"{text}\n"
     if not picture:
         return stages[name].text
@@ -195,14 +197,12 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
     for title, name in (("The nest", nest), ("The scheduled nest", SCHEDULED_NEST)):
         console.print(f"\n{title} (--stage {name} --picture)", style="bold")
         console.print(_stage_text(kernel, stages, name, picture=True), end="")
-    console.print("\nThe schedule (--schedule)", style="bold")
-    console.print(str(kernel.schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
     console.print("\nThe stages (--stage NAME, or all)", style="bold")
-    _print_list(stages)
+    _print_list(stages, kernel.schedule)
 
 
-def _print_list(stages: "Stages") -> None:
-    """Print a line a stage: its name, its operations, and what it is for."""
+def _print_list(stages: "Stages", schedule: Schedule) -> None:
+    """Print a line a stage, with its name, its operations and what it is for; then the schedule."""
     from ..lowering.passes import NAMES, load_pass
 
     console = make_console()
@@ -218,6 +218,8 @@ def _print_list(stages: "Stages") -> None:
         before = stage.text
     for name, summary in CODE_STAGES.items():
         console.print(_cropped(f"{name:<32}{summary[:1].upper() + summary[1:]}.", width))
+    console.print("\nThe schedule (--schedule)", style="bold")
+    console.print(str(schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
 
 
 def _cropped(line: str, width: int) -> str:

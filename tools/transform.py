@@ -22,7 +22,7 @@ from .diagnostics import InputError
 
 Target = Literal["mlir", "numba"]
 COMMENT = re.compile("//.*")
-LOOP_DIALECTS = ("builtin", "func", "scf", "arith", "memref")
+LOOP_DIALECTS = ("builtin", "func", "scf", "arith", "memref", "vector")
 
 
 @dataclass

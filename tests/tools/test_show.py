@@ -27,11 +27,29 @@ def test_overview_names_the_gather_both_nests_the_schedule_and_every_stage(gathe
 
 def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
     ended = gathernest(*ROWS, "--stage", "list")
-    names = [line.split()[0] for line in ended.out.splitlines()]
+    names = [line.split()[0] for line in ended.out.splitlines() if line]
     assert names[0] == "operator"
-    assert names[-3:] == ["source", "llvm", "asm"]
-    assert {"collapse-dims", "fold-bounds", "cse"} <= set(names)
+    assert {"pipeline", "source", "llvm", "asm", "collapse-dims", "fold-bounds", "cse"} <= set(names)
     assert "Replace `gather.resolve` by the fewest instructions" in ended.out
+
+
+def test_list_ends_with_the_schedule(gathernest):
+    schedule = "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=2}"
+    ended = gathernest(*ROWS, "--schedule", schedule, "--stage", "list")
+    assert ended.out.endswith(
+        "\nThe schedule (--schedule)\ntile-loops{loops=indices sizes=4},\nvectorize-inner{lanes=2}\n"
+    )
+
+
+@pytest.mark.parametrize("operator", ["gather", "gather_grad"])
+def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gathernest_opt, operator):
+    words = ("show", "--operator", operator, "--data", "1000x64xf32", "--indices", "5000xi64", "--stage")
+    pipeline = gathernest(*words, "pipeline")
+    assert pipeline.status == 0
+    assert "vectorize-inner{lanes=" in pipeline.out
+    ended = gathernest_opt("-p", pipeline.out.strip(), "-t", "numba", stdin=gathernest(*words, "operator").out)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.partition("\nfrom numba")[2] == gathernest(*words, "source").out.partition("\nfrom numba")[2]
 
 
 def test_stage_prints_its_text_alone(gathernest):
