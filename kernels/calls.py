@@ -7,6 +7,7 @@ setting that changes what runs. While there is such a setting, every call takes 
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ class CallTable:
         self._words: np.ndarray | None = None
         self._kept: dict[int, RememberedCall] = {}
         self._hash: Any = None
+        self._is_changing = False
 
     def remember(
         self,
@@ -115,18 +117,30 @@ class CallTable:
 
         `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
         """
-        if not _is_plain(prepared, out) or not _lock.acquire(blocking=False):
+        if not _is_plain(prepared, out):
             return
-        try:
-            words = self.native()
-            kernel = _native_kernel(prepared) if words is not None else None
-            if words is not None and kernel is not None:
-                call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
-                self._place(call, call.slot(self._hash(data, indices, out, *keys)), words)
-        finally:
-            _lock.release()
+        words = self.native()
+        kernel = _native_kernel(prepared) if words is not None else None
+        if words is not None and kernel is not None:
+            call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
+            self._change(lambda: self._place(call, call.slot(self._hash(data, indices, out, *keys)), words))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change the table, or do nothing where this comes between the steps of another change.
+
+        A signal handler or a finalizer may gather at any step, and what it put into a slot would be freed by the next
+        step of the change that it interrupted.
+        """
+        with _lock:
+            if not self._is_changing:
+                self._is_changing = True
+                try:
+                    change()
+                finally:
+                    self._is_changing = False
 
     def _place(self, call: RememberedCall, slot: list[int], words: np.ndarray) -> None:
+        """Put a call into a slot, which is empty while the call before it is freed and this one is kept."""
         from ..lowering.numba.call_layout import place_in_table
 
         place = place_in_table(words, slot)
@@ -146,12 +160,14 @@ class CallTable:
 
     def forget(self) -> None:
         """Forget every call."""
-        with _lock:
-            if self._words is not None:
-                from ..lowering.numba.call_layout import table_words
+        self._change(self._clear)
 
-                self._words[:] = table_words(self._slots)
-            self._kept = {}
+    def _clear(self) -> None:
+        if self._words is not None:
+            from ..lowering.numba.call_layout import table_words
+
+            self._words[:] = table_words(self._slots)
+        self._kept = {}
 
 
 CALLS = CallTable()

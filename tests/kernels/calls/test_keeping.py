@@ -1,5 +1,6 @@
 """What repeated calls keep: memory, references and a table, under threads and forks; and large work."""
 
+import contextlib
 import gc
 import random
 import sys
@@ -11,7 +12,10 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.ir.operator_spec import Gather
+from gathernest.ir.semantics import Bounds
 from gathernest.kernels import calls, prepare
+from gathernest.lowering.numba.call_layout import Header, Slot
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 INDICES = np.array([0, -1, 2])
@@ -116,6 +120,62 @@ def test_a_table_holds_no_more_calls_than_it_has_slots():
     found = [table.find(np.arange(5.0), np.zeros(size, np.int64), None, *calls.NO_KEYS) for size in range(1, 60)]
     assert 1 <= sum(result is not None for result in found) <= 8
     assert all(result is None or not result.any() for result in found)
+
+
+def with_every_opcode(work, interruption, is_traced):
+    """Iterate over the opcodes of the traced functions in `work()`, which runs with `interruption()` before each."""
+    seen, wanted = 0, 0
+
+    def trace(frame, event, _):
+        nonlocal seen
+        if frame.f_code.co_filename != calls.__file__ or not is_traced(frame.f_code.co_name):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen += 1
+            if seen == wanted:
+                sys.settrace(None)
+                interruption()
+        return trace
+
+    before = sys.gettrace()
+    while seen >= wanted:
+        seen, wanted = 0, wanted + 1
+        sys.settrace(trace)
+        with contextlib.suppress(KeyboardInterrupt):
+            work()
+        sys.settrace(before)
+        yield
+    assert wanted > 20
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("what", ["the same call", "another call", "forgetting", "an interrupt"])
+def test_whatever_comes_between_two_steps_of_the_table_a_slot_points_to_a_call_that_lives(what):
+    table, data = calls.CallTable(1), np.arange(5.0)
+    indices = [np.zeros(size, np.int64) for size in (1, 2, 3)]
+    ready = [prepare.prepare(data, taken, None, Gather(0), Bounds.ERROR) for taken in indices]
+
+    def remember(which):
+        table.remember(ready[which], data, indices[which], None, calls.NO_KEYS)
+
+    between = {
+        "the same call": lambda: remember(1),
+        "another call": lambda: remember(2),
+        "forgetting": table.forget,
+        "an interrupt": _interrupt,
+    }
+    # Signals do not come between taking or releasing a lock and its block, where an interrupt would leave it locked.
+    in_block = ("_place", "_clear")
+    for step in (lambda: remember(1), table.forget):
+        for _ in with_every_opcode(step, between[what], lambda name: what != "an interrupt" or name in in_block):
+            if address := table.native()[Header.WORDS + Slot.CALL]:
+                assert [kept._call.ctypes.data for kept in table._kept.values()] == [address]
+            remember(0)
+            assert table.find(data, indices[0], None, *calls.NO_KEYS).shape == (1,)
 
 
 def test_threads_that_hammer_the_table_with_different_shapes_get_right_results():
