@@ -37,7 +37,7 @@ class ArraySpec:
     strides: tuple[int, ...]
 
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None):
-        shape, strides = _integers(shape, "sizes"), None if strides is None else _integers(strides, "strides")
+        shape, strides = integers(shape, "sizes"), None if strides is None else integers(strides, "strides")
         if any(size < 0 for size in shape):
             raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
         dtype = _dtype(dtype)
@@ -111,7 +111,8 @@ class ArraySpec:
         return f"{text} byte-strided<[{', '.join(map(str, self.strides))}]>"
 
 
-def _integers(values: Any, what: str) -> tuple[int, ...]:
+def integers(values: Any, what: str) -> tuple[int, ...]:
+    """Return sizes or strides as ints; raises InvalidGatherError where they are no sequence of integers."""
     try:
         return tuple(operator.index(value) for value in values)
     except TypeError:

@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.array_spec import ArraySpec, contiguous_strides
+from ..ir.array_spec import ArraySpec, contiguous_strides, integers
 from ..ir.element_types import number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
-from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
+from ..ir.semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 from ..lowering.schedule import Schedule
 from .arguments import check_out, data_array, index_array, lies_evenly, may_overlap_itself
 from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
@@ -156,18 +156,19 @@ def run_gradient(
     grad, indices = data_array(grad, "grad"), index_array(indices)
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
         raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
+    shape, scale = integers(data_shape, "sizes"), checked_scale(scale)
     if calls is None:
-        calls, keys = CALLS, _keys(operator, data_shape, bounds, scale, version, node, schedule)
+        calls, keys = CALLS, _keys(operator, shape, bounds, scale, version, node, schedule)
     else:
         keys = NO_KEYS
     found = calls.find(grad, indices, out, *keys)
     if found is not None:
         return found
-    shape = ArraySpec(data_shape, grad.dtype).shape
+    shape = ArraySpec(shape, grad.dtype).shape
     check_addresses(f"data_shape {shape}", shape, grad.dtype)
     normal = operator.normalized(shape, indices.shape)
     _check_grad(grad, normal.result_shape(shape, indices.shape), shape, indices)
-    gradient = Gradient(checked_scale(scale))
+    gradient = Gradient(scale)
     check_whole(gradient.scale, grad.dtype)
     if out is not None:
         check_out(out, shape, grad.dtype)
@@ -208,18 +209,15 @@ def run_gradient(
 
 def _keys(
     operator: OperatorSpec,
-    data_shape: Any,
+    data_shape: Shape,
     bounds: Bounds,
-    scale: Any,
+    scale: float,
     version: str | None,
     node: Node | None,
     schedule: Schedule | None,
 ) -> Keys:
     """Return the object by which calls of a gradient are found; it is cut up for a number of threads."""
-    shape = tuple(data_shape) if isinstance(data_shape, Sequence) else None
-    if type(scale) is not float or shape is None or any(type(size) is not int for size in shape):
-        return object(), None, None  # found by nobody
-    said = (operator, shape, bounds, repr(scale), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
+    said = (operator, data_shape, bounds, repr(scale), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
     return one_object(said), None, None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import threads
+from gathernest.kernels import calls, threads
 from gathernest.kernels.prepare import Prepared
 
 GRAD = np.ones((4, 3), np.float32)
@@ -95,6 +95,21 @@ def out_at(offset: int, shape: tuple[int, ...]) -> np.ndarray:
     out = room[start : start + 4 * math.prod(shape)].view(np.float32).reshape(shape)
     out[...] = 7
     return out
+
+
+@pytest.mark.parametrize("scale", [1, 1.0, True, np.int64(1), np.float32(1), np.array(1.0)])
+@pytest.mark.parametrize("data_shape", [(3, 4), [3, 4], [np.int64(3), np.int32(4)], np.array([3, 4])])
+def test_calls_are_found_whatever_numbers_say_the_shape_and_the_scale(scale, data_shape):
+    grad, indices = np.arange(8.0).reshape(2, 4), np.array([2, 0])
+    calls.CALLS.forget()
+    for _ in range(3):
+        gn.gather_grad(grad, indices, (3, 4))
+    remembered = list(calls.CALLS._kept.values())
+    assert remembered
+    for _ in range(3):
+        got = gn.gather_grad(grad, indices, data_shape, scale=scale)
+        assert got.tolist() == [[4, 5, 6, 7], [0, 0, 0, 0], [0, 1, 2, 3]]
+    assert list(calls.CALLS._kept.values()) == remembered
 
 
 class TestRowsThatThreadsSplit:
