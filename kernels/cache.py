@@ -5,11 +5,14 @@
                                        __pycache__/      Numba's machine code
 
 `fingerprint` covers the versions, the CPU and the sources that make code; `key` the kernel. An entry is made under a
-temporary name and renamed, so two processes may share a folder. An entry whose digests do not hold is removed and made
-again. A folder that cannot be written means kernels in memory only, with one warning.
+temporary name and renamed, so two processes may share a folder. An entry whose digests do not hold, or that another
+user could have written, is never run: it is removed and made again. A folder that cannot be written, or a full disk,
+means kernels in memory only, with one warning.
 """
 
 import atexit
+import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -23,10 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from ..lowering.numba.program import Program
+from .files import check_own_folder, publish_folder, read_own, remove_folder
 from .knobs import knobs
 from .machine import PACKAGE, code_fingerprint
 
 SOURCE, SIDECAR = "kernel.py", "kernel.json"
+NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
 
 
 class CacheWarning(UserWarning):
@@ -59,7 +64,11 @@ def cache_folder() -> Path:
         return Path(knobs.cache_dir)
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("gathernest"))
+    try:
+        folder = platformdirs.user_cache_dir("gathernest")
+    except (KeyError, RuntimeError):  # neither HOME nor an entry of the user in the passwd file
+        return NO_HOME
+    return NO_HOME if folder.startswith("~") else Path(folder)
 
 
 def cache_root() -> Path:
@@ -86,26 +95,21 @@ def load_kernel(key: str, build: Build) -> Loaded:
     Raises:
         CompileError: the backend refuses the program.
     """
-    name = _entry_name(key)
+    name, build = _entry_name(key), functools.cache(build)
     if knobs.always_compile:
         return _in_memory(name, build)
-    folder = cache_root() / name
+    root = cache_root()
     try:
-        found = _read(folder, name)
+        root.mkdir(0o755, parents=True, exist_ok=True)
+        check_own_folder(root)
+        found = _read(key, name, root / name)
         if found is not None:
             return found
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        workplace = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+        if root not in _warned:
+            return _make(key, name, root / name, build)
     except OSError as error:
-        warn_unwritable(folder.parent, error)
-        return _in_memory(name, build)
-    try:
-        return _make(key, name, folder, workplace, build)
-    except OSError as error:
-        warn_unwritable(folder.parent, error)
-        return _in_memory(name, build)
-    finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+        warn_unwritable(root, error)
+    return _in_memory(name, build)
 
 
 def _in_memory(name: str, build: Build) -> Loaded:
@@ -115,40 +119,60 @@ def _in_memory(name: str, build: Build) -> Loaded:
     return Loaded(load_text(program, name), program, pipeline, from_cache=False)
 
 
-def _make(key: str, name: str, folder: Path, workplace: Path, build: Build) -> Loaded:
-    """Build and compile in `workplace`, then put it in place under its own name."""
+def _make(key: str, name: str, folder: Path, build: Build) -> Loaded:
+    """Build and compile a kernel into an entry."""
     from ..lowering.numba.compiler import load_file
 
     program, pipeline = build()
-    (workplace / SOURCE).write_text(program.source)
-    entry = load_file(program, workplace / SOURCE, name)
-    sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(workplace)}
-    (workplace / SIDECAR).write_text(json.dumps(sidecar, indent=1))
-    try:
-        os.rename(workplace, folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
+    with publish_folder(folder) as workplace:
+        (workplace / SOURCE).write_text(program.source)
+        entry = load_file(program, workplace / SOURCE, name)
+        sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(workplace)}
+        (workplace / SIDECAR).write_text(json.dumps({**sidecar, "digest": _digest(sidecar)}, indent=1))
     return Loaded(entry, program, pipeline, from_cache=False)
 
 
-def _read(folder: Path, name: str) -> Loaded | None:
-    """Return the entry in `folder`, or None after removing one that is not sound."""
-    if not folder.is_dir():
-        folder.unlink(missing_ok=True)
+def _read(key: str, name: str, folder: Path) -> Loaded | None:
+    """Return the entry in `folder`, or None after removing one that is not sound.
+
+    Raises:
+        OSError: one that is not sound cannot be removed, or a sound one cannot be copied.
+    """
+    if not os.path.lexists(folder):
         return None
     from ..lowering.numba.compiler import load_file
 
     try:
-        sidecar = json.loads((folder / SIDECAR).read_text())
-        if not sidecar["files"] or sidecar["files"] != _digests(folder):
-            raise ValueError("digests do not hold")
-        program = Program.from_json((folder / SOURCE).read_text(), sidecar)
-        entry = load_file(program, _writable_copy(folder) / SOURCE, name)
-        return Loaded(entry, program, sidecar["pipeline"], from_cache=True)
-    except Exception:  # whatever is wrong with an entry, the answer is to make it again
-        _remove(folder)
+        program, pipeline = _checked(key, folder)
+    except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
+        remove_folder(folder, error)
         return None
+    source = _writable_copy(folder) / SOURCE
+    try:
+        entry = load_file(program, source, name)
+    except OSError:  # of the disk or another process that removes it, not of the entry
+        return None
+    except Exception as error:
+        remove_folder(folder, error)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # when it was last used
+    return Loaded(entry, program, pipeline, from_cache=True)
+
+
+def _checked(key: str, folder: Path) -> tuple[Program, str]:
+    """Return the program and the pipeline of an entry.
+
+    Raises:
+        Exception: the entry is not what was made for the key, or another user could have written it.
+    """
+    for part in (folder, folder / "__pycache__"):
+        check_own_folder(part)
+    sidecar = json.loads(read_own(folder / SIDECAR))
+    digest = sidecar.pop("digest")
+    if digest != _digest(sidecar) or sidecar["key"] != key or sidecar["files"] != _digests(folder, read_own):
+        raise ValueError("digests do not hold")
+    return Program.from_json(read_own(folder / SOURCE).decode(), sidecar), sidecar["pipeline"]
 
 
 def _writable_copy(folder: Path) -> Path:
@@ -163,20 +187,16 @@ def _writable_copy(folder: Path) -> Path:
     return Path(shutil.copytree(folder, copy))
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def _digest(sidecar: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(sidecar, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(folder: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> dict[str, str]:
     """Return the digest of every file of an entry but its sidecar."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SIDECAR)
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def _remove(folder: Path) -> None:
-    """Move an entry aside, so that nobody sees half of it, and delete it."""
-    try:
-        aside = Path(tempfile.mkdtemp(prefix=".removed-", dir=folder.parent))
-        os.rename(folder, aside / "entry")
-        shutil.rmtree(aside, ignore_errors=True)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
+    machine_code = folder / "__pycache__"
+    files = [path for path in folder.iterdir() if path.name != SIDECAR and path != machine_code]
+    files += machine_code.iterdir()
+    return {str(path.relative_to(folder)): hashlib.sha256(read(path)).hexdigest() for path in sorted(files)}
 
 
 _warned: set[Path] = set()
@@ -189,8 +209,9 @@ def warn_unwritable(
     if folder in _warned:
         return
     _warned.add(folder)
+    reason = "no home folder is known: HOME is not set" if NO_HOME in folder.parents else error.strerror or error
     warnings.warn(
-        f"the cache folder {folder} cannot be written ({error.strerror or error}); {consequence}. "
+        f"the cache folder {folder} cannot be written ({reason}); {consequence}. "
         "Set GATHERNEST_CACHE_DIR to a folder that can be written",
         CacheWarning,
         stacklevel=levels_to_caller(),

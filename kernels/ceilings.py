@@ -10,15 +10,14 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import platform
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from .cache import cache_folder, warn_unwritable
+from .files import publish
 from .knobs import knobs
 from .machine import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from .requirements import require_compiler
@@ -191,17 +190,11 @@ def _read(path: Path, facts: dict[str, Any]) -> Ceilings | None:
 
 
 def _write(path: Path, found: Ceilings) -> None:
-    """Write the file under a temporary name and rename it; warn where that cannot be done."""
+    """Write the file; warn where that cannot be done."""
     if knobs.always_compile:
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = path.with_name(f".{path.stem}-{os.getpid()}-{threading.get_ident()}")
-        try:
-            written.write_text(json.dumps(found.to_json(), indent=1) + "\n")
-            written.replace(path)
-        finally:
-            written.unlink(missing_ok=True)
+        publish(path, json.dumps(found.to_json(), indent=1) + "\n")
     except OSError as error:
         warn_unwritable(path.parent, error, "the ceilings of this machine are measured anew in every process")
 

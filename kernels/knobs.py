@@ -64,7 +64,10 @@ def _flag(text: str) -> bool:
 def _path(text: str) -> Path:
     if not text:
         raise ValueError
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no home folder for ~
+        raise ValueError from None
 
 
 def _path_or_off(text: str) -> Path | str:

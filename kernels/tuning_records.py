@@ -11,9 +11,7 @@ time where the system has file locks. One that cannot be read is never overwritt
 import contextlib
 import json
 import math
-import os
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -22,6 +20,7 @@ from typing import Any
 
 from ..ir.errors import GathernestError
 from .cache import cache_folder, levels_to_caller
+from .files import publish
 from .knobs import knobs
 from .machine import cpu_model
 
@@ -181,22 +180,13 @@ def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]
 
 
 def write_records(path: Path, records: Mapping[str, Record]) -> None:
-    """Write a file of records: under a temporary name first, then renamed.
+    """Write a file of records.
 
     Raises:
         OSError: it cannot be written.
     """
     content = {"format": FORMAT, "records": {key: record.to_json() for key, record in records.items()}}
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    publish(path, json.dumps(content, indent=1) + "\n")
 
 
 def warn(message: str) -> None:

@@ -23,6 +23,7 @@ def load_file(program: Program, path: Path, name: str) -> Any:
 
     Raises:
         CompileError: Numba or LLVM refuses it; names the file, the line and the IR operation.
+        OSError: the machine code cannot be written, as on a full disk.
     """
     with _cache_beside_source():
         return _execute(program, program.source, str(path), name)
@@ -59,6 +60,10 @@ def _execute(program: Program, source: str, file: str, name: str) -> Any:
         exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
         del sys.modules[module.__name__]
+        if isinstance(error, OSError):
+            raise
+        if "no locator available" in str(error):  # Numba says so when it can make no file beside the source
+            raise OSError(f"Numba can make no file beside {file}") from error
         raise _compile_error(program, error, file) from error
     return module.__dict__["gather"]
 

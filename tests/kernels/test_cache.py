@@ -1,9 +1,13 @@
 """The cache on disk: shared, damaged, deleted, unwritable. Whatever happens to it, the results are right."""
 
+import errno
 import hashlib
 import json
 import os
+import pwd
 import shutil
+import stat
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +143,192 @@ def test_a_damaged_entry_is_made_again(counted, damage):
     assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
     again = counted.load()
     assert (again.from_cache, counted.builds, counted.run(again)) == (True, 2, WANTED)
+
+
+def rewrite(entry: Path, **changes: object) -> None:
+    """Change a side file and keep it well-formed."""
+    path = entry / "kernel.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file another user's, or this process one of another user."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+
+
+def link_away(path: Path) -> None:
+    elsewhere = path.with_name(path.name + ".elsewhere")
+    path.rename(elsewhere.parent.parent / elsewhere.name)
+    path.symlink_to(elsewhere.parent.parent / elsewhere.name)
+
+
+def replace_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def replace(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return replace
+
+
+WRONG_SIDE_FILES = {
+    "another kernel's key": {"key": "another"},
+    "no parameters": {"parameters": []},
+    "other parameters": {"parameters": [{"name": "x", "kind": "size", "argument": 0, "dim": 7}] * 3},
+    "another pipeline": {"pipeline": 7},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG_SIDE_FILES)
+def test_a_side_file_that_is_well_formed_but_wrong_is_made_again(counted, changes):
+    counted.load()
+    rewrite(only_entry(), **WRONG_SIDE_FILES[changes])
+    mended = counted.load()
+    assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
+
+
+NOT_OURS = ("kernel.py", "kernel.json", "__pycache__", ".")
+
+
+@pytest.mark.parametrize("part", NOT_OURS)
+def test_what_belongs_to_another_user_is_never_run(counted, monkeypatch, part):
+    counted.load()
+    give_away(only_entry() / part, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CacheWarning)
+        mended = counted.load()
+    assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
+
+
+@pytest.mark.parametrize("part", NOT_OURS)
+@pytest.mark.parametrize("mode", [0o020, 0o002], ids=["group", "all"])
+def test_what_another_user_can_write_is_never_run(counted, part, mode):
+    counted.load()
+    path = only_entry() / part
+    path.chmod(path.stat().st_mode | mode)
+    mended = counted.load()
+    assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
+    assert counted.load().from_cache
+
+
+@pytest.mark.parametrize("part", NOT_OURS)
+def test_links_are_not_followed(counted, part):
+    counted.load()
+    entry = only_entry()
+    link_away(entry if part == "." else entry / part)
+    mended = load_kernel(counted.plan.key, counted.build)
+    assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
+
+
+ENDLESS = {
+    "a device": replace_by(lambda path: os.mknod(path, 0o644 | stat.S_IFCHR, os.makedev(1, 5))),
+    "a pipe": replace_by(os.mkfifo),
+    "a terabyte": lambda path: os.truncate(path, 1 << 40),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS if os.geteuid() == 0 else list(ENDLESS)[1:])
+@pytest.mark.parametrize("part", ["kernel.py", "kernel.json"])
+def test_a_file_without_end_is_not_read(counted, kind, part):
+    counted.load()
+    ENDLESS[kind](only_entry() / part)
+    mended = counted.load()
+    assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
+
+
+def test_a_folder_that_belongs_to_another_user_is_not_used(counted, monkeypatch):
+    counted.load()
+    monkeypatch.setattr(cache, "_warned", set())
+    give_away(cache_root(), monkeypatch)
+    with pytest.warns(
+        CacheWarning, match=r"cannot be written \(\w+ belongs to user \d+, not to this one \(\d+\) or root\)"
+    ):
+        loaded = counted.load()
+    assert (loaded.from_cache, counted.run(loaded)) == (False, WANTED)
+
+
+def test_an_entry_that_cannot_be_removed_is_not_run(counted, monkeypatch):
+    counted.load()
+    monkeypatch.setattr(cache, "_warned", set())
+    truncate(only_entry() / "kernel.py")
+
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.warns(
+        CacheWarning, match=r"cannot be removed \(Operation not permitted\), and must be: digests do not hold"
+    ):
+        loaded = counted.load()
+    assert (loaded.from_cache, counted.run(loaded)) == (False, WANTED)
+
+
+def test_entries_made_under_a_generous_umask_are_used(counted):
+    before = os.umask(0)
+    try:
+        counted.load()
+    finally:
+        os.umask(before)
+    assert counted.load().from_cache
+
+
+def test_a_full_disk_is_one_warning_and_kernels_in_memory(python, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    code = """
+        import resource, signal, warnings
+        import gathernest as gn
+        gn.gather([1.5, 2.5], [1])  # which imports what leaves files of bytecode
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for bounds in ("zero", "clip", "wrap"):
+                print(gn.gather([1.5, 2.5, 3.5], [2, 0, 9], bounds=bounds).tolist())
+        print([str(warning.message).partition(" (")[2] for warning in caught])
+    """
+    folders = {"GATHERNEST_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "temporary")}
+    assert python(code, **folders).splitlines() == [
+        "[3.5, 1.5, 0.0]",
+        "[3.5, 1.5, 3.5]",
+        "[3.5, 1.5, 1.5]",
+        "['File too large); kernels are compiled anew in every process. "
+        "Set GATHERNEST_CACHE_DIR to a folder that can be written']",
+    ]
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert len(list((tmp_path / "cache").glob("*/*"))) == 1
+
+
+def test_a_disk_that_fills_up_keeps_sound_entries(counted, monkeypatch):
+    counted.load()
+    monkeypatch.setattr(cache, "_warned", set())
+
+    def fill(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fill)  # Numba tries the folder with one before it reads
+    with pytest.warns(CacheWarning, match="Numba can make no file beside"):
+        loaded = counted.load()
+    assert counted.run(loaded) == WANTED
+    monkeypatch.undo()
+    assert only_entry().is_dir()
+
+
+def test_without_a_home_folder_kernels_are_made_in_memory(forget, monkeypatch, tmp_path):
+    def unknown(user: int):
+        raise KeyError(f"getpwuid(): uid not found: {user}")
+
+    for variable in ("HOME", "XDG_CACHE_HOME", "GATHERNEST_CACHE_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(cache, "_warned", set())
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(CacheWarning, match="no home folder is known: HOME is not set") as caught:
+        results = [gn.gather(DATA, INDICES, bounds=bounds).tolist() for bounds in ("error", "clip")]
+    assert results == [WANTED, [3.0, 1.0, 4.0, 0.0]]
+    assert len([warning for warning in caught if issubclass(warning.category, CacheWarning)]) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_entry_deleted_while_it_is_read_is_made_again(counted, monkeypatch):

@@ -243,3 +243,9 @@ def test_a_schedule_from_the_environment_is_part_of_the_key(forget, monkeypatch)
         keys.add(gn.compile("gather", DATA, INDICES).key)
         assert gn.gather(DATA, INDICES).tolist() == WANTED
     assert len(keys) == 2
+
+
+def test_a_path_in_a_home_folder_that_nobody_knows_is_not_allowed(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", "~nobody-of-that-name/cache")
+    with pytest.raises(KnobError, match=r"GATHERNEST_CACHE_DIR='~nobody-of-that-name/cache' is not allowed; set it to"):
+        _ = gn.knobs.cache_dir

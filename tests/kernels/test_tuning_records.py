@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
-from gathernest.kernels import tuning_records
+from gathernest.kernels import files, tuning_records
 from gathernest.kernels.tuning_records import (
     Record,
     TuningFileError,
@@ -137,7 +137,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tuning_records.os, "replace", fail)
+    monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
         change_records(path, lambda before: {})
     assert read_records(path) == {"a class": RECORD}

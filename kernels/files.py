@@ -1,0 +1,117 @@
+"""Files that other processes read meanwhile, or other users could have written: put in place whole, read with care."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MOST_BYTES = 64 * 1024**2
+"""No file of the cache is larger: the machine code of the largest kernels takes 2 MB."""
+_CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def publish(path: Path, text: str) -> None:
+    """Put a file in its place whole: under a temporary name in its folder, which is made if need be, then renamed.
+
+    Raises:
+        OSError: it cannot be written; nothing is left behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+@contextmanager
+def publish_folder(folder: Path) -> Iterator[Path]:
+    """Hand out a new folder, and rename it to `folder` after the body; one that is there already stays.
+
+    Raises:
+        OSError: it cannot be made; nothing is left behind.
+    """
+    workplace = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield workplace
+        for parent, _, names in os.walk(workplace):
+            os.chmod(parent, 0o755)  # whatever the umask: others may read it, and nobody else may write it
+            for name in names:
+                os.chmod(os.path.join(parent, name), 0o644)
+        try:
+            os.rename(workplace, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def remove_folder(folder: Path, reason: object) -> None:
+    """Move a folder aside, so that nobody sees half of it, and delete it.
+
+    Raises:
+        OSError: it cannot be moved; gives the reason why it had to be.
+    """
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=".removed-", dir=folder.parent))
+        try:
+            os.rename(folder, aside / "entry")
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except FileNotFoundError:  # another process has removed it
+        pass
+    except OSError as error:
+        raise OSError(f"{folder.name} cannot be removed ({error.strerror}), and must be: {reason}") from error
+
+
+def check_own(path: Path, facts: os.stat_result) -> None:
+    """Check that nobody but this user and root could have written what `facts` are about.
+
+    Raises:
+        PermissionError: somebody else could.
+    """
+    if not hasattr(os, "geteuid"):  # Windows, whose cache folder is the user's own
+        return
+    if facts.st_uid not in (0, os.geteuid()):
+        raise PermissionError(f"{path.name} belongs to user {facts.st_uid}, not to this one ({os.geteuid()}) or root")
+    if facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX:
+        raise PermissionError(
+            f"{path.name} can be written by other users, as its mode is {stat.S_IMODE(facts.st_mode):o}"
+        )
+
+
+def check_own_folder(path: Path) -> None:
+    """Check that a path is a folder, not a link to one, that nobody but this user and root can write.
+
+    Raises:
+        OSError: it is not.
+    """
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode):
+        raise NotADirectoryError(f"{path.name} is not a folder")
+    check_own(path, facts)
+
+
+def read_own(path: Path) -> bytes:
+    """Return the bytes of a plain file that nobody but this user and root could have written; follows no link.
+
+    Raises:
+        OSError: it is no such file, cannot be read, or is larger than any that is kept.
+    """
+    handle = os.open(path, _CAREFULLY)
+    with open(handle, "rb") as file:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(f"{path.name} is not a plain file")
+        check_own(path, facts)
+        if facts.st_size > MOST_BYTES:
+            raise OSError(f"{path.name} has {facts.st_size} bytes, more than {MOST_BYTES}")
+        return file.read(MOST_BYTES)
