@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.dialects.builtin import BytesAttr, IntegerAttr, IntegerType, StringAttr
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -37,6 +37,14 @@ OUTPUTS = "gather.outputs"
 """On an operator: what its node calls its outputs, an array of strings."""
 LOOP_NAMES = "gather.loops"
 """On an upstream loop: the names of the loops that it was, separated by commas."""
+
+
+def node_name(op: Operation) -> str | None:
+    """Return the name of the node that an operation came from, or None where it came from none."""
+    node = op.attributes.get(NODE)
+    if isinstance(node, BytesAttr):  # xDSL reads text that is not ASCII so
+        return node.data.decode(errors="replace")
+    return node.data if isinstance(node, StringAttr) else None
 
 
 @irdl_attr_definition

@@ -172,8 +172,9 @@ def _parse_field(parser: Parser, name: str, kind: type) -> Any:
     parser.parse_keyword(name)
     if kind is int:
         return parser.parse_integer(allow_boolean=False)
-    if kind is str:
-        return parser.parse_str_literal()
+    if kind is str:  # xDSL reads a literal that is not ASCII as bytes
+        literal = parser.parse_optional_bytes_literal()
+        return parser.parse_str_literal() if literal is None else literal.decode()
     return tuple(
         parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False))
     )

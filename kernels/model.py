@@ -232,6 +232,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     """Return inputs, outputs, the values that are there before a run, the steps, and where the results lie."""
     from xdsl.dialects.func import ReturnOp
 
+    from ..ir.attributes import node_name
     from ..ir.constants import constant_array
     from ..ir.graph_interpreter import main_function
 
@@ -254,7 +255,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     kept = {places[value] for value in returned}
     steps = tuple(
         _Step(
-            _node_of(op),
+            node_name(op) or op.name,
             _call_of(op),
             tuple(places[operand] for operand in op.operands),
             place,
@@ -280,15 +281,6 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
         shape = tuple(dim if size == DYNAMIC else size for size, dim in zip(sizes, dims, strict=True))
         found[entry.data[NAME].data] = TensorSpec(shape, numpy_dtype(tensor_type(value).element_type))
     return MappingProxyType(found)
-
-
-def _node_of(op: "Operation") -> str:
-    from xdsl.dialects.builtin import StringAttr
-
-    from ..ir.attributes import NODE
-
-    node = op.attributes.get(NODE)
-    return node.data if isinstance(node, StringAttr) else op.name
 
 
 def _call_of(op: "Operation") -> Callable[..., np.ndarray]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ..ir.attributes import NODE
+from ..ir.attributes import node_name
 from ..ir.constants import AnyGather, constant_array, constant_op
 from ..ir.weights import Weights
 from .nest import gathers
@@ -25,8 +25,8 @@ def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[AnyGa
 
 def node_label(op: IRDLOperation) -> str:
     """Return how messages call an operation: by the node it came from, where it came from one."""
-    node = op.attributes.get(NODE)
-    return f"node {node.data!r}" if isinstance(node, StringAttr) else op.name
+    name = node_name(op)
+    return op.name if name is None else f"node {name!r}"
 
 
 def insert_constant(array: np.ndarray, before: IRDLOperation, weights: Weights, name: str) -> SSAValue:

@@ -25,6 +25,9 @@ from ..types import ir_element_type, numpy_dtype
 from ..weights import Weights
 from .files import Limits
 
+# A value's name is printed at each of its uses: long ones would make a text of many times the size of the file.
+MOST_HINT = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
@@ -161,9 +164,11 @@ class GraphBuilder:
 
     @staticmethod
     def _hint(value: SSAValue, name: str) -> None:
-        word = re.sub(r"\W", "_", name, flags=re.ASCII)
+        """Let a value print under its name in the model, without the numbers at its end: the printer adds its own."""
+        word = re.sub(r"^(?=\d)|\W", "_", name[:MOST_HINT], flags=re.ASCII)
+        word = re.sub(r"(_\d+)+$", "", word)
         if word.strip("_"):
-            value.name_hint = f"_{word}" if word[0].isdigit() else word
+            value.name_hint = word
 
 
 def _named(name: str, dims: Sequence[str]) -> DictionaryAttr:
