@@ -13,7 +13,7 @@ from .build import constant_tensor
 from .dialect import GatherElementsOp, GatherNdOp, GatherOp
 from .errors import GathernestError
 from .graph_ops import CastOp, GraphOp, ShapeOfOp, WeightOp, shape_of_value
-from .semantics import DYNAMIC
+from .semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
 from .types import dense_array, ir_element_type, numpy_dtype
 from .weights import MOST_DENSE_ELEMENTS, Weights
 
@@ -75,9 +75,7 @@ class Constants:
                     operands[0] if all(e is None or limits.min <= e <= limits.max for e in operands[0].flat) else None
                 )
             if isinstance(op, AnyGather):
-                if any(element is None for element in operands[1].flat):
-                    return None
-                return reference.run(op.normalized(), operands[0], operands[1].astype(np.int64), op.bounds.data)
+                return None if any(element is None for element in operands[1].flat) else _gathered(op, *operands)
             if isinstance(op, GraphOp):
                 if op.name == "graph.reshape" and any(element is None for element in operands[1].flat):
                     return None
@@ -85,6 +83,16 @@ class Constants:
         except (GathernestError, OverflowError):
             return None
         return None
+
+
+def _gathered(op: AnyGather, data: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    """Return the elements of data that a gather takes, 0 where it gives zeros; raises BoundsError."""
+    version = op.version.data if op.version else None
+    if version in NO_NEGATIVE_INDICES and op.bounds.data is Bounds.ERROR and any(index < 0 for index in indices.flat):
+        return None
+    places = np.arange(1, data.size + 1).reshape(data.shape)  # so that 0, which an index outside gives, is no place
+    picked = reference.run(op.normalized(), places, indices.astype(np.int64), op.bounds.data)
+    return np.asarray(np.array([0, *data.flat], object)[picked], object)
 
 
 def constant_array(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -107,6 +107,34 @@ def test_gather_8_gives_zeros_outside_and_wraps_negatives(ir, check_stages):
     check(ir, {"x": X[0]}, {"y": wanted}, check_stages)
 
 
+def reshaped_by_picked_sizes(ir, shape, picks, opset="opset8"):
+    """Reshape x to those of its sizes that a constant gather picks."""
+    x = ir.parameter("x", shape)
+    sizes = ir.layer("ShapeOf", [x], opset="opset3", data='output_type="i64"', dims=[2])
+    i, axis = ir.const(np.array(picks)), ir.const(np.int64(0))
+    picked = ir.layer("Gather", [sizes, i, axis], opset=opset, name="pick", dims=[2])
+    y = ir.layer("Reshape", [x, picked], data='special_zero="false"', name="to", dims=[-1, -1])
+    ir.result(y)
+
+
+def test_size_that_gather_8_takes_from_outside_is_0(ir, check_stages):
+    reshaped_by_picked_sizes(ir, "0,3", [7, 1])
+    check(ir, {"x": np.zeros((0, 3), np.float32)}, {"y": np.zeros((0, 3), np.float32)}, check_stages)
+
+
+def test_sizes_that_do_not_fit_since_an_index_is_outside_are_shown(ir):
+    reshaped_by_picked_sizes(ir, "2,3", [7, 1])
+    with pytest.raises(gn.ModelError, match=r"node 'to' \(Reshape\): sizes \[0, 3\] do not fit the 6 elements"):
+        gn.load(ir.write())
+
+
+@pytest.mark.parametrize(("index", "message"), [(7, "index 7 at"), (-1, "index -1 at")])
+def test_constant_index_outside_names_the_node_where_sizes_depend_on_it(ir, index, message):
+    reshaped_by_picked_sizes(ir, "2,3", [0, index], "opset7")
+    with pytest.raises(gn.BoundsError, match=rf"node 'pick': {message} position \(1,\) .* out of range \[0, 1\]"):
+        gn.load(ir.write())
+
+
 def test_gather_with_batch_dims(ir, check_stages):
     x, i = ir.parameter("x", "2,5,4"), ir.parameter("i", "2,3", "i64")
     axis = ir.const(np.int64(1))
