@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     )
     from .kernels.gather import gather, gather_elements, gather_nd
     from .kernels.gradient import gather_elements_grad, gather_grad, gather_nd_grad
+    from .kernels.host.knobs import knobs
     from .kernels.kernel import Kernel, compile
-    from .kernels.knobs import knobs
     from .kernels.model import Model, load
-    from .kernels.operators import ops
-    from .kernels.tuning import tune
-    from .kernels.warming import warm
-    from .lowering.schedule import Schedule
+    from .kernels.operator_versions import ops
+    from .kernels.tune import tune
+    from .kernels.warm import warm
+    from .lowering.schedule.schedule import Schedule
 
 __version__ = "0.1.0"
 
@@ -57,13 +57,13 @@ _HOMES = {
     "gather_grad": "kernels.gradient",
     "gather_nd": "kernels.gather",
     "gather_nd_grad": "kernels.gradient",
-    "knobs": "kernels.knobs",
+    "knobs": "kernels.host.knobs",
     "Model": "kernels.model",
     "load": "kernels.model",
-    "ops": "kernels.operators",
-    "Schedule": "lowering.schedule",
-    "tune": "kernels.tuning",
-    "warm": "kernels.warming",
+    "ops": "kernels.operator_versions",
+    "Schedule": "lowering.schedule.schedule",
+    "tune": "kernels.tune",
+    "warm": "kernels.warm",
 }
 
 __all__ = [

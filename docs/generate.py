@@ -5,9 +5,9 @@ import re
 import sys
 from pathlib import Path
 
-from gathernest.kernels.knobs import KNOBS
-from gathernest.kernels.operators import ops
-from gathernest.lowering.passes import GRAPH_NAMES, NAMES, load_pass
+from gathernest.kernels.host.knobs import KNOBS
+from gathernest.kernels.operator_versions import ops
+from gathernest.lowering.passes import GRAPH_NAMES, NAMES, load_pass, module_of
 from gathernest.lowering.pipeline import PIPELINES
 
 DOCS = Path(__file__).parent
@@ -35,7 +35,7 @@ def _table(names: tuple[str, ...]) -> list[str]:
     lines = ["| pass | file | what it does |", "|---|---|---|"]
     for name in names:
         summary = inspect.getdoc(load_pass(name)).partition("\n")[0]  # type: ignore[union-attr]
-        file = f"lowering/passes/{name.replace('-', '_')}.py"
+        file = f"lowering/passes/{module_of(name).replace('.', '/')}.py"
         lines.append(f"| [`{name}`](#{name}) | [`{file}`](../{file}) | {summary} |")
     return lines
 

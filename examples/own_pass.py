@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import gather_module
-from gathernest.ir.context import make_context, verify_module
-from gathernest.ir.dialect import LoopOp
-from gathernest.ir.interpreter import interpret
-from gathernest.ir.print_nest import print_loop_nest
-from gathernest.lowering.passes.interchange_loops import InterchangeLoops
+from gathernest.ir.dialects.gather_dialect import LoopOp
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import make_context, verify_module
+from gathernest.ir.modules.operator_module import gather_module
+from gathernest.ir.modules.pseudocode import print_loop_nest
+from gathernest.lowering.passes.schedule.interchange_loops import InterchangeLoops
 from gathernest.lowering.pipeline import run_pipeline
 
 

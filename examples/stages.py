@@ -1,8 +1,8 @@
 """Every stage of a gather: the operator, the nest, the scheduled nest, the source that Numba compiles."""
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
-from gathernest.ir.print_nest import print_loop_nest
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.pseudocode import print_loop_nest
 
 kernel = gn.compile("gather", "1000x64xf32", "100xi64", bounds="zero")
 print(kernel.pipeline, "\n")

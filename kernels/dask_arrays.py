@@ -20,9 +20,9 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, OperatorSpec
 from ..ir.semantics import Bounds, Shape
-from ..lowering.schedule import Schedule
-from .chunks import ChunkedGather
-from .plan import Problem
+from ..lowering.schedule.schedule import Schedule
+from .chunked import ChunkedGather
+from .runtime.plan import Problem
 
 Labels = tuple[int, ...]
 """A number for every dimension of an array; dimensions of data, indices and the result with one number are one."""

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
-from ..lowering.schedule import Schedule
-from .arguments import check_out, data_array, index_array, may_overlap_itself
-from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
-from .opaque import gather_opaque
-from .prepare import prepare
+from ..lowering.schedule.schedule import Schedule
+from .runtime.array_checks import check_out, data_array, index_array, may_overlap_itself
+from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
+from .runtime.object_arrays import gather_opaque
+from .runtime.prepare import prepare
 
 
 def gather(

@@ -13,14 +13,14 @@ from ..ir.element_types import number_width
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
-from ..lowering.schedule import Schedule
-from .arguments import check_out, data_array, index_array, lies_evenly, may_overlap_itself
-from .calls import CALLS, NO_KEYS, CallTable, Keys, one_object
+from ..lowering.schedule.schedule import Schedule
 from .gather import run_operator
-from .knobs import knobs
-from .opaque import gather_positions
-from .plan import Problem, check_addresses
-from .prepare import remembered
+from .host.knobs import knobs
+from .runtime.array_checks import check_out, data_array, index_array, lies_evenly, may_overlap_itself
+from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
+from .runtime.object_arrays import gather_positions
+from .runtime.plan import Problem, check_addresses
+from .runtime.prepare import remembered
 
 WHOLE_SCALES_BELOW = 2**53
 _NARROW_INTEGERS = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}

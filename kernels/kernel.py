@@ -11,18 +11,18 @@ from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
-from ..lowering.schedule import Schedule, as_schedule
-from .arguments import data_array, index_array, is_dask_array, lies_evenly
-from .calls import CallTable, native_entry
+from ..lowering.schedule.schedule import Schedule, as_schedule
 from .gather import run_operator
 from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
-from .plan import Problem
-from .prepare import Prepared, prepare_problem
+from .runtime.array_checks import data_array, index_array, is_dask_array, lies_evenly
+from .runtime.call_cache import CallTable, native_entry
+from .runtime.plan import Problem
+from .runtime.prepare import Prepared, prepare_problem
 
 MOST_REMEMBERED_OF_A_KERNEL = 16
 
 if TYPE_CHECKING:
-    from .explanation import Explanation
+    from .roofline.explanation import Explanation
 
 OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
@@ -76,14 +76,14 @@ class Kernel(functools.partial[np.ndarray]):
     @property
     def pipeline(self) -> str:
         """The passes that made it, as text that `gathernest-opt -p` takes."""
-        from .build import pipeline_of
+        from .runtime.compile import pipeline_of
 
         return pipeline_of(self._prepared.plan)
 
     @property
     def stages(self) -> dict[str, str]:
         """The module after every pass: `operator` first, then by the name of the pass."""
-        from .build import run_stages
+        from .runtime.compile import run_stages
 
         return {stage.pass_name: stage.text for stage in run_stages(self._prepared.plan)}
 
@@ -92,19 +92,19 @@ class Kernel(functools.partial[np.ndarray]):
         """The Python source that Numba compiled."""
         if self._prepared.loaded is not None:
             return self._prepared.loaded.program.source
-        from .build import build_program
+        from .runtime.compile import build_program
 
         return build_program(self._prepared.plan)[0].source
 
     def llvm_ir(self) -> str:
         """Return the optimised LLVM IR, compiled anew where the machine code came from the cache."""
-        from .inspection import llvm_ir
+        from .runtime.inspection import llvm_ir
 
         return llvm_ir(self._prepared.plan)
 
     def asm(self) -> str:
         """Return the assembly, compiled anew where the machine code came from the cache."""
-        from .inspection import assembly
+        from .runtime.inspection import assembly
 
         return assembly(self._prepared.plan)
 
@@ -127,7 +127,7 @@ class Kernel(functools.partial[np.ndarray]):
             SampleError: arrays of the compiled sizes do not fit in memory.
             BoundsError: an index is not valid.
         """
-        from .explain import explain
+        from .roofline.explain import explain
 
         read = None if data is None else data_array(data)
         return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)

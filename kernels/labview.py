@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
-from .arguments import data_array, index_array, is_dask_array
 from .gather import run_operator
 from .gradient import checked_scale, run_gradient
+from .runtime.array_checks import data_array, index_array, is_dask_array
 
 VERSION = "labview.GatherND"
 

@@ -16,16 +16,16 @@ import numpy as np
 
 from ..ir.element_types import element_type_name
 from ..ir.errors import BoundsError, InvalidGatherError, ModelError, did_you_mean
-from ..ir.importers.files import DEFAULT_MAX_BYTES, Limits
-from .arguments import data_array, index_array
+from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, Limits
 from .gather import run_operator
-from .requirements import require
+from .host.dependencies import require
+from .runtime.array_checks import data_array, index_array
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from ..ir.importers.graph_builder import ImportedModel
-    from ..ir.weights import Weights
+    from ..ir.modules.weights import Weights
 
 PIPELINE = "graph"
 EXTRAS = {".onnx": "onnx", ".xml": "defusedxml"}
@@ -96,7 +96,7 @@ class Model:
         Raises:
             BoundsError: a constant index is not valid; names the node.
         """
-        from ..ir.weights import model_context
+        from ..ir.modules.weights import model_context
         from ..lowering.pipeline import PIPELINES, run_pipeline
 
         stages = run_pipeline(imported.module, PIPELINE, model_context(imported.weights))
@@ -232,9 +232,9 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     """Return inputs, outputs, the values that are there before a run, the steps, and where the results lie."""
     from xdsl.dialects.func import ReturnOp
 
-    from ..ir.attributes import node_name
-    from ..ir.constants import constant_array
-    from ..ir.graph_interpreter import main_function
+    from ..ir.dialects.attributes import node_name
+    from ..ir.interpreters.graph import main_function
+    from ..ir.modules.known_values import constant_array
 
     function = main_function(imported.module)
     block, attributes = function.body.block, function.arg_attrs
@@ -269,10 +269,10 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
 
 def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[str, TensorSpec]:
     """Return what the function's arguments or results are, by the names that they carry."""
-    from ..ir.attributes import DIMS, NAME
-    from ..ir.graph_ops import shape_of_value, tensor_type
+    from ..ir.dialects.attributes import DIMS, NAME
+    from ..ir.dialects.graph_ops import shape_of_value, tensor_type
+    from ..ir.dialects.types import numpy_dtype
     from ..ir.semantics import DYNAMIC
-    from ..ir.types import numpy_dtype
 
     found: dict[str, TensorSpec] = {}
     for value, entry in zip(values, attributes, strict=True):
@@ -285,10 +285,10 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
 
 def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
     """Return what carries out an operation on the arrays of its operands."""
-    from ..ir.constants import AnyGather
-    from ..ir.graph_interpreter import refuse_negative_indices
-    from ..ir.graph_ops import GraphOp, tensor_type
-    from ..ir.types import numpy_dtype
+    from ..ir.dialects.graph_ops import GraphOp, tensor_type
+    from ..ir.dialects.types import numpy_dtype
+    from ..ir.interpreters.graph import refuse_negative_indices
+    from ..ir.modules.known_values import AnyGather
 
     if isinstance(op, GraphOp):
         compute, fields = type(op).compute, op.fields()

@@ -17,7 +17,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ..ir.errors import ModelError
-from ..ir.importers.files import Limits
+from ..ir.importers.file_limits import Limits
 from ..ir.importers.onnx import import_onnx_model
 from ..ir.importers.onnx_tensors import TensorReader
 from .model import Model

@@ -10,10 +10,10 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import VerifyException
 
-from ..ir.context import make_context, verify_module
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
+from ..ir.modules.context import make_context, verify_module
 from .passes import GRAPH_NAMES, all_passes
-from .schedule import Schedule
+from .schedule.schedule import Schedule
 
 CANONICAL = ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims")
 NEST = ("lower-gather-to-nest", "fold-bounds")

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..ir.errors import did_you_mean
-from . import bench, demo, doctor, run, show, tune, warm
+from . import bench
+from .commands import demo, doctor, run, show, tune, warm
 from .terminal import MISUSED, Parser, UsageError, run_tool
 
 COMMANDS = {"demo": demo, "run": run, "show": show, "tune": tune, "warm": warm, "bench": bench, "doctor": doctor}

@@ -13,8 +13,8 @@ OPERATOR_LEVEL = re.compile(r"\bgather\.gather(_nd|_elements)?\b")
 
 def draw(stage: "Stage") -> str | None:
     """Return the loops of a stage as a person would draw them; None where it has none yet."""
-    from ..ir.context import parse_module
-    from ..ir.print_nest import print_loop_nest
+    from ..ir.modules.context import parse_module
+    from ..ir.modules.pseudocode import print_loop_nest
 
     return None if OPERATOR_LEVEL.search(stage.text) else print_loop_nest(parse_module(stage.text))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..ir.errors import GathernestError, did_you_mean
-from ..kernels.knobs import knobs
+from ..kernels.host.knobs import knobs
 
 if TYPE_CHECKING:
     from rich.console import Console

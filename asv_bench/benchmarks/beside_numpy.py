@@ -2,11 +2,11 @@
 
 import functools
 
-from gathernest.kernels.threads import available_threads
+from gathernest.kernels.runtime.launch import available_threads
 from gathernest.tools.bench.cases import Inputs
-from gathernest.tools.bench.contenders.gathernest_contender import Gathernest
-from gathernest.tools.bench.contenders.numpy_peer import NumPy
 from gathernest.tools.bench.measure import Measured, measure
+from gathernest.tools.bench.peers.gathernest_peer import Gathernest
+from gathernest.tools.bench.peers.numpy_peer import NumPy
 from gathernest.tools.bench.suite import SUITE
 
 ROUNDS = 5

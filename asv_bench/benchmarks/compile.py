@@ -2,10 +2,10 @@
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import gather_module
+from gathernest.ir.modules.operator_module import gather_module
 from gathernest.lowering.numba.emitter import emit
 from gathernest.lowering.pipeline import default_pipeline, run_pipeline
-from gathernest.lowering.schedule import Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 
 SCHEDULE = Schedule(tiles=(("indices", 256),), parallel=("indices_o",))
 

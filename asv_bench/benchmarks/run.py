@@ -2,7 +2,7 @@
 
 import statistics
 
-from gathernest.kernels.threads import available_threads
+from gathernest.kernels.runtime.launch import available_threads
 from gathernest.tools.bench.scaling import scale
 from gathernest.tools.bench.suite import APART
 

@@ -1,1 +1,1 @@
-"""Model files read into one module of the IR: `onnx` and `openvino`, on what `graph_builder` and `files` offer both."""
+"""Models from ONNX and OpenVINO files, as modules of the `gather` and `graph` dialects."""

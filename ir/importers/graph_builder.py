@@ -13,17 +13,17 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from ..attributes import DIMS, NAME, NODE
-from ..build import OPERATIONS
-from ..constants import Constants, constant_op
-from ..context import verify_module
+from ..dialects.attributes import DIMS, NAME, NODE
+from ..dialects.graph_ops import GraphOp, shape_of_value, tensor_type
+from ..dialects.types import ir_element_type, numpy_dtype
 from ..errors import BoundsError, InternalError, InvalidGatherError, ModelError
-from ..graph_ops import GraphOp, shape_of_value, tensor_type
+from ..modules.context import verify_module
+from ..modules.known_values import Constants, constant_op
+from ..modules.operator_module import OPERATIONS
+from ..modules.weights import Weights
 from ..operator_spec import OperatorSpec
 from ..semantics import Bounds
-from ..types import ir_element_type, numpy_dtype
-from ..weights import Weights
-from .files import Limits
+from .file_limits import Limits
 
 # A value's name is printed at each of its uses: long ones would make a text of many times the size of the file.
 MOST_HINT = 64

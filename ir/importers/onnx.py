@@ -13,11 +13,11 @@ import onnx
 from google.protobuf.message import DecodeError
 from xdsl.ir import SSAValue
 
+from ..dialects.graph_ops import shape_of_value, tensor_type
+from ..dialects.types import numpy_dtype
 from ..errors import ModelError
-from ..graph_ops import shape_of_value, tensor_type
 from ..semantics import DYNAMIC, Shape, shapes_agree
-from ..types import numpy_dtype
-from .files import Limits, read_file
+from .file_limits import Limits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, lookup
 from .onnx_nodes import SUPPORTED, convert, read_node
 from .onnx_tensors import TensorReader, element_dtype

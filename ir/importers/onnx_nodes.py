@@ -9,8 +9,7 @@ import onnx
 import onnx.defs
 from xdsl.ir import SSAValue
 
-from ..errors import ModelError
-from ..graph_ops import (
+from ..dialects.graph_ops import (
     CastOp,
     ConcatOp,
     ReshapeOp,
@@ -21,9 +20,10 @@ from ..graph_ops import (
     shape_of_value,
     tensor_type,
 )
+from ..dialects.types import numpy_dtype
+from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..semantics import DYNAMIC, Bounds
-from ..types import numpy_dtype
 from .graph_builder import GraphBuilder, normal_axes, normal_axis
 from .onnx_tensors import TensorReader, element_dtype, strings
 

@@ -11,7 +11,7 @@ import onnx.helper
 import onnx.numpy_helper
 
 from ..errors import ModelError
-from .files import Limits, read_file
+from .file_limits import Limits, read_file
 
 
 @dataclass(frozen=True, slots=True)

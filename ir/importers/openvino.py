@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ..element_types import parse_element_type
-from ..errors import ModelError
-from ..graph_ops import (
+from ..dialects.graph_ops import (
     CastOp,
     ConcatOp,
     ReshapeOp,
@@ -24,10 +22,12 @@ from ..graph_ops import (
     shape_of_value,
     tensor_type,
 )
+from ..dialects.types import numpy_dtype
+from ..element_types import parse_element_type
+from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
-from ..types import numpy_dtype
-from .files import Limits, read_file
+from .file_limits import Limits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, normal_axes, normal_axis
 from .openvino_xml import Layer, Network, integer, read_network
 

@@ -17,7 +17,7 @@ from defusedxml.ElementTree import iterparse
 
 from ..errors import ModelError
 from ..semantics import DYNAMIC
-from .files import Limits, read_file
+from .file_limits import Limits, read_file
 
 MOST_XML_BYTES = 2**27
 MOST_ELEMENTS = 2_000_000

@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...ir.attributes import LOOP_NAMES
+from ...ir.dialects.attributes import LOOP_NAMES
+from ...ir.dialects.upstream import is_nontemporal
 from ...ir.errors import InternalError, ScheduleError
-from ...ir.upstream import is_nontemporal
-from ..constant_indices import find_global
-from ..nest import PREFIXES, functions, viewed
+from ..nest.constant_indices import find_global
+from ..nest.queries import PREFIXES, functions, viewed
 from .naming import INDENT, Function, numba_type
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
@@ -113,7 +113,7 @@ class _Emitter(VectorEmitter):
             used = ", ".join(sorted(names))
             lines += [(f"from gathernest.lowering.numba.{module} import {used}", "")] if used else []
             if module == "intrinsics" and self.tiles:
-                lines.append(("from gathernest.lowering.numba.sharing import share", ""))
+                lines.append(("from gathernest.lowering.native.parallel_for import share", ""))
         lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]

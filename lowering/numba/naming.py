@@ -24,10 +24,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from ...ir.attributes import VIEW, ViewAttr
+from ...ir.dialects.attributes import VIEW, ViewAttr
+from ...ir.dialects.types import element_size_bytes, strides_of
 from ...ir.errors import InternalError
-from ...ir.types import element_size_bytes, strides_of
-from ..nest import argument_number, viewed
+from ..nest.queries import argument_number, viewed
 from .program import Parameter
 
 INDENT = "    "

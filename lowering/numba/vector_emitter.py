@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ...ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
-from ...ir.upstream import FromElementsOp, PrefetchOp, is_nontemporal
-from ..nest import viewed, written
-from ..nest_shape import STREAM_BYTES
+from ..nest.queries import viewed, written
+from ..schedule.loop_sizes import STREAM_BYTES
 from .naming import Naming, numba_type
 
 _ELEMENT_WISE = {"arith.andi": "and", "arith.addi": "addi", "arith.addf": "addf"}

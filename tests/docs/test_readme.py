@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
-from gathernest.ir.print_nest import print_loop_nest
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.pseudocode import print_loop_nest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -14,7 +14,7 @@ from filecheck.options import Options
 from filecheck.parser import Parser
 
 from gathernest.lowering.passes import GRAPH_NAMES, NAMES
-from gathernest.tools.opt import main
+from gathernest.tools.mlir_opt.opt import main
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.mlir"))
@@ -42,11 +42,11 @@ def test_output_is_what_the_file_says(path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("name", [*NAMES, *GRAPH_NAMES])
 def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
     stem = name.replace("-", "_")
-    assert (HERE / "passes" / f"{stem}.mlir").exists()
-    if name in TOTAL:
-        assert not (HERE / "passes" / f"{stem}_invalid.mlir").exists()
-    else:
-        assert "expected-error" in (HERE / "passes" / f"{stem}_invalid.mlir").read_text()
+    folder = HERE / "passes" / stem
+    invalid = sorted(folder.rglob(f"{stem}_invalid.mlir"))
+    assert (folder / f"{stem}.mlir").exists()
+    assert len(invalid) == (name not in TOTAL)
+    assert all("expected-error" in path.read_text() for path in invalid)
 
 
 TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "compose-gathers", "gather-to-slice"}

@@ -7,11 +7,11 @@ import pytest
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels import scheduling
-from gathernest.kernels.build import build_program
+from gathernest.kernels.runtime import select_schedule
+from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.kernel import _operator
-from gathernest.kernels.plan import Problem, make_plan
-from gathernest.lowering.nest_shape import MachineShape
+from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.lowering.schedule.loop_sizes import MachineShape
 
 HERE = Path(__file__).parent
 MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
@@ -20,7 +20,7 @@ MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
 @pytest.fixture(autouse=True)
 def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose schedules for one machine, whatever the caches of this one."""
-    monkeypatch.setattr(scheduling, "machine_shape", lambda *, is_gradient=False: MACHINE)
+    monkeypatch.setattr(select_schedule, "machine_shape", lambda *, is_gradient=False: MACHINE)
 
 
 KERNELS = {

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gathernest.kernels import scheduling
-from gathernest.kernels.build import build_program
+from gathernest.kernels.runtime import select_schedule
+from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.kernel import problem_of
-from gathernest.kernels.plan import Plan, make_plan
-from gathernest.lowering.nest_shape import MachineShape
-from gathernest.lowering.schedule import Schedule
+from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.lowering.schedule.loop_sizes import MachineShape
+from gathernest.lowering.schedule.schedule import Schedule
 
 GOLDEN = Path(__file__).parent / "replay.jsonl"
 PARTS = 12
@@ -24,7 +24,7 @@ PARTS = 12
 
 def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
     machine = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=entry["threads"])
-    monkeypatch.setattr(scheduling, "machine_shape", lambda *, is_gradient=False: machine)
+    monkeypatch.setattr(select_schedule, "machine_shape", lambda *, is_gradient=False: machine)
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))
 

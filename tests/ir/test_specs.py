@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.dialects.types import element_size_bytes, ir_element_type, numpy_dtype
 from gathernest.ir.element_types import element_type_name, machine_width, parse_element_type
 from gathernest.ir.errors import InvalidGatherError
-from gathernest.ir.types import element_size_bytes, ir_element_type, numpy_dtype
 
 DTYPES = [
     *("bool", "int8", "uint64", "float16", "float32", "complex64", "complex128", "S5", "U3", "M8[ns]", ">f4", "<m8[s]"),

@@ -14,9 +14,9 @@ import pytest
 import gathernest as gn
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels import calls, prepare
-from gathernest.kernels.timing import Timings
-from gathernest.kernels.tuner import Tuner
+from gathernest.kernels.host.timing import Timings
+from gathernest.kernels.runtime import call_cache, prepare
+from gathernest.kernels.tuning.tuner import Tuner
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forget_now() -> None:
         monkeypatch.setattr(prepare, "_loaded", {})
         monkeypatch.setattr(prepare, "_prepared", {})
-        calls.CALLS.forget()
+        call_cache.CALLS.forget()
 
     forget_now()
     return forget_now

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels import calls, threads
-from gathernest.kernels.prepare import Prepared
+from gathernest.kernels.runtime import call_cache, launch
+from gathernest.kernels.runtime.prepare import Prepared
 
 GRAD = np.ones((4, 3), np.float32)
 
@@ -101,15 +101,15 @@ def out_at(offset: int, shape: tuple[int, ...]) -> np.ndarray:
 @pytest.mark.parametrize("data_shape", [(3, 4), [3, 4], [np.int64(3), np.int32(4)], np.array([3, 4])])
 def test_calls_are_found_whatever_numbers_say_the_shape_and_the_scale(scale, data_shape):
     grad, indices = np.arange(8.0).reshape(2, 4), np.array([2, 0])
-    calls.CALLS.forget()
+    call_cache.CALLS.forget()
     for _ in range(3):
         gn.gather_grad(grad, indices, (3, 4))
-    remembered = list(calls.CALLS._kept.values())
+    remembered = list(call_cache.CALLS._kept.values())
     assert remembered
     for _ in range(3):
         got = gn.gather_grad(grad, indices, data_shape, scale=scale)
         assert got.tolist() == [[4, 5, 6, 7], [0, 0, 0, 0], [0, 1, 2, 3]]
-    assert list(calls.CALLS._kept.values()) == remembered
+    assert list(call_cache.CALLS._kept.values()) == remembered
 
 
 class TestRowsThatThreadsSplit:
@@ -121,9 +121,9 @@ class TestRowsThatThreadsSplit:
 
     @pytest.fixture(autouse=True)
     def two_threads(self, monkeypatch):
-        if threads.available_threads() < 2:
+        if launch.available_threads() < 2:
             pytest.skip("there is one thread")
-        monkeypatch.setattr(threads, "SERIAL_BELOW_NS", 0)
+        monkeypatch.setattr(launch, "SERIAL_BELOW_NS", 0)
         with gn.knobs.scope(num_threads=2):
             yield
 

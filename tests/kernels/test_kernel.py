@@ -11,9 +11,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
 from gathernest.ir.errors import CompileError
-from gathernest.kernels import build, prepare
+from gathernest.ir.modules.context import parse_module
+from gathernest.kernels.runtime import compile, prepare
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
 from gathernest.lowering.pipeline import PIPELINES
@@ -297,7 +297,7 @@ def broken_backend(monkeypatch, forget):
     """A code generator whose program Numba refuses."""
     parameters = gn.compile("gather", np.arange(4.0), [0], schedule=gn.Schedule())._prepared.loaded.program.parameters
     program = Program(BROKEN, parameters, {6: "memref.load", 7: "func.return"})
-    monkeypatch.setattr(build, "build_program", lambda plan: (program, "broken"))
+    monkeypatch.setattr(compile, "build_program", lambda plan: (program, "broken"))
     forget()
 
 
@@ -358,7 +358,7 @@ def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(mo
     def fails(module, pipeline):
         raise KeyError("by design")
 
-    monkeypatch.setattr(build, "run_pipeline", fails)
+    monkeypatch.setattr(compile, "run_pipeline", fails)
     with pytest.raises(
         gn.InternalError, match="compiling failed with KeyError: 'by design'; please report it"
     ) as caught:

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import operator_module
-from gathernest.ir.context import parse_module
-from gathernest.ir.interpreter import interpret
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import run_pipeline

@@ -3,10 +3,10 @@
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import gather_module
 from gathernest.ir.errors import InternalError, ScheduleError
+from gathernest.ir.modules.operator_module import gather_module
 from gathernest.lowering.pipeline import PIPELINES, default_pipeline, parse_passes, run_pipeline
-from gathernest.lowering.schedule import Schedule
+from gathernest.lowering.schedule.schedule import Schedule
 
 
 def module():
@@ -70,7 +70,7 @@ def test_stage_names_are_a_pipeline_again():
 
 
 def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
-    from gathernest.lowering.passes.normalize_gather import NormalizeGather
+    from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def break_it(self, ctx, op):
         gather = next(inner for inner in op.walk() if inner.name == "gather.gather")
@@ -82,7 +82,7 @@ def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
 
 
 def test_crash_of_a_pass_is_an_internal_error_with_the_module(monkeypatch):
-    from gathernest.lowering.passes.normalize_gather import NormalizeGather
+    from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def crash(self, ctx, op):
         raise KeyError("x")

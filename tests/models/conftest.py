@@ -12,8 +12,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
-from gathernest.ir.graph_interpreter import interpret_graph
+from gathernest.ir.interpreters.graph import interpret_graph
+from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.model import Model
 
 

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_node
 
-from gathernest.ir.context import parse_module, print_generic
+from gathernest.ir.modules.context import parse_module, print_generic
 from gathernest.lowering.passes import GRAPH_NAMES
 from gathernest.lowering.pipeline import run_pipeline
 

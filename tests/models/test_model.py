@@ -116,16 +116,16 @@ def test_model_runs_from_several_threads(model):
 
 @pytest.mark.parametrize(("package", "suffix"), [("onnx", "onnx"), ("defusedxml", "xml")])
 def test_missing_package_is_named_with_the_command(monkeypatch, tmp_path, package, suffix):
-    from gathernest.kernels import requirements
+    from gathernest.kernels.host import dependencies
 
-    found = requirements.version
-    monkeypatch.setattr(requirements, "version", lambda name: found("no-such-package" if name == package else name))
-    requirements.require.cache_clear()
+    found = dependencies.version
+    monkeypatch.setattr(dependencies, "version", lambda name: found("no-such-package" if name == package else name))
+    dependencies.require.cache_clear()
     try:
         with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install '{package}>="):
             gn.load(tmp_path / f"model.{suffix}")
     finally:
-        requirements.require.cache_clear()
+        dependencies.require.cache_clear()
 
 
 def test_import_of_the_package_and_of_load_imports_neither_onnx_nor_xdsl():

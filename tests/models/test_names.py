@@ -5,7 +5,7 @@ import pytest
 from onnx.helper import make_node
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
+from gathernest.ir.modules.context import parse_module
 from gathernest.lowering.pipeline import run_pipeline
 
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from gathernest.kernels.arguments import index_array
+from gathernest.kernels.runtime.array_checks import index_array
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")

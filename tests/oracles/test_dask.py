@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.ir import reference
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels import chunks
+from gathernest.kernels import chunked
 
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 OPERATORS = ("gather", "gather_nd", "gather_elements")
@@ -31,7 +31,7 @@ def slow_kernels(monkeypatch):
     def run(operator, data, indices, bounds, out, **ignored):
         return reference.run(operator, data, indices, bounds)
 
-    monkeypatch.setattr(chunks, "run_operator", run)
+    monkeypatch.setattr(chunked, "run_operator", run)
 
 
 def cut(draw, array: np.ndarray) -> da.Array:
@@ -71,7 +71,7 @@ def test_positions_of_every_index_dtype_are_those_of_the_reference(dtype, size, 
     values = [value for value in wanted if info.min <= value <= info.max]
     if bounds == "unchecked":
         values = [value for value in values if 0 <= value < size]
-    got = chunks.resolve_positions(np.array(values, dtype), size, Bounds(bounds))
+    got = chunked.resolve_positions(np.array(values, dtype), size, Bounds(bounds))
     assert got.dtype == np.int64
     for value, position in zip(values, got.tolist(), strict=True):
         try:

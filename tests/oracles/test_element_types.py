@@ -1,6 +1,6 @@
 """Every element type through every operator: bytes and references alike, serial code.
 
-`tests/kernels/test_dtypes.py` has what is particular to a type; here all of them meet all operators and versions.
+`tests/kernels/arrays/test_dtypes.py` has what is particular to a type; here all meet all operators and versions.
 """
 
 import itertools

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.context import parse_module
 from gathernest.ir.element_types import number_width
-from gathernest.ir.interpreter import interpret
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.build import run_stages
 from gathernest.kernels.gradient import run_gradient
-from gathernest.kernels.plan import Problem, make_plan
-from gathernest.lowering.schedule import Prefetch, Schedule
+from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
 """How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""

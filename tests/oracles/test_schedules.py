@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.context import make_context, parse_module, verify_module
 from gathernest.ir.errors import BoundsError, ScheduleError
-from gathernest.ir.interpreter import interpret
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels import threads
-from gathernest.kernels.build import run_stages
-from gathernest.kernels.plan import Plan, Problem, make_plan
+from gathernest.kernels.runtime import launch
+from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.lowering.pipeline import parse_passes
-from gathernest.lowering.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
 """How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
@@ -198,7 +198,7 @@ def test_a_legal_schedule_changes_no_byte_at_any_stage(oracle):
 
 
 def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(oracle, monkeypatch):
-    monkeypatch.setattr(threads, "SERIAL_BELOW_NS", 0)
+    monkeypatch.setattr(launch, "SERIAL_BELOW_NS", 0)
 
     @settings(EXACT, max_examples=20 * MORE)
     @given(data=st.data())

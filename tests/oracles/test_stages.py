@@ -8,14 +8,14 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import operator_module
-from gathernest.ir.context import parse_module
 from gathernest.ir.errors import BoundsError
-from gathernest.ir.interpreter import interpret
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.build import run_stages
-from gathernest.kernels.plan import Problem, make_plan
+from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.pipeline import PIPELINES, run_pipeline
 
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.ir.context import parse_module
-from gathernest.ir.interpreter import interpret
-from gathernest.lowering.schedule import Schedule
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.lowering.schedule.schedule import Schedule
 
 DTYPES = {1: "int8", 2: "int16", 4: "float32", 8: "int64", 16: "complex128"}
 OFFSETS = (*range(17), 24, 32, 40, 63)

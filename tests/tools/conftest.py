@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from gathernest.tools import cli, opt
+from gathernest.tools import cli
+from gathernest.tools.mlir_opt import opt
 
 OPERATOR = """func.func @gather(%data: tensor<9x4xf32>, %indices: tensor<5xi64>) -> tensor<5x4xf32> {
   %result = gather.gather %data, %indices axis 0 batch_dims 0 bounds error

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gathernest.tools import cli, doctor, terminal
+from gathernest.tools import cli, terminal
+from gathernest.tools.commands import doctor
 
 SHOW = ("show", "--data", "9x4xf32", "--indices", "5xi64")
 

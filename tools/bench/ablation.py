@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...ir.errors import ScheduleError
-from ...kernels.explain import shorter_schedules
+from ...kernels.host.knobs import knobs
+from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
-from ...kernels.knobs import knobs
-from ...kernels.timing import time_interleaved
-from ...lowering.schedule import Schedule
+from ...kernels.roofline.explain import shorter_schedules
+from ...lowering.schedule.schedule import Schedule
 from .cases import Case, Inputs
 from .compiled import compile_case
 from .measure import geometric_mean

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ir.errors import GathernestError
-from ...kernels.knobs import knobs
-from ...kernels.machine import usable_cores
-from ...kernels.requirements import require_compiler
+from ...kernels.host.cpu import usable_cores
+from ...kernels.host.dependencies import require_compiler
+from ...kernels.host.knobs import knobs
 from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
     from .cases import Case
-    from .contenders.contender import Contender
     from .measure import Measured
+    from .peers.peer import Contender
     from .report import Report
 
 ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
@@ -116,7 +116,7 @@ def _print_list(cases: "Sequence[Case]") -> int:
 
 def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     require_compiler()
-    from ...kernels.threads import available_threads
+    from ...kernels.runtime.launch import available_threads
     from .ablation import ablate, as_markdown
 
     _say("note", _busy_notes())
@@ -131,7 +131,7 @@ def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int
 
 def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
     require_compiler()
-    from ...kernels.threads import available_threads
+    from ...kernels.runtime.launch import available_threads
     from .scaling import CASES, as_markdown, scale
 
     threads = options.threads or available_threads()
@@ -165,8 +165,8 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
     require_compiler()
     if knobs.interpret:
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
-    from ...kernels.threads import available_threads
-    from .contenders import enter
+    from ...kernels.runtime.launch import available_threads
+    from .peers import enter
     from .report import Report
 
     threads = options.threads or available_threads()

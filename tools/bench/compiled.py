@@ -5,7 +5,7 @@ import numpy as np
 from ...ir.array_spec import ArraySpec
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...lowering.schedule import Schedule
+from ...lowering.schedule.schedule import Schedule
 from .cases import Case
 
 

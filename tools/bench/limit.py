@@ -6,7 +6,7 @@ from .cases import Case, Inputs
 from .compiled import compile_case
 
 if TYPE_CHECKING:
-    from ...kernels.limits import Limits
+    from ...kernels.roofline.reference_loops import Limits
 
 
 def limits(case: Case, inputs: Inputs) -> "Limits | None":
@@ -22,7 +22,7 @@ def limits(case: Case, inputs: Inputs) -> "Limits | None":
     """
     if case.family == "call" or case.is_gradient:
         return None
-    from ...kernels.limits import limits_beside
+    from ...kernels.roofline.reference_loops import limits_beside
 
     indices, sets = inputs.indices[0], len(inputs.indices)
     kernel = compile_case(case, indices)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...kernels.knobs import knobs
-from ...kernels.measured_limit import MeasuredLimit
-from ...kernels.timing import Timings, time_interleaved
+from ...kernels.host.knobs import knobs
+from ...kernels.host.timing import Timings, time_interleaved
+from ...kernels.roofline.measured_bound import MeasuredLimit
 from .cases import Case, Inputs, expected
-from .contenders.contender import Call, Contender
 from .limit import limits
+from .peers.peer import Call, Contender
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...kernels.machine import cache_sizes, cpu_model, package_version, usable_cores
+from ...kernels.host.cpu import cache_sizes, cpu_model, package_version, usable_cores
 from .measure import OURS, Measured, geometric_mean
 from .suite import APART
 

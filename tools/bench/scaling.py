@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...kernels.knobs import knobs
-from ...kernels.timing import Timings, time_interleaved
+from ...kernels.host.knobs import knobs
+from ...kernels.host.timing import Timings, time_interleaved
 from .cases import Case
 from .compiled import compile_case
 

@@ -3,7 +3,7 @@
 import platform
 from typing import TYPE_CHECKING
 
-from ...kernels.machine import cpu_model, package_version, usable_cores
+from ...kernels.host.cpu import cpu_model, package_version, usable_cores
 from .measure import OURS, Measured
 from .report import Mean, Report
 from .suite import APART

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ...kernels.arguments import address
-from ...kernels.threads import launch
+from ...kernels.runtime.array_checks import address
+from ...kernels.runtime.launch import launch
+from ...lowering.native.parallel_for import share
 from ...lowering.numba.intrinsics import store_i64
-from ...lowering.numba.sharing import share
 
 SHARES, STEPS = 16, 5_000
 LINE_BYTES = 64

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gathernest.ir.context import make_context, parse_module, print_generic, verify_module
 from gathernest.ir.errors import ScheduleError
+from gathernest.ir.modules.context import make_context, parse_module, print_generic, verify_module
 from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 

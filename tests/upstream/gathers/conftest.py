@@ -16,8 +16,8 @@ from xdsl.ir import Attribute
 import gathernest as gn
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.build import operator_module
-from gathernest.ir.context import make_context, print_generic
+from gathernest.ir.modules.context import make_context, print_generic
+from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import default_pipeline, parse_passes

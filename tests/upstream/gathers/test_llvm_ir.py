@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from gathernest.ir.argument_views import bind_argument
+from gathernest.ir.interpreters.argument_views import bind_argument
 
 
 @dataclass

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gathernest.ir.context import parse_module, print_generic
+from gathernest.ir.modules.context import parse_module, print_generic
 
 ANY_DIALECT = "--allow-unregistered-dialect"
 

@@ -1,0 +1,55 @@
+"""The `gather` dialect: the operators, and the loop nest with named loops that they become.
+
+| op                       | level | what it says                                                              |
+|--------------------------|-------|---------------------------------------------------------------------------|
+| `gather.gather`          | 0, 1  | slices along an axis; a result on tensors, written `into` out on memrefs  |
+| `gather.gather_nd`       | 0, 1  | the same by tuples of indices                                             |
+| `gather.gather_elements` | 0, 1  | the same, an index for each element                                       |
+| `gather.gather_grad`, `gather.gather_nd_grad`, `gather.gather_elements_grad` | 0, 1 | their gradients: a scatter-add |
+| `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
+| `gather.yield`           | 2, 3  | the end of a loop body                                                    |
+| `gather.resolve`         | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
+| `gather.masked_load`     | 2, 3  | a load that gives zero, and touches nothing, where its mask is false      |
+| `gather.accumulate`      | 2, 3  | adds to an element in memory, and touches nothing where its mask is false |
+
+Everything else in a nest is upstream `arith`, `memref`, `scf` and `func`. The kernel's contract holds at every level:
+`out` overlaps neither `data` nor `indices`, and no other thread writes to them meanwhile.
+"""
+
+from xdsl.ir import Dialect
+
+from .attributes import I64, BoundsAttr, BytesType, ViewAttr
+from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
+from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
+from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+
+__all__ = [
+    "I64",
+    "AccumulateOp",
+    "AnyShaped",
+    "BoundsAttr",
+    "BytesType",
+    "Gather",
+    "GatherElementsGradOp",
+    "GatherElementsOp",
+    "GatherGradOp",
+    "GatherNdGradOp",
+    "GatherNdOp",
+    "GatherOp",
+    "GradientOp",
+    "LoopOp",
+    "MaskedLoadOp",
+    "OperatorOp",
+    "ResolveOp",
+    "ViewAttr",
+    "YieldOp",
+]
+
+Gather = Dialect(
+    "gather",
+    [
+        *(GatherOp, GatherNdOp, GatherElementsOp, GatherGradOp, GatherNdGradOp, GatherElementsGradOp),
+        *(LoopOp, YieldOp, ResolveOp, MaskedLoadOp, AccumulateOp),
+    ],
+    [BoundsAttr, ViewAttr, BytesType],
+)

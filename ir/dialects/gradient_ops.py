@@ -1,0 +1,131 @@
+"""Levels 0 and 1 of the `gather` dialect: the gradients of the operators.
+
+A gradient is a scatter-add: each slice of `grad` is added to where the gather of the same attributes would have read
+it, in the order of the indices, onto zeros; the sums are multiplied by `scale`. A slice whose index is outside under
+`bounds zero` adds nothing. Elements have a sum: floats of 32 or 64 bits, integers (modulo their width), and complex.
+"""
+
+import math
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ComplexType, Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, f64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ..operator_spec import Gather, GatherElements, GatherNd
+from .gather_ops import AnyShaped, OperatorOp
+
+
+class GradientOp(OperatorOp):
+    """What every gradient has: the gradient of what the gather gave as its source, and that of data as its result."""
+
+    SOURCE: ClassVar[str] = "grad"
+    SLICES: ClassVar[str] = "grad"
+
+    scale = opt_prop_def(FloatAttr)
+
+    @property
+    def table(self) -> SSAValue:
+        """The gradient of data."""
+        return self.target
+
+    @property
+    def slices(self) -> SSAValue:
+        """The gradient of what the gather gave."""
+        return self.source
+
+    @property
+    def factor(self) -> float:
+        """What the sums are multiplied by."""
+        return 1.0 if self.scale is None else self.scale.value.data
+
+    def verify_(self) -> None:
+        super().verify_()
+        assert isinstance(self.source.type, AnyShaped)
+        element = self.source.type.element_type
+        if not has_sum(element):
+            raise VerifyException(
+                f"{self.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
+                f"{element}; narrower floats are summed in f32"
+            )
+        if not math.isfinite(self.factor):
+            raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
+        number = element.element_type if isinstance(element, ComplexType) else element
+        if isinstance(number, IntegerType) and not self.factor.is_integer():
+            raise VerifyException(f"{self.name}: expected a whole number as the scale of integers, got {self.factor}")
+
+    def print_more(self, printer: Printer) -> None:
+        if self.scale is not None:
+            printer.print_string(" scale ")
+            printer.print_float(self.scale.value.data, f64)
+
+    @classmethod
+    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
+        if parser.parse_optional_keyword("scale") is None:
+            return {}
+        return {"scale": FloatAttr(float(parser.parse_number()), f64)}
+
+
+def has_sum(element: Attribute) -> bool:
+    """Return whether elements of that type can be added as they are."""
+    if isinstance(element, ComplexType):
+        element = element.element_type
+    if isinstance(element, IntegerType):
+        return element.width.data in (8, 16, 32, 64)
+    return isinstance(element, Float32Type | Float64Type)
+
+
+@irdl_op_definition
+class GatherGradOp(GradientOp):
+    """The gradient of `gather.gather` with respect to data.
+
+    ```
+    %r = gather.gather_grad %grad, %indices axis 1 batch_dims 0 bounds error scale 5.000000e-01
+         : tensor<2x4xf32>, tensor<4xi64> -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "gather.gather_grad"
+    SPEC: ClassVar = Gather
+    INTEGERS: ClassVar = ("axis", "batch_dims")
+
+    axis = prop_def(IntegerAttr)
+    batch_dims = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class GatherNdGradOp(GradientOp):
+    """The gradient of `gather.gather_nd` with respect to data.
+
+    ```
+    %r = gather.gather_nd_grad %grad, %indices batch_dims 0 bounds error
+         : tensor<5x4xf32>, tensor<5x2xi64> -> tensor<2x3x4xf32>
+    ```
+    """
+
+    name = "gather.gather_nd_grad"
+    SPEC: ClassVar = GatherNd
+    INTEGERS: ClassVar = ("batch_dims",)
+
+    batch_dims = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class GatherElementsGradOp(GradientOp):
+    """The gradient of `gather.gather_elements` with respect to data.
+
+    ```
+    %r = gather.gather_elements_grad %grad, %indices axis 1 bounds error
+         : tensor<2x5xf32>, tensor<2x5xi64> -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "gather.gather_elements_grad"
+    SPEC: ClassVar = GatherElements
+    INTEGERS: ClassVar = ("axis",)
+    IGNORES_TAIL: ClassVar = True
+
+    axis = prop_def(IntegerAttr)

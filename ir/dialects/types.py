@@ -1,0 +1,90 @@
+"""NumPy dtypes as types of the IR, and memref layouts as strides."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    Signedness,
+    StridedLayoutAttr,
+)
+from xdsl.ir import Attribute
+
+from ..element_types import element_type_name, parse_element_type
+from .gather_dialect import BytesType
+
+_FLOATS: dict[str, type[Attribute]] = {
+    "f16": builtin.Float16Type,
+    "bf16": builtin.BFloat16Type,
+    "f32": builtin.Float32Type,
+    "f64": builtin.Float64Type,
+    "f8E5M2": builtin.Float8E5M2Type,
+    "f8E4M3": builtin.Float8E4M3Type,
+    "f8E4M3FN": builtin.Float8E4M3FNType,
+    "f8E5M2FNUZ": builtin.Float8E5M2FNUZType,
+    "f8E4M3FNUZ": builtin.Float8E4M3FNUZType,
+    "f8E4M3B11FNUZ": builtin.Float8E4M3B11FNUZType,
+    "f8E3M4": builtin.Float8E3M4Type,
+    "f8E8M0FNU": builtin.Float8E8M0FNUType,
+}
+
+
+def ir_element_type(dtype: np.dtype) -> Attribute:
+    """Return the IR's type for an element: a builtin type where MLIR has one, `!gather.bytes` where it has none."""
+    name = element_type_name(dtype)
+    if name in _FLOATS:
+        return _FLOATS[name]()
+    if name.startswith("complex<"):
+        return builtin.ComplexType(builtin.Float32Type() if "f32" in name else builtin.Float64Type())
+    for prefix, signedness in (("ui", Signedness.UNSIGNED), ("i", Signedness.SIGNLESS)):
+        if name.startswith(prefix) and name[len(prefix) :].isdigit():
+            return IntegerType(int(name[len(prefix) :]), signedness)
+    return BytesType(dtype.itemsize, name)
+
+
+def numpy_dtype(element_type: Attribute) -> np.dtype:
+    """Return the dtype of an element type that `ir_element_type` gave, or that was erased to a width.
+
+    Integers wider than 64 bits, which NumPy has none of, are void elements of that size.
+    """
+    if isinstance(element_type, BytesType):
+        name = element_type.numpy_name.data
+        return (
+            np.dtype((np.void, element_type.size_bytes.value.data))
+            if name.startswith("void")
+            else parse_element_type(name)
+        )
+    if isinstance(element_type, IntegerType) and element_type.width.data == 128:
+        return np.dtype("V16")
+    return parse_element_type(str(element_type))
+
+
+def dense_array(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
+    """Return the array that a dense constant is."""
+    values = np.array(dense.get_values(), dtype=object)
+    return values.astype(numpy_dtype(dense.get_element_type())).reshape(dense.get_shape())
+
+
+def element_size_bytes(element_type: Attribute) -> int:
+    """Return the size in bytes of an element in memory."""
+    if isinstance(element_type, BytesType):
+        return element_type.size_bytes.value.data
+    return numpy_dtype(element_type).itemsize
+
+
+def strides_of(memref: MemRefType) -> tuple[int | None, ...] | None:
+    """Return a memref's strides in elements, dynamic ones as None; None as a whole for the contiguous layout."""
+    if isinstance(memref.layout, NoneAttr):
+        return None
+    assert isinstance(memref.layout, StridedLayoutAttr)
+    return tuple(memref.layout.get_strides())
+
+
+def memref_type(shape: Sequence[int], element_type: Attribute, strides: Sequence[int | None] | None) -> MemRefType:
+    """Return a memref type; strides in elements, None as a whole for contiguous, as an entry for dynamic."""
+    layout = NoneAttr() if strides is None else StridedLayoutAttr(list(strides))
+    return MemRefType(element_type, list(shape), layout)

@@ -1,0 +1,100 @@
+"""How a function's arguments see a caller's arrays: the views that `collapse-dims` leaves on them, as ndarrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.ir import Attribute
+
+from ..array_spec import contiguous_strides
+from ..canonical import view_dims
+from ..dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES, VIEW, ViewAttr
+from ..dialects.gather_ops import AnyShaped
+from ..dialects.types import numpy_dtype, strides_of
+from ..errors import BoundsError, InternalError
+from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS
+
+
+def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -> np.ndarray:
+    """Return the view of `array` that an argument of that type sees.
+
+    An erased element type is seen as integers of its width, with one more dimension when an element has several; a
+    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies.
+
+    Raises:
+        InternalError: the view has not the sizes or the strides that the type says.
+    """
+    assert isinstance(type_, AnyShaped)
+    dtype = numpy_dtype(type_.element_type)
+    shape, strides = array.shape, array.strides
+    units = array.dtype.itemsize // dtype.itemsize if dtype.itemsize else 1
+    if units > 1:
+        shape, strides = (*shape, units), (*strides, dtype.itemsize)
+    if isinstance(view, ViewAttr):
+        shape, strides = view_dims(view.groups, shape, strides)
+    if isinstance(type_, MemRefType):
+        _check_layout(type_, shape, strides, dtype.itemsize)
+        dtype = dtype if dtype.kind in "iu" or dtype.hasobject else np.dtype(f"V{dtype.itemsize}")
+    return _view(array, dtype, shape, strides)
+
+
+def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
+    wanted = type_.get_shape()
+    if len(wanted) != len(shape) or any(
+        size not in (want, DYNAMIC) and want != DYNAMIC for size, want in zip(shape, wanted, strict=True)
+    ):
+        raise InternalError(f"an argument of type {type_} is handed an array of shape {tuple(shape)}")
+    said = strides_of(type_)
+    expected = (
+        contiguous_strides(shape, itemsize)
+        if said is None
+        else [None if step is None else step * itemsize for step in said]
+    )
+    for size, got, want in zip(shape, strides, expected, strict=True):
+        if 0 not in shape and size != 1 and want is not None and got != want:
+            raise InternalError(f"an argument of type {type_} is handed an array of byte strides {tuple(strides)}")
+
+
+def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    if array.dtype.hasobject or array.dtype.kind == "T":
+        return array
+    interface: dict[str, Any] = dict(array.__array_interface__)
+    interface |= {
+        "shape": tuple(shape),
+        "strides": tuple(strides),
+        "typestr": f"|V{dtype.itemsize}",
+        "descr": [("", f"|V{dtype.itemsize}")],
+    }
+    holder = type("_Holder", (), {"__array_interface__": interface, "base": array})()
+    return np.asarray(holder).view(dtype)
+
+
+def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:
+    """Refuse what the run time refuses before it calls a kernel: an axis of another size than the code was made for."""
+    least = function.attributes.get(MIN_AXIS_SIZES)
+    is_narrow = NARROW_AXES in function.attributes
+    has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
+    if (least is None and not is_narrow) or not has_views or (indices is not None and indices.size == 0):
+        return
+    sizes = [
+        size
+        for number, view in enumerate(views)
+        for dim, size in zip(argument_view(function, number).dims, view.shape, strict=True)
+        if dim.partition("_")[0] == "axis"
+    ]
+    if is_narrow and any(size > LARGEST_NARROW_AXIS for size in sizes):
+        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for at most {LARGEST_NARROW_AXIS}")
+    for got, wanted in zip(sizes, least.get_values() if isinstance(least, DenseArrayBase) else (), strict=False):
+        if got < wanted:
+            raise BoundsError(f"the axis has size {got}, but this code holds for {wanted} and more")
+
+
+def argument_view(function: func.FuncOp, number: int) -> ViewAttr:
+    """Return the `#gather.view` of an argument; its absence before `collapse-dims` is an InternalError."""
+    attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
+    view = attributes.get(VIEW)
+    if not isinstance(view, ViewAttr):
+        raise InternalError(f"argument #{number} of @{function.sym_name.data} carries no #gather.view")
+    return view

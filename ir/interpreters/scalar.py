@@ -1,0 +1,363 @@
+"""The reference interpreter: run any stage of any gather on ndarrays, one operation at a time. The second oracle.
+
+Operators at level 0 and 1 are carried out by `ir.reference`; from the nest down every operation is done by itself, on
+Python ints for values and ndarrays for memory, so that a wrong pass gives wrong bytes. The iterations of parallel
+loops run in a shuffled order, and every load and store is checked against its array.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from .. import reference
+from ..dialects.attributes import SCALE, VIEW
+from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
+from ..dialects.types import dense_array, numpy_dtype
+from ..errors import BoundsError, InternalError
+from .argument_views import bind_argument, check_axis_sizes
+from .vector import VectorInterpreter, lanes
+
+
+def interpret(
+    module: ModuleOp, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray, *, seed: int = 0
+) -> None:
+    """Run the function `@gather` of a module at any level and leave its result in `out`.
+
+    Args:
+        data, indices: the operator's own arrays, whatever the level: they are viewed as the function's arguments ask.
+            `indices` is None where the module holds them as a constant. Of a gradient, `data` is what it reads: grad.
+        out: the operator's result, written in place.
+        seed: picks the order in which parallel iterations run.
+
+    Raises:
+        BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on.
+        InternalError: the module does what no correct module does, such as a load outside its array.
+    """
+    function = _find_function(module)
+    arrays = [data, out] if indices is None else [data, indices, out]
+    types = function.function_type.inputs.data
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    views = [
+        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
+        for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
+    ]
+    check_axis_sizes(function, views, None if indices is None else views[1])
+    numbers = [
+        _number(scale.value.data, type_)
+        for entry, type_ in zip(attributes, types, strict=False)
+        if isinstance(scale := entry.data.get(SCALE), FloatAttr)
+    ]
+    results = _Machine(module, random.Random(seed)).run_function(function, [*views, *numbers])
+    if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
+        bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
+    elif results and results[0]:
+        raise BoundsError(f"{results[0]} indices are out of range")
+
+
+def _find_function(module: ModuleOp) -> func.FuncOp:
+    for op in module.walk():
+        if isinstance(op, func.FuncOp) and op.sym_name.data == "gather":
+            return op
+    raise InternalError("the module has no function @gather")
+
+
+class _Writers:
+    """Which iteration of a parallel loop wrote each element."""
+
+    def __init__(self) -> None:
+        self.trip: Any = None
+        self.of: dict[tuple[int, tuple[int, ...]], Any] = {}
+
+    def note(self, memory: np.ndarray, place: tuple[int, ...]) -> None:
+        if self.of.setdefault((id(memory), place), self.trip) != self.trip:
+            raise InternalError(f"two iterations of a parallel loop write the element at {place}")
+
+
+class _Machine(VectorInterpreter):
+    """Runs operations; `values` maps SSA values to ints and arrays."""
+
+    def __init__(self, module: ModuleOp, rng: random.Random):
+        self.module, self.rng = module, rng
+        self.values: dict[SSAValue, Any] = {}
+        self.writers: list[_Writers] = []
+        self.buffers: list[np.ndarray] = []
+
+    def run_function(self, function: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return self.run_block(function.body.block, arguments)
+
+    def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        for argument, value in zip(block.args, arguments, strict=True):
+            self.values[argument] = value
+        for op in block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, func.ReturnOp | scf.YieldOp | YieldOp):
+                return tuple(operands)
+            if isinstance(op, scf.ReduceOp):
+                return tuple(operands)
+            for result, value in zip(op.results, self.run_op(op, operands), strict=True):
+                self.values[result] = value
+        return ()
+
+    def compute(self, name: str, type_: Attribute, left: Any, right: Any) -> Any:
+        """Return a sum or a product of two values of a type."""
+        if isinstance(type_, IntegerType):
+            return _wrap(_ARITHMETIC[name](_bits(type_), left, right), _bits(type_))
+        dtype = numpy_dtype(type_)
+        with np.errstate(all="ignore"):
+            return _FLOAT_ARITHMETIC[name](left.view(dtype), right.view(dtype)).view(f"V{dtype.itemsize}")
+
+    @contextmanager
+    def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
+        """Watch a loop's stores: no two iterations of a parallel one may write the same element."""
+        writers = _Writers()
+        if not is_parallel:
+            yield writers
+            return
+        self.writers.append(writers)
+        yield writers
+        self.writers.pop()
+
+    def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
+        if op.name in _ARITHMETIC:
+            if isinstance(vector := op.results[0].type, VectorType):
+                pairs = zip(*operands, strict=True)
+                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
+            bits = _bits(op.results[0].type)
+            return (_wrap(_ARITHMETIC[op.name](_operand_bits(op), *operands), bits),)
+        if op.name in _FLOAT_ARITHMETIC:
+            if isinstance(vector := op.results[0].type, VectorType):
+                pairs = zip(*operands, strict=True)
+                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
+            return (self.compute(op.name, op.results[0].type, *operands),)
+        handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
+        if handler is None:
+            raise InternalError(f"the interpreter does not know {op.name}")
+        return handler(op, *operands)
+
+    # gather
+
+    def run_operator(self, op: OperatorOp, source: Any, indices: Any, *out: Any) -> tuple[Any, ...]:
+        if op.unsigned is not None:
+            indices = indices.view(f"u{indices.dtype.itemsize}")
+        if isinstance(op, GradientOp):
+            assert isinstance(op.target.type, TensorType | MemRefType)
+            grad, shape = source.view(numpy_dtype(op.target.type.element_type)), op.shapes()[0]
+            result = reference.gradient(op.normalized(), grad, indices, shape, op.bounds.data, op.factor)
+        else:
+            result = reference.run(op.normalized(), source, indices, op.bounds.data)
+        if not out:
+            return (result,)
+        out[0].view(result.dtype)[...] = result
+        return ()
+
+    run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
+    run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
+
+    def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
+        trips = list(range(lower, upper, step))
+        if op.ordered is None:
+            self.rng.shuffle(trips)
+        total = 0
+        with self.shared(op.parallel is not None) as writers:
+            for trip in trips:
+                writers.trip = trip
+                total += sum(self.run_block(op.body.block, [trip]))
+        return (_wrap(total, 64),) if op.total is not None else ()
+
+    def run_gather_resolve(self, op: ResolveOp, index: int, size: int) -> tuple[Any, ...]:
+        if op.unsigned is not None:
+            index &= (1 << _bits(op.index.type)) - 1
+        position = reference.resolve(index, size, op.bounds.data)
+        return (0, 0) if position is None else (position, 1)
+
+    def run_gather_masked_load(self, op: MaskedLoadOp, memory: np.ndarray, *rest: int) -> tuple[Any, ...]:
+        *subscripts, mask = rest
+        return (self.load(memory, subscripts),) if mask & 1 else (0,)
+
+    def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
+        subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)
+        if mask & 1:
+            kind = op.element.type
+            row = lanes(kind, subscripts) if isinstance(kind, VectorType) else [subscripts]
+            one = kind.element_type if isinstance(kind, VectorType) else kind
+            add = "arith.addi" if isinstance(one, IntegerType) else "arith.addf"
+            for place, value in zip(row, element if isinstance(kind, VectorType) else [element], strict=True):
+                self.store(memory, place, self.compute(add, one, self.load(memory, place), value))
+        return ()
+
+    # memref
+
+    def run_memref_load(self, op: memref.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
+        return (self.load(memory, subscripts),)
+
+    def run_memref_store(self, op: memref.StoreOp, value: Any, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        self.store(memory, subscripts, value)
+        return ()
+
+    def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
+        value = memory[_place(memory, subscripts)]
+        return value if memory.dtype.kind == "V" else int(value)
+
+    def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
+        """Store a value, as one iteration of each parallel loop that runs."""
+        place = _place(memory, subscripts)
+        for writers in self.writers:
+            writers.note(memory, place)
+        if memory.dtype.kind == "V":
+            memory[place] = value if isinstance(value, np.void) else np.zeros((), memory.dtype)[()]
+        else:
+            memory[place] = value
+
+    def run_memref_dim(self, op: memref.DimOp, memory: np.ndarray, dim: int) -> tuple[int]:
+        return (memory.shape[dim],)
+
+    def run_memref_get_global(self, op: memref.GetGlobalOp) -> tuple[np.ndarray]:
+        for candidate in self.module.ops:
+            if isinstance(candidate, memref.GlobalOp) and candidate.sym_name == op.name_.root_reference:
+                assert isinstance(candidate.initial_value, DenseIntOrFPElementsAttr)
+                return (dense_array(candidate.initial_value),)
+        raise InternalError(f"no global {op.name_}")
+
+    # scf
+
+    def run_scf_for(self, op: scf.ForOp, lower: int, upper: int, step: int, *carried: Any) -> tuple[Any, ...]:
+        for trip in range(lower, upper, step):
+            carried = self.run_block(op.body.block, [trip, *carried])
+        return tuple(carried)
+
+    def run_scf_if(self, op: scf.IfOp, condition: int) -> tuple[Any, ...]:
+        region = op.true_region if condition & 1 else op.false_region
+        return self.run_block(region.block, []) if region.blocks else ()
+
+    def run_scf_parallel(self, op: scf.ParallelOp, *operands: int) -> tuple[Any, ...]:
+        rank = len(op.lowerBound)
+        ranges = [range(*operands[dim : 3 * rank : rank]) for dim in range(rank)]
+        trips = [[ranges[dim][place] for dim, place in enumerate(point)] for point in np.ndindex(*map(len, ranges))]
+        self.rng.shuffle(trips)
+        totals = list(operands[3 * rank :])
+        reduce = op.body.block.last_op
+        assert isinstance(reduce, scf.ReduceOp)
+        with self.shared(True) as writers:
+            for trip in trips:
+                writers.trip = trip
+                for number, value in enumerate(self.run_block(op.body.block, trip)):
+                    totals[number] = self.run_reduction(reduce, number, totals[number], value)
+        return tuple(totals)
+
+    def run_reduction(self, reduce: scf.ReduceOp, number: int, left: Any, right: Any) -> Any:
+        block = reduce.reductions[number].block
+        self.values.update(zip(block.args, (left, right), strict=True))
+        for op in block.ops:
+            operands = [self.values[operand] for operand in op.operands]
+            if isinstance(op, scf.ReduceReturnOp):
+                return operands[0]
+            self.values.update(zip(op.results, self.run_op(op, operands), strict=True))
+        raise InternalError("scf.reduce without scf.reduce.return")
+
+    # arith
+
+    def run_arith_constant(self, op: arith.ConstantOp) -> tuple[Any]:
+        if isinstance(op.value, DenseIntOrFPElementsAttr):
+            return (dense_array(op.value),)
+        assert isinstance(op.value, IntegerAttr | FloatAttr)
+        return (_number(op.value.value.data, op.result.type),)
+
+    def run_arith_cmpi(self, op: arith.CmpiOp, left: int, right: int) -> tuple[int]:
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        if predicate.startswith("u"):
+            mask = (1 << _bits(op.lhs.type)) - 1
+            left, right = left & mask, right & mask
+        return (int(_COMPARISONS[predicate.lstrip("us")](left, right)),)
+
+    def run_arith_select(self, op: arith.SelectOp, condition: int, left: Any, right: Any) -> tuple[Any]:
+        return (left if condition & 1 else right,)
+
+
+def _number(value: float, type_: Attribute) -> Any:
+    """Return a number as a value of a type: integers as Python's own, floats as their bytes."""
+    if isinstance(type_, IntegerType | IndexType):
+        return _wrap(int(value), _bits(type_))
+    dtype = numpy_dtype(type_)
+    return dtype.type(value).view(f"V{dtype.itemsize}")
+
+
+def _bits(type_: Attribute) -> int:
+    if isinstance(type_, IndexType):
+        return 64
+    assert isinstance(type_, IntegerType)
+    return type_.width.data
+
+
+def _operand_bits(op: Operation) -> int:
+    return _bits(op.operands[0].type)
+
+
+def _wrap(value: int, bits: int) -> int:
+    """Return `value` as a signed integer of that many bits."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) and bits > 1 else value
+
+
+def _unsigned(value: int, bits: int) -> int:
+    return value & ((1 << bits) - 1)
+
+
+def _truncated_remainder(left: int, right: int) -> int:
+    return left % abs(right) if left >= 0 else -(-left % abs(right))
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+_FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "arith.addf": lambda a, b: a + b,
+    "arith.mulf": lambda a, b: a * b,
+}
+
+_ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": lambda bits, a, b: a + b,
+    "arith.subi": lambda bits, a, b: a - b,
+    "arith.muli": lambda bits, a, b: a * b,
+    "arith.andi": lambda bits, a, b: a & b,
+    "arith.ori": lambda bits, a, b: a | b,
+    "arith.shrsi": lambda bits, a, b: a >> b,
+    "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
+    "arith.divui": lambda bits, a, b: _unsigned(a, bits) // _unsigned(b, bits),
+    "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),
+    "arith.minsi": lambda bits, a, b: min(a, b),
+    "arith.maxsi": lambda bits, a, b: max(a, b),
+    "arith.minui": lambda bits, a, b: min(_unsigned(a, bits), _unsigned(b, bits)),
+    "arith.extsi": lambda bits, a: -(a & 1) if bits == 1 else a,
+    "arith.extui": lambda bits, a: _unsigned(a, bits),
+    "arith.index_cast": lambda bits, a: a,
+    "arith.trunci": lambda bits, a: a,
+}
+
+
+def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
+    place = tuple(subscripts)
+    if not all(0 <= subscript < size for subscript, size in zip(place, memory.shape, strict=True)):
+        raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
+    return place

@@ -1,0 +1,79 @@
+"""What the reference interpreter does with vectors, buffers and prefetches. A vector is a tuple of its elements."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
+
+from ..dialects.types import numpy_dtype
+from ..dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
+from ..errors import InternalError
+
+
+class VectorInterpreter:
+    """Handlers that the interpreter's machine inherits; it has `load` and `store` of single elements."""
+
+    buffers: list[np.ndarray]
+    """Every buffer made so far: kept, so that no two have one identity."""
+
+    def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
+        """Return an element of an array."""
+        raise NotImplementedError
+
+    def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
+        """Change an element of an array."""
+        raise NotImplementedError
+
+    def run_vector_load(self, op: vector.LoadOp, memory: np.ndarray, *subscripts: int) -> tuple[Any, ...]:
+        return (tuple(self.load(memory, place) for place in lanes(op.result.type, subscripts)),)
+
+    def run_vector_store(
+        self, op: vector.StoreOp, values: Sequence[Any], memory: np.ndarray, *subscripts: int
+    ) -> tuple[()]:
+        assert isinstance(op.vector.type, VectorType)
+        places = lanes(op.vector.type, subscripts)
+        if is_nontemporal(op):
+            address = memory[tuple(slice(place, place + 1) for place in places[0])].ctypes.data
+            given = op.attributes.get("alignment")
+            alignment = given.value.data if isinstance(given, IntegerAttr) else memory.itemsize * len(places)
+            if address % alignment:
+                raise InternalError(f"a streaming store at {address}, which is no multiple of {alignment} bytes")
+        for place, value in zip(places, values, strict=True):
+            self.store(memory, place, value)
+        return ()
+
+    def run_vector_from_elements(self, op: FromElementsOp, *elements: Any) -> tuple[Any, ...]:
+        return (elements,)
+
+    def run_vector_broadcast(self, op: vector.BroadcastOp, value: Any) -> tuple[Any, ...]:
+        return ((value,) * op.vector.type.get_shape()[0],)
+
+    def run_memref_prefetch(self, op: PrefetchOp, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        return ()
+
+    def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
+        type_ = op.memref.type
+        assert isinstance(type_, MemRefType)
+        garbage = np.empty(type_.get_shape(), numpy_dtype(type_.element_type))
+        garbage.view(np.uint8)[...] = 0x7F
+        self.buffers.append(garbage)
+        return (garbage,)
+
+    def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: np.ndarray) -> tuple[np.ndarray]:
+        assert isinstance(op.result.type, MemRefType)
+        rank = op.result.type.get_num_dims()
+        if any(size != 1 for size in memory.shape[rank:]):
+            raise InternalError(f"only dimensions of size 1 at the end are collapsed, got {memory.shape}")
+        return (memory[(..., *[0] * (memory.ndim - rank))],)
+
+    def run_memref_extract_aligned_pointer_as_index(
+        self, op: memref.ExtractAlignedPointerAsIndexOp, memory: np.ndarray
+    ) -> tuple[int]:
+        return (memory.ctypes.data,)
+
+
+def lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the places of a vector's elements, which lie along the last dimension."""
+    return [(*subscripts[:-1], subscripts[-1] + lane) for lane in range(type_.get_shape()[0])]

@@ -1,0 +1,57 @@
+"""The xDSL context in which every stage parses and prints, and the checks that every stage must pass."""
+
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from ..dialects.gather_dialect import Gather
+from ..dialects.graph_ops import Graph
+from ..dialects.upstream import MemRef, Scf, Vector
+from .dominance import check_dominance
+
+
+def make_context() -> Context:
+    """Return a context with the dialects of every level."""
+    context = Context()
+    load_dialects(context)
+    return context
+
+
+def load_dialects(context: Context) -> None:
+    """Load the dialects of every level into a context."""
+    for dialect in (Builtin, Func, Arith, Scf, MemRef, Vector, Gather, Graph):
+        context.load_dialect(dialect)
+
+
+def parse_module(text: str, name: str = "<input>") -> ModuleOp:
+    """Parse and verify a module.
+
+    Raises:
+        xdsl.utils.exceptions.ParseError: with line, column and caret.
+        xdsl.utils.exceptions.VerifyException: the module is not valid.
+    """
+    module = Parser(make_context(), text, name).parse_module()
+    verify_module(module)
+    return module
+
+
+def print_generic(module: ModuleOp) -> str:
+    """Return the module's text in MLIR's generic syntax."""
+    stream = StringIO()
+    Printer(stream, print_generic_format=True).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def verify_module(module: ModuleOp) -> None:
+    """Run xDSL's verifier and our dominance check, which xDSL lacks.
+
+    Raises:
+        xdsl.utils.exceptions.VerifyException: the module is not valid.
+    """
+    module.verify()
+    check_dominance(module)

@@ -1,0 +1,142 @@
+"""Build the operator-level module (level 0) of a gather from what is known of its arrays."""
+
+from typing import Any
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.rewriter import InsertPoint
+
+from ..array_spec import ArraySpec
+from ..dialects.attributes import BYTE_STRIDES, NODE, OUTPUTS
+from ..dialects.gather_dialect import (
+    GatherElementsGradOp,
+    GatherElementsOp,
+    GatherGradOp,
+    GatherNdGradOp,
+    GatherNdOp,
+    GatherOp,
+    OperatorOp,
+)
+from ..dialects.types import ir_element_type
+from ..operator_spec import Gather, Gradient, Node, OperatorSpec
+from ..semantics import Bounds, BoundsMode, integer_argument, parse_bounds
+
+OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
+GRADIENTS: dict[str, type[OperatorOp]] = {
+    op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
+}
+
+
+def operator_module(
+    operator: OperatorSpec,
+    data: ArraySpec,
+    indices: ArraySpec,
+    *,
+    bounds: BoundsMode = Bounds.ERROR,
+    version: str | None = None,
+    out: ArraySpec | None = None,
+    constant_indices: np.ndarray | None = None,
+    gradient: Gradient | None = None,
+    node: Node | None = None,
+) -> ModuleOp:
+    """Return a module with one function, `@gather`, that gathers on tensors, or carries out the gradient of that.
+
+    Args:
+        operator: the operator, with its attributes as the caller wrote them.
+        data, indices: the inputs. Arrays that are not contiguous carry their strides as `gather.byte_strides`.
+        bounds: what an index outside means; a `Bounds`, or its name.
+        version: the operator version it came from.
+        out: the array it will be written into; contiguous if omitted.
+        constant_indices: when given, the indices are this constant and not an argument.
+        node: the node of a graph that it came from.
+        gradient: when given, `out` is read, the gradient of what the gather gave, and `data` is written.
+
+    Raises:
+        InvalidGatherError: the attributes do not fit the shapes.
+    """
+    shape = operator.normalized(data.shape, indices.shape).result_shape(data.shape, indices.shape)
+    out = out or ArraySpec(shape, data.dtype)
+    source, target = (data, out) if gradient is None else (out, data)
+    result_type = _tensor(target)
+    inputs = {"data" if gradient is None else "grad": source}
+    inputs |= {"indices": indices} if constant_indices is None else {}
+    function = func.FuncOp(
+        "gather",
+        ([_tensor(spec) for spec in inputs.values()], [result_type]),
+        arg_attrs=ArrayAttr([_layout(spec) for spec in inputs.values()]),
+        res_attrs=None if target.is_contiguous else ArrayAttr([_layout(target)]),
+    )
+    block = function.body.block
+    builder = Builder(InsertPoint.at_end(block))
+    for argument, name in zip(block.args, inputs, strict=True):
+        argument.name_hint = name
+    if constant_indices is not None:
+        index_values = builder.insert(constant_tensor(constant_indices)).result
+        index_values.name_hint = "indices"
+    else:
+        index_values = block.args[1]
+    operations = OPERATIONS if gradient is None else GRADIENTS
+    op = operations[operator.name](
+        block.args[0],
+        index_values,
+        bounds=parse_bounds(bounds),
+        version=version,
+        result_type=result_type,
+        integers=operator.attributes(),
+    )
+    op.attributes |= {} if node is None else _node_attributes(node)
+    if gradient is not None and gradient.scale != 1:
+        op.properties["scale"] = FloatAttr(gradient.scale, f64)
+    result = builder.insert(op).result
+    assert result is not None
+    result.name_hint = "result"
+    builder.insert(func.ReturnOp(result))
+    return ModuleOp([function])
+
+
+def gather_module(data: Any, indices: Any, *, axis: int = 0, batch_dims: int = 0, **rest: Any) -> ModuleOp:
+    """Return the module of a plain gather; data and indices are what `ArraySpec.of` takes. See `operator_module`."""
+    operator = Gather(integer_argument(axis, "axis"), integer_argument(batch_dims, "batch_dims"))
+    return operator_module(operator, ArraySpec.of(data), ArraySpec.of(indices), **rest)
+
+
+def _node_attributes(node: Node) -> dict[str, Attribute]:
+    """Return the names that are there, as attributes of an operator."""
+    attributes: dict[str, Attribute] = {NODE: StringAttr(node.name)} if node.name else {}
+    if node.outputs:
+        attributes[OUTPUTS] = ArrayAttr([StringAttr(name) for name in node.outputs])
+    return attributes
+
+
+def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
+    """Return `arith.constant dense<...>` of an integer array."""
+    element = ir_element_type(values.dtype)
+    assert isinstance(element, IntegerType)
+    tensor = TensorType(element, values.shape)
+    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(tensor, [int(value) for value in values.flat]))
+
+
+def _tensor(spec: ArraySpec) -> TensorType:
+    return TensorType(ir_element_type(spec.dtype), spec.shape)
+
+
+def _layout(spec: ArraySpec) -> DictionaryAttr:
+    entries: dict[str, Attribute] = {}
+    if spec.layout_strides:
+        entries[BYTE_STRIDES] = DenseArrayBase.from_list(i64, list(spec.layout_strides))
+    return DictionaryAttr(entries)

@@ -1,0 +1,260 @@
+"""Print a loop nest as a person would draw it: one line a loop, names from the IR, at level 2, 3 or 4."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
+from xdsl.ir import Block, Operation, SSAValue, Use
+
+from ..dialects.attributes import LOOP_NAMES
+from ..dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ..dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
+from ..errors import InternalError
+
+INDENT = "  "
+MOST_ELEMENTS = 4
+"""Elements of a vector that are all written out; of more, the first and the last are."""
+_INFIX = {
+    "arith.addi": "+",
+    "arith.subi": "-",
+    "arith.muli": "*",
+    "arith.divui": "//",
+    "arith.addf": "+",
+    "arith.mulf": "*",
+    "arith.andi": "&",
+    "arith.ori": "|",
+    "arith.shrsi": ">>",
+}
+_COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ult": "<u", "uge": ">=u"}
+
+
+def print_loop_nest(module: ModuleOp) -> str:
+    """Return the loop nests of a module's functions as text.
+
+    Constants and sizes stand where they are used, and so does arithmetic that is used once. `<u` compares as unsigned.
+
+    ```
+    parallel for indices_o(i_o) in 0..n_indices step 256:
+      for indices_i(i_i) in i_o..min(i_o + 256, n_indices):
+        index = indices[0, i_i]
+        position, valid = resolve(index, n_axis, zero)
+        for inner(j) in 0..n_inner:
+          out[0, 0, i_i, j] = data[0, 0, position, j] where valid
+    ```
+    """
+    printer = _Printer()
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op.body.blocks:
+            printer.block(op.body.block)
+    if not any(isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp) for op in module.walk()):
+        return "no loops yet; they come with lower-gather-to-nest\n"
+    return "\n".join(printer.lines) + "\n"
+
+
+class _Printer:
+    """Writes lines; a name that is taken in an enclosing block gets a number."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names: dict[SSAValue, str] = {}
+        self.taken: set[str] = set()
+
+    def name(self, value: SSAValue) -> str:
+        """Return what a value is called."""
+        if value not in self.names:
+            hint, number = value.name_hint or "value", 0
+            name = hint
+            while name in self.taken:
+                number += 1
+                name = f"{hint}_{number}"
+            self.taken.add(name)
+            self.names[value] = name
+        return self.names[value]
+
+    def add(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+    def nested(self, op: Operation, head: str | None, block: Block) -> None:
+        """Write a block under its head; names given inside are free again behind it."""
+        outside = self.taken.copy()
+        self.add(f"{head if head is not None else self.loop_head(op)}:")
+        self.depth += 1
+        self.block(block)
+        self.depth -= 1
+        self.taken = outside
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        if isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp):
+            self.nested(op, None, op.body.block)
+        elif isinstance(op, scf.IfOp):
+            self.nested(op, f"if {self.bare(op.cond)}", op.true_region.block)
+            if op.false_region.blocks:
+                self.nested(op, "else", op.false_region.block)
+        elif isinstance(op, memref.StoreOp):
+            word = "stream " if is_nontemporal(op) else ""
+            self.add(f"{word}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+        elif isinstance(op, vector.StoreOp):
+            word = "stream " if is_nontemporal(op) else ""
+            self.add(f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
+        elif isinstance(op, PrefetchOp):
+            self.add(f"prefetch {self.place(op.memref, op.indices)}")
+        elif isinstance(op, memref.AllocaOp):
+            type_ = op.memref.type
+            assert isinstance(type_, MemRefType)
+            sizes = ", ".join(map(str, type_.get_shape()))
+            self.add(f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
+        elif isinstance(op, AccumulateOp):
+            where = "" if op.mask is None else f" where {self.bare(op.mask)}"
+            self.add(f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
+        elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
+            word = "return" if isinstance(op, func.ReturnOp) else "yield"
+            self.add(f"{word} {', '.join(map(self.bare, op.operands))}")
+        elif isinstance(op, ResolveOp):
+            arguments = f"{self.bare(op.index)}, {self.bare(op.size)}, {op.bounds.data}"
+            self.add(f"{self.name(op.position)}, {self.name(op.valid)} = resolve({arguments})")
+        elif op.results and _has_line(op.results[0]):
+            text = self.written_out(op)
+            self.add(f"{self.name(op.results[0])} = {text}")
+
+    def loop_head(self, op: Operation) -> str:
+        """Return `parallel for batch(b) in 0..n_batch`, with the sum in front where the loop has one."""
+        total = f"{self.name(op.results[0])} = sum of " if op.results else ""
+        if isinstance(op, LoopOp):
+            names, lower, upper, step = [op.label], [op.lower], [op.upper], [op.step]
+        elif isinstance(op, scf.ForOp):
+            names, lower, upper, step = _loop_names(op, 1), [op.lb], [op.ub], [op.step]
+        else:
+            assert isinstance(op, scf.ParallelOp)
+            names, lower, upper, step = _loop_names(op, len(op.step)), op.lowerBound, op.upperBound, op.step
+        ranges = [self.trips(*bounds) for bounds in zip(lower, upper, step, strict=True)]
+        counters = op.regions[0].block.args
+        trips = [
+            f"{name}({self.name(counter)}) in {trip}"
+            for name, counter, trip in zip(names, counters, ranges, strict=False)
+        ]
+        is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
+        is_ordered = isinstance(op, LoopOp) and op.ordered is not None
+        kind = "parallel " if is_parallel else "ordered " if is_ordered else ""
+        return f"{total}{kind}for {', '.join(trips)}"
+
+    def trips(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
+        text = f"{self.bare(lower)}..{self.bare(upper)}"
+        return text if self.bare(step) == "1" else f"{text} step {self.bare(step)}"
+
+    def place(self, memory: SSAValue, subscripts: Sequence[SSAValue]) -> str:
+        return f"{self.name(_whole(memory))}[{', '.join(map(self.bare, subscripts))}]"
+
+    def lanes(self, memory: SSAValue, subscripts: Sequence[SSAValue], value: SSAValue) -> str:
+        """Return `out[0, 0, i, j:j + 8]`, the place of a vector."""
+        assert isinstance(value.type, VectorType)
+        first, count = self.bare(subscripts[-1]), value.type.get_shape()[0]
+        places = [*map(self.bare, subscripts[:-1]), f"{first}:{first} + {count}"]
+        return f"{self.name(_whole(memory))}[{', '.join(places)}]"
+
+    def expression(self, value: SSAValue) -> str:
+        """Return what a value is called, or the arithmetic that it stands for, in parentheses."""
+        text = self.bare(value)
+        return f"({text})" if _is_compound(value) else text
+
+    def bare(self, value: SSAValue) -> str:
+        """Return what a value is called, or the arithmetic that it stands for."""
+        op = value.owner
+        if isinstance(op, _CASTS):
+            return self.bare(op.operands[0])
+        return self.written_out(op) if isinstance(op, Operation) and _is_written_out(value) else self.name(value)
+
+    def written_out(self, op: Operation) -> str:
+        """Return the right-hand side that an operation is."""
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr | FloatAttr):
+            return f"{op.value.value.data:g}" if isinstance(op.value, FloatAttr) else str(op.value.value.data)
+        if op.name in _INFIX:
+            return f" {_INFIX[op.name]} ".join(map(self.expression, op.operands))
+        if isinstance(op, arith.CmpiOp):
+            predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+            word = _COMPARISONS.get(predicate, predicate)
+            return f"{self.expression(op.lhs)} {word} {self.expression(op.rhs)}"
+        if isinstance(op, arith.SelectOp):
+            return f"{self.expression(op.lhs)} if {self.expression(op.cond)} else {self.expression(op.rhs)}"
+        if isinstance(op, MaskedLoadOp):
+            return f"{self.place(op.memref, op.subscripts)} where {self.expression(op.mask)}"
+        if isinstance(op, memref.LoadOp):
+            return self.place(op.memref, op.indices)
+        if isinstance(op, vector.LoadOp):
+            return self.lanes(op.base, op.indices, op.result)
+        if isinstance(op, FromElementsOp):
+            shown = list(map(self.bare, op.elements))
+            shown = shown if len(shown) <= MOST_ELEMENTS else [shown[0], "...", shown[-1]]
+            return f"({', '.join(shown)})"
+        if isinstance(op, vector.BroadcastOp):
+            return self.bare(op.source)
+        if isinstance(op, memref.ExtractAlignedPointerAsIndexOp):
+            return f"address of {self.name(_whole(op.source))}"
+        if op.name.startswith("arith."):
+            name = op.name.removeprefix("arith.").removesuffix("si")
+            return f"{name}({', '.join(map(self.bare, op.operands))})"
+        raise InternalError(f"a nest has no picture of {op.name}")
+
+
+_CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
+_LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
+_VECTORS = (FromElementsOp, vector.BroadcastOp, memref.ExtractAlignedPointerAsIndexOp)
+"""What stands where it is used, as arithmetic that is used once does."""
+
+
+def _whole(memory: SSAValue) -> SSAValue:
+    """Return what a view without the last dimensions of size 1 is a view of."""
+    return memory.owner.src if isinstance(memory.owner, memref.CollapseShapeOp) else memory
+
+
+def _loop_names(op: Operation, count: int) -> list[str]:
+    names = op.attributes.get(LOOP_NAMES)
+    return names.data.split(",") if isinstance(names, StringAttr) else ["loop"] * count
+
+
+_INLINE_USERS = (
+    *(memref.StoreOp, arith.SelectOp, AccumulateOp),
+    *(vector.StoreOp, arith.AndIOp, FromElementsOp),
+)
+
+
+def _has_line(value: SSAValue) -> bool:
+    """Return whether a value has a line of its own: loads, and arithmetic that is used twice, or in a loop inside."""
+    op = value.owner
+    if isinstance(op, _LOADS):
+        return not all(isinstance(use.operation, _INLINE_USERS) for use in value.uses)
+    if isinstance(op, (Block, arith.ConstantOp, *_CASTS)) or not op.name.startswith("arith."):
+        return False
+    uses = [use for use in _uses_behind_casts(value) if not isinstance(use.operation, LoopOp | scf.ForOp)]
+    return len(set(value.uses)) > 1 or any(use.operation.parent is not op.parent for use in uses)
+
+
+def _uses_behind_casts(value: SSAValue) -> list[Use]:
+    """Return where a value is used, or where what it is cast to is used."""
+    found: list[Use] = []
+    for use in value.uses:
+        is_cast = isinstance(use.operation, _CASTS)
+        found += _uses_behind_casts(use.operation.results[0]) if is_cast else [use]
+    return found
+
+
+def _is_written_out(value: SSAValue) -> bool:
+    """Return whether a value's arithmetic stands where it is used."""
+    op = value.owner
+    if isinstance(op, Block) or _has_line(value):
+        return False
+    return op.name.startswith("arith.") or isinstance(op, (*_LOADS, *_VECTORS))
+
+
+def _is_compound(value: SSAValue) -> bool:
+    """Return whether a value is written out as more than one term."""
+    op = value.owner
+    if isinstance(op, _CASTS):
+        return _is_compound(op.operands[0])
+    if not _is_written_out(value) or isinstance(op, Block):
+        return False
+    return op.name in _INFIX or isinstance(op, arith.CmpiOp | arith.SelectOp | MaskedLoadOp)

@@ -1,0 +1,224 @@
+"""The tasks of a gather of chunked arrays: what is done with one chunk of data and one of indices. NumPy alone.
+
+Where the indexed axes are one chunk, a task is a gather (`gather_block`). Where they are several, indices are resolved
+and sorted by the chunk that they point into (`split`), every chunk gives the rows that it holds (`take`), and the rows
+are put in the places of their indices (`merge`). So each element of the result comes from exactly one chunk, and what a
+chunk gives is never larger than its share of the result. The tasks are methods of a value that pickles.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.element_types import as_bytes
+from ..ir.errors import BoundsError, InvalidGatherError
+from ..ir.operator_spec import Gather, GatherElements, GatherNd
+from ..ir.reference import zero_of
+from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ..lowering.schedule.schedule import Schedule
+from .gather import run_operator
+from .runtime.array_checks import index_array, refuse_negative
+from .runtime.plan import Problem
+from .runtime.prepare import bounds_error
+
+_NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """What one chunk of the indexed axes is asked for by one block of indices.
+
+    Attributes:
+        places: (hits,) int64; which indices, or tuples of them, counted in C order.
+        positions: (hits, indexed axes) int64, in the chunk.
+    """
+
+    places: np.ndarray
+    positions: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A block of indices, sorted by the chunks they point into.
+
+    Attributes:
+        grid: the shape of the block, without the components of tuples.
+        picks: by the number of the chunk, counted in C order over the indexed axes; only of those that are hit.
+        nowhere: (zeros,) int64; the places that get zeros.
+    """
+
+    grid: Shape
+    picks: dict[int, Picks]
+    nowhere: np.ndarray
+
+    def where(self, places: np.ndarray) -> tuple[Any, ...]:
+        """Return places as a NumPy index of an array whose first dimensions are the grid."""
+        return np.unravel_index(places, self.grid) if self.grid else (np.newaxis,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedGather:
+    """One gather of chunked arrays, as far as each of its tasks must know it.
+
+    Attributes:
+        problem: the whole arrays, as if they were contiguous, and the operator.
+        schedule: how `gather_block` runs; chosen by the sizes when None.
+        ends: of each indexed axis, where its chunks end; only `split` and `chunks_hit` ask for them.
+    """
+
+    problem: Problem
+    schedule: Schedule | None
+    ends: tuple[tuple[int, ...], ...]
+
+    def gather_block(self, origin: Shape, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Gather from data whose indexed axes are whole.
+
+        Args:
+            origin: where the block of indices starts in the whole.
+            data, indices: blocks that fit each other.
+
+        Raises:
+            BoundsError: an index is not valid; named by its place in the whole.
+        """
+        problem, indices = self.problem, self._checked(origin, indices)
+        arguments = problem.operator, np.asarray(data), indices, problem.bounds, None
+        try:
+            return run_operator(*arguments, version=problem.version, schedule=self.schedule)
+        except BoundsError:
+            raise bounds_error(problem, indices, origin) from None
+
+    def split(self, origin: Shape, indices: np.ndarray) -> Split:
+        """Resolve a block of indices and sort it by chunks.
+
+        Raises:
+            BoundsError: an index is not valid; named by its place in the whole.
+        """
+        indices = self._checked(origin, indices)
+        grid = indices.shape[:-1] if isinstance(self.problem.operator, GatherNd) else indices.shape
+        positions = self._positions(origin, indices)
+        numbers = self._chunk_numbers(positions)
+        order = np.argsort(numbers, kind="stable")
+        found, first = np.unique(numbers[order], return_index=True)
+        shares = dict(zip(found.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
+        nowhere = shares.pop(_NOWHERE, np.empty(0, np.int64))
+        picks = {number: Picks(places, positions[places] - self._starts(number)) for number, places in shares.items()}
+        return Split(grid, picks, nowhere)
+
+    def chunks_hit(self, origin: Shape, indices: np.ndarray) -> list[int]:
+        """Return the numbers of the chunks that a block of indices points into; none when an index is not valid."""
+        try:
+            numbers = self._chunk_numbers(self._positions(origin, self._checked(origin, indices)))
+        except BoundsError:
+            return []
+        return np.unique(numbers[numbers != _NOWHERE]).tolist()
+
+    def take(self, number: int, data: np.ndarray, split: Split) -> np.ndarray | None:
+        """Return the rows (hits, dimensions that are not indexed...) of one chunk; None when it has none."""
+        if number not in split.picks:
+            return None
+        operator, picks, data = self.problem.operator, split.picks[number], np.asarray(data)
+        if isinstance(operator, Gather) and operator.batch_dims == 0:
+            rows = run_operator(Gather(operator.axis), data, picks.positions[:, 0], Bounds.UNCHECKED, None)
+            return np.moveaxis(rows, operator.axis, 0)
+        if isinstance(operator, Gather):
+            data = np.moveaxis(data, operator.axis, operator.batch_dims)
+        columns = list(picks.positions.T)
+        where = split.where(picks.places)
+        if isinstance(operator, GatherElements):
+            columns = [*where[: operator.axis], *columns, *where[operator.axis + 1 :]]
+        else:
+            assert isinstance(operator, Gather | GatherNd)
+            columns = [*where[: operator.batch_dims], *columns]
+        return run_operator(GatherNd(), data, np.stack(columns, -1), Bounds.UNCHECKED, None)
+
+    def merge(self, shape: Shape, numbers: list[int], split: Split, parts: list[np.ndarray | None]) -> np.ndarray:
+        """Return a block of the result, made of the rows of its chunks.
+
+        Args:
+            shape: of the block.
+            numbers: of the chunks that the parts come from.
+
+        Raises:
+            InvalidGatherError: an index points into another chunk than it did when the graph was made.
+        """
+        if not split.picks.keys() <= set(numbers):
+            raise InvalidGatherError(
+                "indices were written to after the gather was made and before it was computed; pass a copy of them"
+            )
+        operator, dtype = self.problem.operator, self.problem.data.dtype
+        result = np.ndarray(shape, dtype)  # np.empty would make S1 of S0
+        rows = result
+        if isinstance(operator, Gather):
+            rank = len(split.grid) - operator.batch_dims
+            to = range(operator.batch_dims, operator.batch_dims + rank)
+            rows = np.moveaxis(result, range(operator.axis, operator.axis + rank), to)
+        moved = as_bytes(rows)
+        for number, part in zip(numbers, parts, strict=True):
+            if part is not None:
+                moved[split.where(split.picks[number].places)] = as_bytes(part)
+        if len(split.nowhere):
+            moved[split.where(split.nowhere)] = zero_of(moved.dtype)
+        return result
+
+    def _checked(self, origin: Shape, indices: np.ndarray) -> np.ndarray:
+        indices = index_array(indices)
+        if self.problem.version in NO_NEGATIVE_INDICES:
+            refuse_negative(indices, str(self.problem.version), origin)
+        return indices
+
+    def _positions(self, origin: Shape, indices: np.ndarray) -> np.ndarray:
+        """Return (indices or tuples, indexed axes) int64: positions in the whole axes, `_NOWHERE` for zeros.
+
+        Raises:
+            BoundsError: an index is not valid; named by its place in the whole.
+        """
+        sizes, bounds = self.problem.axis_sizes, self.problem.bounds
+        if indices.size and 0 in sizes and bounds is not Bounds.ZERO:
+            raise bounds_error(self.problem, indices, origin)
+        flat = indices.reshape(-1, len(sizes))
+        positions = np.empty(flat.shape, np.int64)
+        for component, size in enumerate(sizes):
+            positions[:, component] = resolve_positions(flat[:, component], size, bounds)
+        if bounds is Bounds.ERROR and positions.size and positions.min() == _NOWHERE:
+            raise bounds_error(self.problem, indices, origin)
+        return positions
+
+    def _chunk_numbers(self, positions: np.ndarray) -> np.ndarray:
+        """Return (tuples,) int64: the chunk that each points into, `_NOWHERE` for zeros."""
+        numbers = np.zeros(len(positions), np.int64)
+        for component, ends in enumerate(self.ends):
+            numbers = numbers * len(ends) + np.searchsorted(ends, positions[:, component], side="right")
+        numbers[(positions == _NOWHERE).any(-1)] = _NOWHERE
+        return numbers
+
+    def _starts(self, number: int) -> list[int]:
+        """Return where a chunk starts on each indexed axis."""
+        coordinates = np.unravel_index(number, [len(ends) for ends in self.ends])
+        return [(0, *ends)[coordinate] for coordinate, ends in zip(coordinates, self.ends, strict=True)]
+
+
+def resolve_positions(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
+    """Return (shape of indices) int64: the position in [0, size) that each index means, -1 where it means none.
+
+    Args:
+        indices: any native integer dtype.
+        size: of the axis; 0 only where no index means a position.
+        bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
+
+    Spec: `ir.reference.resolve`, one index at a time.
+    """
+    if bounds is Bounds.WRAP:
+        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64)
+        return (wide % wide.dtype.type(max(size, 1))).astype(np.int64)
+    # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
+    past, negative = indices >= size, indices < 0
+    positions = np.where(past, 0, indices).astype(np.int64)
+    if bounds is Bounds.CLIP:
+        positions[past] = size - 1
+        positions[negative] = 0
+        return positions
+    nowhere = past | (negative if bounds is Bounds.UNCHECKED else indices < -size)
+    positions[negative] += size
+    positions[nowhere] = _NOWHERE
+    return positions

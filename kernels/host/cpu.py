@@ -1,0 +1,176 @@
+"""Facts about this machine and the versions that generated code depends on."""
+
+import functools
+import hashlib
+import math
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2]
+CODE_FOLDERS = ("ir", "lowering")
+
+
+def package_version(name: str) -> str:
+    """Return the version of an installed distribution, or "not installed"."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@functools.cache
+def code_fingerprint() -> str:
+    """Return a digest of everything but the kernel's own key that decides its machine code.
+
+    That is: the sources that make it, the versions of Python, NumPy, Numba and llvmlite, and the CPU as LLVM names it.
+    """
+    import llvmlite.binding as llvm
+    import numba
+
+    digest = hashlib.sha256()
+    for folder in CODE_FOLDERS:
+        for source in sorted((PACKAGE / folder).rglob("*.py")):
+            digest.update(source.read_bytes())
+    facts = [
+        *(f"{name} {package_version(name)}" for name in ("gathernest", "numpy", "numba", "llvmlite")),
+        sys.version,
+        platform.machine(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        f"{numba.config.CPU_NAME} {numba.config.CPU_FEATURES} {numba.config.OPT}",  # type: ignore[attr-defined]
+    ]
+    digest.update("\n".join(facts).encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def cpu_model() -> str:
+    """Return the CPU's name as the system tells it."""
+    try:
+        with open("/proc/cpuinfo") as facts:  # which has a page for each core: read no further than the first
+            for line in facts:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return how many cores this thread may use now: its affinity, and the quota of its control groups rounded up."""
+    quota = cpu_quota()
+    cores = affine_cores()
+    return cores if quota is None else min(cores, max(1, math.ceil(quota)))
+
+
+def affine_cores() -> int:
+    """Return how many cores this thread may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def cpu_quota(process: Path = Path("/proc/self"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """Return how many cores' time the control groups of this process allow it, or None where they set no limit.
+
+    Groups of version 1 and 2 are read once in a process, with those above them. In a container whose own group is the
+    root of what it sees, that is the one that counts.
+    """
+    try:
+        lines = (process / "cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    quotas: list[float] = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mounts = [root / controllers, root / "cpu"] if controllers else [root, root / "unified"]
+        place = Path(path.lstrip("/"))
+        for mount in mounts:
+            quotas += [quota for part in (place, *place.parents) if (quota := _quota_of(mount / part)) is not None]
+    return min(quotas, default=None)
+
+
+def _quota_of(group: Path) -> float | None:
+    """Return the quota of one control group in cores, or None where it sets no limit."""
+    try:
+        quota, period = (group / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = ((group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+        except OSError:
+            return None
+    if quota == "max" or not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
+        return None
+    return int(quota) / int(period)
+
+
+@functools.cache
+def cache_sizes() -> dict[str, int]:
+    """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768}; empty if unknown."""
+    sizes: dict[str, int] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            text = (index / "size").read_text().strip()
+            level = (index / "level").read_text().strip()
+        except OSError:
+            continue
+        units = {"K": 1024, "M": 1024**2, "G": 1024**3}
+        sizes[f"L{level}"] = int(text.rstrip("KMG")) * units.get(text[-1], 1)
+    return sizes
+
+
+def own_cache_bytes(table_bytes: float) -> int:
+    """Return how much a core keeps in the caches that are its own, L1 and L2, which are smaller than a table.
+
+    Together, since not every processor's second cache holds what the first one does. 0 where a table fits in the first
+    one, or nothing is known of them.
+    """
+    sizes = cache_sizes()
+    return sum(sizes[level] for level in ("L1", "L2") if level in sizes and sizes[level] < table_bytes)
+
+
+def last_level_cache_bytes() -> int:
+    """Return the size of the last-level caches that the usable cores have together; 32 MiB if unknown."""
+    sizes = cache_sizes()
+    if not sizes:
+        return 32 * 1024**2
+    level = max(sizes)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    shared: set[str] = set()
+    for core in cores:
+        for index in Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"):
+            try:
+                if f"L{(index / 'level').read_text().strip()}" == level:
+                    shared.add((index / "shared_cpu_list").read_text().strip())
+            except OSError:
+                continue
+    return sizes[level] * max(len(shared), 1)
+
+
+def free_memory_bytes() -> int:
+    """Return how much memory this process can still take, within its cgroup too; 1 GiB if unknown."""
+    free = [_number(Path("/proc/meminfo"), "MemAvailable:", 1024)]
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most, taken = _number(Path(limit)), _number(Path(used))
+        free.append(None if most is None or taken is None else max(most - taken, 0))
+    return min((found for found in free if found is not None), default=1024**3)
+
+
+def _number(path: Path, label: str = "", unit: int = 1) -> int | None:
+    """Return the number after a label in a file of the system, or None."""
+    try:
+        for line in path.read_text().splitlines():
+            if line.startswith(label):
+                return int(line.removeprefix(label).split()[0]) * unit
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -1,0 +1,56 @@
+"""The packages that compiled kernels need, checked before they are imported."""
+
+import functools
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+from ...ir.errors import DependencyError
+
+LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
+READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
+"""What the importers of models need, which the extras `onnx` and `openvino` install."""
+
+
+def problem_with(package: str) -> str | None:
+    """Return what is wrong with the installed version of a package, or None."""
+    wanted = ".".join(map(str, _least(package)))
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        return f"{package} is not installed; gathernest needs {package} {wanted}: pip install '{package}>={wanted}'"
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    if numbers < _least(package):
+        return f"{package} {found} is too old; gathernest needs {wanted} or newer: pip install '{package}>={wanted}'"
+    return None
+
+
+def _least(package: str) -> tuple[int, int]:
+    return (LEAST_VERSIONS | READERS)[package]
+
+
+@functools.cache
+def require(*packages: str) -> None:
+    """Check that packages are there and new enough.
+
+    Raises:
+        DependencyError: one is missing or too old; says how to mend it.
+    """
+    for package in packages:
+        if (problem := problem_with(package)) is not None:
+            raise DependencyError(problem)
+
+
+def require_compiler() -> None:
+    """Check that Numba is there and compiles.
+
+    Raises:
+        DependencyError: it is missing, too old, or told not to compile.
+    """
+    require("numba", "llvmlite")
+    import numba
+
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise DependencyError(
+            "NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset it, or set GATHERNEST_INTERPRET=1 to "
+            "run the reference interpreter"
+        )

@@ -1,0 +1,264 @@
+"""Settings, each an environment variable and a typed attribute of `gathernest.knobs`.
+
+A knob is looked up in `with knobs.scope(...)`, then its assignments, then the environment; then it has its default.
+"""
+
+import os
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ...ir.errors import GathernestError, did_you_mean
+
+
+class KnobError(GathernestError, ValueError):
+    """A setting has a value that it cannot have."""
+
+
+class UnknownKnobError(KnobError, AttributeError):
+    """There is no setting of that name; an AttributeError too, so that `hasattr` answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting.
+
+    Attributes:
+        variable: the environment variable.
+        read: makes the value of a text; raises ValueError for a text it does not know.
+        allowed: what the message says is allowed.
+        default: the value without a setting.
+        doc: one line for the table in the docs.
+    """
+
+    variable: str
+    read: Callable[[str], Any]
+    allowed: str
+    default: Any
+    doc: str
+
+
+def _flag(text: str) -> bool:
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+        "": False,
+    }
+    try:
+        return words[text.strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise ValueError
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no home folder for ~
+        raise ValueError from None
+
+
+def _path_or_off(text: str) -> Path | str:
+    return "off" if text.strip().lower() == "off" else _path(text)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+KNOBS: dict[str, Knob] = {
+    "cache_dir": Knob(
+        "GATHERNEST_CACHE_DIR",
+        _path,
+        "a path",
+        None,
+        "Folder of the compiled kernels; the user's cache folder if unset.",
+    ),
+    "num_threads": Knob(
+        "GATHERNEST_NUM_THREADS",
+        _positive,
+        "a whole number from 1",
+        None,
+        "Most threads a large gather uses; one for each usable core if unset.",
+    ),
+    "dump_dir": Knob(
+        "GATHERNEST_DUMP_DIR", _path, "a path", None, "Folder that gets every stage of every gather that is compiled."
+    ),
+    "interpret": Knob(
+        "GATHERNEST_INTERPRET", _flag, "0 or 1", False, "Run the reference interpreter instead of compiled code. Slow."
+    ),
+    "always_compile": Knob(
+        "GATHERNEST_ALWAYS_COMPILE",
+        _flag,
+        "0 or 1",
+        False,
+        "Compile anew, and neither read nor write the cache on disk.",
+    ),
+    "schedule": Knob(
+        "GATHERNEST_SCHEDULE",
+        str,
+        "a schedule",
+        None,
+        "Use this schedule for every gather; one whose nest lacks its loops is refused.",
+    ),
+    "tuning": Knob(
+        "GATHERNEST_TUNING",
+        _path_or_off,
+        "a file, or off",
+        None,
+        "File of tuned schedules, read and written; `off` uses none. Unset: one for each machine in the cache folder.",
+    ),
+    "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
+}
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+"""The dictionary behind `os.environ`, which takes 400 ns for what this takes 40."""
+_DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
+"""Knobs that a call prepared without them does not know of."""
+_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning")
+"""Those that count when they are set in code; from the environment `tuning` decides speed alone."""
+
+
+class Knobs:
+    """The settings of this process; see `KNOBS` for the list."""
+
+    cache_dir: Path | None
+    num_threads: int | None
+    dump_dir: Path | None
+    interpret: bool
+    always_compile: bool
+    schedule: str | None
+    tuning: Path | str | None
+    no_color: bool
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_assigned", {})
+        object.__setattr__(self, "_scoped", ContextVar[Mapping[str, Any]]("gathernest_knobs", default=_NOTHING))
+        object.__setattr__(self, "_deciding", ContextVar[bool | None]("gathernest_deciding_knobs", default=None))
+        object.__setattr__(self, "_assigned_deciding", array("q", [0]))
+
+    def __getattr__(self, name: str) -> Any:  # a knob is a property
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _unknown(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._assigned[name] = _checked(name, value)
+        self._note_deciding()
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *KNOBS]
+
+    def __repr__(self) -> str:
+        return f"<gathernest knobs: {', '.join(f'{name}={getattr(self, name)!r}' for name in KNOBS)}>"
+
+    def __delattr__(self, name: str) -> None:
+        _find(name)
+        self._assigned.pop(name, None)
+        self._note_deciding()
+
+    def _note_deciding(self) -> None:
+        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)
+        self._assigned_deciding[0] = any(value != default for value, default in values)
+
+    def gate(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
+        """Return where machine code sees that no knob which decides what runs has been touched.
+
+        Returns:
+            The address of an int64, not 0 while one is assigned; a context variable, not None inside a scope of one;
+            the dictionary behind `os.environ`; and its keys for them.
+        """
+        variables = tuple(_environment_key(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
+        return self._assigned_deciding.buffer_info()[0], self._deciding, _ENVIRONMENT, variables
+
+    @contextmanager
+    def scope(self, **values: Any) -> Iterator[None]:
+        """Set knobs for the code inside a `with`, in this thread or task.
+
+        Raises:
+            KnobError: a name or a value is not allowed.
+        """
+        checked = {name: _checked(name, value) for name, value in values.items()}
+        token = self._scoped.set({**self._scoped.get(), **checked})
+        decides = any(name in checked for name in _DECIDE_IN_CODE)
+        deciding_token = self._deciding.set(True if decides else self._deciding.get())
+        try:
+            yield
+        finally:
+            self._deciding.reset(deciding_token)
+            self._scoped.reset(token)
+
+
+def _environment_key(variable: str) -> Any:
+    """Return the key of a variable in `_ENVIRONMENT`."""
+    return os.environ.encodekey(variable) if isinstance(_ENVIRONMENT, dict) else variable  # type: ignore[attr-defined]
+
+
+def _property(name: str, knob: Knob) -> Any:
+    """Return what reads a knob, in some 200 ns: a call reads four."""
+    key = _environment_key(knob.variable)
+
+    def read(self: Knobs) -> Any:
+        scoped = self._scoped.get()
+        if name in scoped:
+            return scoped[name]
+        if name in self._assigned:
+            return self._assigned[name]
+        if not _ENVIRONMENT.get(key):
+            return knob.default
+        text = os.environ[knob.variable]
+        return _read(knob, text, f"{knob.variable}={text!r}")
+
+    return property(read, doc=knob.doc)
+
+
+for _name, _knob in KNOBS.items():
+    setattr(Knobs, _name, _property(_name, _knob))
+
+
+def _unknown(name: str) -> UnknownKnobError:
+    return UnknownKnobError(f"there is no knob {name!r}; the knobs are {', '.join(KNOBS)}{did_you_mean(name, KNOBS)}")
+
+
+def _find(name: str) -> Knob:
+    if name not in KNOBS:
+        raise _unknown(name)
+    return KNOBS[name]
+
+
+def _checked(name: str, value: Any) -> Any:
+    knob = _find(name)
+    if value is None:
+        return knob.default
+    if isinstance(value, bool) and isinstance(knob.default, bool):
+        return value
+    if isinstance(value, bool) or (knob.read in (_path, _path_or_off) and not isinstance(value, str | os.PathLike)):
+        raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
+    return _read(knob, str(value), f"knobs.{name} = {value!r}")
+
+
+def _read(knob: Knob, text: str, got: str) -> Any:
+    try:
+        return knob.read(text)
+    except ValueError:
+        raise KnobError(f"{got} is not allowed; set it to {knob.allowed}") from None
+
+
+knobs = Knobs()

@@ -1,0 +1,1 @@
+"""How fast a gather could be: bytes, cache lines, peak rates, bounds, and `explain`."""

@@ -1,0 +1,199 @@
+"""Count the lines of 64 bytes that a gather in the order of its indices must fetch, again and again. NumPy alone.
+
+Between two uses of a line so many others may come that no cache of a core still holds it. How often that happens
+depends on the order of the reads and on what the cache keeps, but no cache gets by with fewer than this, not even one
+that knows the future: in a stretch of reads that meets D different lines, a cache with room for C of them fetches D - C
+at least, and stretches that do not overlap add up.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...lowering.schedule.traffic import LINE_BYTES, Traffic, byte_strides
+from ..host.cpu import own_cache_bytes
+from ..runtime.array_checks import address
+from ..runtime.plan import Plan, Problem, make_plan
+from .distinct_lines import index_offsets
+from .lower_bound import HasProblem
+
+MOST_LINES = 2**24
+"""More reads of lines are not looked at: sorting so many takes some seconds."""
+
+STRETCHES = (2, 3)
+"""Reads of the shortest stretches, in lines that the cache holds; two neighbours are one where that proves more, and so
+on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinesInOrder:
+    """What the cores must fetch into their own caches, whatever these keep, in the order of the indices.
+
+    Attributes:
+        lines: how many lines of data, those counted again that must come again.
+        piece_lines: how many of the lines that are read follow each other; 1 or more.
+    """
+
+    lines: float
+    piece_lines: float
+
+
+def lines_in_order(
+    gather: Problem | HasProblem,
+    indices: np.ndarray,
+    traffic: Traffic,
+    *,
+    table_bytes: int,
+    threads: int,
+    data: np.ndarray | None = None,
+) -> LinesInOrder | None:
+    """Return what must come into the cores' own caches, whatever these keep, in the order of the indices.
+
+    The order is that of the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
+    contiguous share of it, and a core that holds up to `own_cache_bytes(table_bytes)` of data and nothing else. There
+    are never fewer than the lines of the traffic, each of which comes once, and as many where none must come again.
+
+    Args:
+        gather: a kernel, a plan, or a problem.
+        indices: of the problem's shape; those outside read nothing.
+        traffic: its fewest bytes.
+        table_bytes: the size of what is read.
+        threads: how many have a share, 1 or more.
+        data: the array that is read: says where in a line it begins, at its start if omitted.
+
+    Returns:
+        None for a gradient, where the lines were not counted, and for more than `MOST_LINES`.
+    """
+    problem = gather if isinstance(gather, Problem) else gather.problem
+    if problem.gradient is not None or not traffic.is_counted:
+        return None
+    cache_lines = own_cache_bytes(table_bytes) // LINE_BYTES
+    if not cache_lines:
+        return LinesInOrder(traffic.lines, traffic.piece_lines)
+    reads = read_lines(make_plan(problem), indices, threads, 0 if data is None else address(data) % LINE_BYTES)
+    if reads is None:
+        return None
+    fetched = sum(least_fetches(share, cache_lines) for share in reads)
+    return LinesInOrder(max(traffic.lines, fetched), _adjacent(reads))
+
+
+def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int = 0) -> list[np.ndarray] | None:
+    """Return the lines that each thread reads, by their numbers, in the order of the loops; None of too many.
+
+    Args:
+        plan: the gather.
+        indices: of the shape that the plan was made for; those outside read nothing.
+        threads: how many share the loops.
+        offset_bytes: where data begins in a line.
+    """
+    dims, piece_bytes = _pieces(plan)
+    trips = dict(zip(plan.canonical.out.dims, plan.canonical.out.shape, strict=True))
+    shape = [trips[dim] for dim in dims]
+    count = math.prod(shape)
+    if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MOST_LINES:
+        return None
+    axes, strides = _data_strides(plan)
+    along_indices, inside, index_dims = index_offsets(plan, axes, indices)
+    places = np.full((), offset_bytes, np.int64)
+    for number, dim in enumerate(dims):
+        steps = [trips[dim] if place == number else 1 for place in range(len(dims))]
+        places = places + (np.arange(trips[dim]) * strides.get(dim, 0)).reshape(steps)
+    spread = [trips[dim] if dim in index_dims else 1 for dim in dims]
+    places = np.broadcast_to(places + along_indices.reshape(spread), shape).reshape(-1)
+    valid = np.broadcast_to(inside.reshape(spread), shape).reshape(-1)
+    ends = [count * number // threads for number in range(threads + 1)]
+    shares = [places[start:stop][valid[start:stop]] for start, stop in itertools.pairwise(ends)]
+    return [_lines_of(share, piece_bytes) for share in shares]
+
+
+def least_fetches(lines: np.ndarray, cache_lines: int) -> int:
+    """Return how many lines a cache must fetch at least, whatever it holds before and keeps.
+
+    Args:
+        lines: the numbers of the lines that are read, in their order: int64 of shape (reads,).
+        cache_lines: how many it has room for, 1 or more.
+    """
+    if len(lines) <= cache_lines:
+        return 0
+    lines = _changes(lines)
+    first, before, now = _uses(lines)
+    lengths = [stretch * cache_lines for stretch in STRETCHES]
+    return max(_fetched(first, before, now, length, len(lines), cache_lines) for length in lengths)
+
+
+def _changes(lines: np.ndarray) -> np.ndarray:
+    """Return the reads of another line than the one before."""
+    return lines[np.concatenate([np.ones(min(len(lines), 1), bool), lines[1:] != lines[:-1]])]
+
+
+def _adjacent(reads: Sequence[np.ndarray]) -> float:
+    """Return how many lines are read until one follows that is not the next."""
+    changes = [_changes(share) for share in reads if len(share)]
+    places = sum(1 + int((np.diff(share) != 1).sum()) for share in changes)
+    return sum(map(len, changes)) / places if places else 1.0
+
+
+def _uses(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when lines are read for the first time; and of later reads, when the one before was and when each is."""
+    bits = len(lines).bit_length()
+    keys = ((lines - lines.min()) << bits) + np.arange(len(lines))
+    keys.sort()
+    times, numbers = keys & ((1 << bits) - 1), keys >> bits
+    again = numbers[1:] == numbers[:-1]
+    return times[np.concatenate([[True], ~again])], times[:-1][again], times[1:][again]
+
+
+def _fetched(first: np.ndarray, before: np.ndarray, now: np.ndarray, length: int, reads: int, cache_lines: int) -> int:
+    """Return the largest sum over stretches of some length, or of that times a power of two, each where it is best."""
+    first, before, now = first // length, before // length, now // length
+    fetched = np.zeros(-(-reads // length), np.int64)
+    while True:
+        is_new = before != now
+        before, now = before[is_new], now[is_new]
+        different = np.bincount(first, minlength=len(fetched)) + np.bincount(now, minlength=len(fetched))
+        fetched = np.maximum(fetched, different - cache_lines)
+        if len(fetched) == 1:
+            return int(fetched[0])
+        fetched = np.add.reduceat(fetched, np.arange(0, len(fetched), 2))
+        first, before, now = first >> 1, before >> 1, now >> 1
+
+
+def _pieces(plan: Plan) -> tuple[list[str], int]:
+    """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
+    out = plan.canonical.out
+    trips, (_, strides) = dict(zip(out.dims, out.shape, strict=True)), _data_strides(plan)
+    dims, piece_bytes = list(out.dims), plan.width_bytes
+    while dims and dims[-1] not in plan.canonical.indices.dims:
+        size, stride = trips[dims[-1]], strides[dims[-1]]
+        if size == 0 or (size > 1 and stride and not 0 <= stride - piece_bytes < LINE_BYTES):
+            break
+        piece_bytes += (size - 1) * stride
+        dims.pop()
+    return dims, piece_bytes
+
+
+def _data_strides(plan: Plan) -> tuple[Sequence[tuple[int, int]], dict[str, int]]:
+    """Return (size, byte stride) of the dimensions of data that are indexed, and the byte stride of each loop."""
+    data = plan.canonical.data
+    axes: list[tuple[int, int]] = []
+    strides: dict[str, int] = {}
+    for dim, size, stride in zip(data.dims, data.shape, byte_strides(data, plan.width_bytes), strict=True):
+        loop = dim.removeprefix("data_")
+        if loop.partition("_")[0] == "axis":
+            axes.append((size, stride))
+        else:
+            strides[loop] = stride
+    return axes, strides
+
+
+def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:
+    """Return the lines of pieces at some places, those of one piece in ascending order."""
+    first = places // LINE_BYTES
+    counts = (places + (piece_bytes - 1)) // LINE_BYTES - first + 1
+    if piece_bytes == 1 or not len(places) or counts.max() == 1:
+        return first
+    before = np.cumsum(counts) - counts
+    return np.repeat(first - before, counts) + np.arange(counts.sum())

@@ -1,0 +1,224 @@
+"""Explain a kernel: its bytes, the machine's limit, its time, and what each pass of its schedule contributes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
+from ...ir.semantics import Shape
+from ...lowering.schedule.cost_model import Rates, predict_us
+from ...lowering.schedule.schedule import Schedule
+from ..host.knobs import knobs
+from ..host.timing import Timings, time_interleaved
+from ..kernel import Kernel, check_served
+from ..runtime.array_checks import check_out
+from ..runtime.plan import Plan, Problem, make_plan
+from ..runtime.select_schedule import machine_shape
+from ..tuning.sample_arrays import sample_arrays
+from .explanation import Ablation, Explanation
+from .lower_bound import floor_of
+from .peak_rates import Ceilings, ceilings
+
+if TYPE_CHECKING:
+    from .reference_loops import Limits
+
+Progress = Callable[[str], None]
+"""Is called with what is done next."""
+
+Predict = Callable[[Plan, Ceilings], float | None]
+"""Gives the microseconds that a plan is expected to take."""
+
+WHOLE = "the whole schedule"
+
+
+class ExplainError(GathernestError, ValueError):
+    """There is nothing to measure."""
+
+
+def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
+    """Return what the cost model expects of a plan on the machine that has these ceilings; None of a gradient."""
+    if plan.problem.gradient is not None:
+        return None
+    nest = plan.nest
+    rates = Rates(
+        ceilings.copy_bytes_per_s(nest.moved_bytes) / 1e6,
+        ceilings.lines_per_s(min(nest.table_bytes, nest.read_bytes)) / 1e6,
+    )
+    return predict_us(nest, plan.schedule, machine_shape(), rates)
+
+
+def explain(
+    kernel: Kernel,
+    data: np.ndarray | None = None,
+    indices: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+    rounds: int = 9,
+    *,
+    predict: Predict | None = predicted_us,
+    progress: Progress | None = None,
+) -> Explanation:
+    """Measure a kernel beside the machine's limit, and beside its schedule with each pass left out.
+
+    Every schedule is compiled, its result is compared with that of the whole one byte by byte, and then all of them are
+    timed in turn with the two loops of the limit. Ceilings that are not known yet are measured first; only the
+    prediction stands on them.
+
+    Args:
+        kernel: what to explain.
+        data, indices: arrays of the dtypes and ranks that it was compiled for; made up, with uniformly random indices,
+            when both are omitted.
+        out: where the results go; made when omitted. Its contents are replaced.
+        rounds: how often each schedule is timed, 1 or more.
+        predict: what the cost model says; the text leaves it out when it is None.
+        progress: is called before each step with what it does.
+
+    Raises:
+        ExplainError: only one of data and indices is given, nothing runs for these sizes, or the interpreter is on.
+        SampleError: arrays of the compiled shapes do not fit in memory.
+        BoundsError: an index is not valid.
+    """
+    if (data is None) != (indices is None):
+        raise ExplainError("explain takes both data and indices, or neither for made-up ones; got one of them")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise ExplainError(f"rounds must be a whole number from 1, got {rounds!r}")
+    if knobs.interpret:
+        raise ExplainError("GATHERNEST_INTERPRET is set, and the interpreter's time explains nothing; unset it")
+    say = progress or (lambda step: None)
+    say("making arrays")
+    arrays = sample_arrays(kernel.problem) if data is None or indices is None else (data, indices)
+    whole = _fitted(kernel, *arrays, out)
+    plan = make_plan(whole.problem, whole.given_schedule)
+    plan = plan if plan.schedule == whole.schedule else make_plan(whole.problem, whole.schedule)
+    if plan.action != "run":
+        raise ExplainError("nothing runs for these sizes, so there is nothing to measure; pass larger arrays")
+    shape = _result_shape(whole.problem, arrays[0].shape, arrays[1].shape)
+    result = np.empty(shape, arrays[0].dtype) if out is None else out
+    say("measuring the machine")
+    measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
+    kernels, refused = _shorter_kernels(whole, arrays, result, say)
+    say("preparing the limit")
+    limits = _limits(whole.problem, arrays, result)
+    say("timing")
+    calls = {name: _call(shorter, arrays, result) for name, shorter in kernels.items()}
+    timings = time_interleaved({**calls, **limits.calls}, rounds=rounds, settle_s=0)
+    return Explanation(
+        gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
+        schedule=str(whole.schedule),
+        reasons=plan.reasons,
+        limit=limits.measured(timings),
+        floor=floor_of(limits.traffic, measured),
+        ceilings=measured,
+        measured_us=1e6 * timings.median_s(WHOLE),
+        fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
+        rounds=rounds,
+        predicted_us=None if predict is None else predict(plan, measured),
+        ablations=tuple(_ablation(left_out, timings, refused) for left_out in shorter_schedules(whole.schedule)),
+    )
+
+
+def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
+    """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
+
+    Each field of a schedule that differs from its default is a pass, or several of a kind, which are left out together.
+    """
+    nothing = Schedule()
+    shorter: dict[str, Schedule] = {}
+    for field in fields(Schedule):
+        value = getattr(schedule, field.name)
+        if value != getattr(nothing, field.name):
+            left_out = str(replace(nothing, **{field.name: value}))
+            shorter[left_out] = replace(schedule, **{field.name: getattr(nothing, field.name)})
+    text = str(schedule)
+    return {left_out: shorter[left_out] for left_out in sorted(shorter, key=text.find)}
+
+
+def _shorter_kernels(
+    whole: Kernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Progress
+) -> tuple[dict[str, Kernel], dict[str, str]]:
+    """Return the kernels of the whole schedule and without each pass, compiled, and why some cannot be."""
+    say(f"compiling {WHOLE}")
+    whole(*arrays, result)
+    expected = _bytes_of(result)
+    kernels, refused = {WHOLE: whole}, dict[str, str]()
+    for left_out, rest in shorter_schedules(whole.schedule).items():
+        say(f"compiling without {left_out}")
+        try:
+            shorter = Kernel(whole.problem, rest)
+            _check_same(shorter, arrays, result, expected, left_out)
+            kernels[left_out] = shorter
+        except (ScheduleError, CompileError) as error:
+            refused[left_out] = str(error)
+    return kernels, refused
+
+
+def _limits(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "Limits":
+    """Return the loops that a kernel is timed beside."""
+    from .reference_loops import limits_beside
+
+    table = arrays[0] if problem.gradient is None else result
+    low, high = byte_bounds(table)
+    return limits_beside(problem, arrays[1], data=table, table_bytes=high - low)
+
+
+def _ablation(left_out: str, timings: Timings, refused: Mapping[str, str]) -> Ablation:
+    if left_out in refused:
+        return Ablation(left_out, refused=refused[left_out])
+    return Ablation(left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out))
+
+
+def _fitted(kernel: Kernel, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Kernel:
+    """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
+    problem = kernel.problem
+    check_served(problem, data, indices)
+    source, spec = ArraySpec.of(data), ArraySpec.of(indices)
+    if out is not None:
+        check_out(out, _result_shape(kernel.problem, data.shape, indices.shape), data.dtype)
+    layout = None if out is None or out.flags.c_contiguous else ArraySpec.of(out)
+    if problem.gradient is not None:
+        result = ArraySpec(problem.data.shape, problem.data.dtype) if out is None else ArraySpec.of(out)
+        grad = None if source.is_contiguous else source
+        fitted = Problem.checked(
+            problem.operator, result, spec, problem.bounds, grad, problem.version, problem.gradient, problem.node
+        )
+    else:
+        fitted = Problem.checked(
+            problem.operator, source, spec, problem.bounds, layout, problem.version, node=problem.node
+        )
+    return Kernel(fitted, kernel.given_schedule)
+
+
+def _result_shape(problem: Problem, data_shape: Shape, indices_shape: Shape) -> Shape:
+    """Return the shape of the result for arrays of these shapes."""
+    if problem.gradient is not None:
+        return problem.data.shape
+    return problem.operator.normalized(data_shape, indices_shape).result_shape(data_shape, indices_shape)
+
+
+def _check_same(
+    kernel: Kernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, expected: np.ndarray, left_out: str
+) -> None:
+    """Run a kernel over bytes that are none of the expected ones, and compare.
+
+    Raises:
+        InternalError: the bytes differ.
+    """
+    result[...] = (~expected).view(result.dtype).reshape(result.shape)
+    kernel(*arrays, result)
+    if not np.array_equal(_bytes_of(result), expected):
+        raise InternalError(
+            f"without {left_out} the bytes are others than with the whole schedule; please report it with {kernel!r} "
+            f"and the schedule {str(kernel.schedule) or 'none'}"
+        )
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """Return a copy of an array's bytes in the order of its elements."""
+    return np.frombuffer(array.tobytes(), np.uint8)
+
+
+def _call(kernel: Kernel, arrays: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> Callable[[], object]:
+    return lambda: kernel(*arrays, out)

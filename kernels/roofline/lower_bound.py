@@ -1,0 +1,159 @@
+"""The fewest bytes of a gather, and the least time that they can take at the ceilings that are kept on disk."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ...ir.errors import InvalidGatherError
+from ...lowering.schedule.traffic import (
+    LINE_BYTES,
+    Traffic,
+    expected_lines,
+    gather_traffic,
+    read_pattern,
+    traffic_streams,
+)
+from ..runtime.array_checks import address
+from ..runtime.plan import Problem, make_plan
+from .distinct_lines import count_lines
+from .peak_rates import Ceilings, ceilings
+
+
+class HasProblem(Protocol):
+    """A kernel, or a plan."""
+
+    @property
+    def problem(self) -> Problem: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a gather cannot be faster than.
+
+    Attributes:
+        traffic: its fewest bytes.
+        copy_us: the time that a copy of as many bytes takes.
+        lines_us: the time that reading as many lines at random places takes.
+        copy_bytes_per_s, lines_per_s: the rates of both, for this footprint and a table of so many lines: the ceilings,
+            or what was measured beside the gather.
+    """
+
+    traffic: Traffic
+    copy_us: float
+    lines_us: float
+    copy_bytes_per_s: float
+    lines_per_s: float
+
+    @property
+    def time_us(self) -> float:
+        """The larger of the two times."""
+        return max(self.copy_us, self.lines_us)
+
+    @property
+    def bound_by(self) -> Literal["copy", "random lines"]:
+        """Which of the two is the larger."""
+        return "copy" if self.copy_us >= self.lines_us else "random lines"
+
+    @property
+    def bytes_by_stream(self) -> dict[str, float]:
+        """The bytes of each stream by its name."""
+        return dict(self.traffic.streams)
+
+    def fraction(self, measured_us: float) -> float:
+        """Return the fraction of the limit that a measured time is: 1 is as fast as can be."""
+        return self.time_us / measured_us
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the floor as JSON can hold it."""
+        return {
+            "time_us": self.time_us,
+            "bound_by": self.bound_by,
+            "bytes": {**self.bytes_by_stream, "all": self.traffic.total_bytes},
+            "lines": self.traffic.lines,
+            "piece_lines": self.traffic.piece_lines,
+            "is_counted": self.traffic.is_counted,
+            **{name: value for name, value in asdict(self).items() if name != "traffic"},
+        }
+
+
+def gather_floor(
+    gather: Problem | HasProblem,
+    indices: np.ndarray | None = None,
+    measured: Ceilings | None = None,
+    *,
+    data: np.ndarray | None = None,
+    through_cache: bool = False,
+) -> Floor:
+    """Return the least time of a gather or a gradient at the machine's ceilings, and what it is bound by.
+
+    Nothing is timed, and the ceilings are the best that was ever measured: what the machine can do at this hour, beside
+    the kernel, is what `Kernel.explain` and `gathernest bench` measure.
+
+    Args:
+        gather: a kernel, a plan, or a problem.
+        indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
+            random indices can be expected to touch.
+        measured: the machine's ceilings; measured or read from the cache when omitted.
+        data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
+            begins, at its start if omitted.
+        through_cache: count the reads of the output's lines that stores through the caches cause.
+
+    Raises:
+        InvalidGatherError: indices have another shape than the problem's.
+    """
+    traffic = fewest_bytes(gather, indices, data=data, through_cache=through_cache)
+    return floor_of(traffic, ceilings() if measured is None else measured)
+
+
+def floor_of(traffic: Traffic, measured: Ceilings) -> Floor:
+    """Return the floor of known traffic."""
+    copied, table_bytes = traffic.total_bytes, max(traffic.lines, 1) * LINE_BYTES
+    copy_bytes_per_s = measured.copy_bytes_per_s(max(copied, 1))
+    lines_per_s = measured.lines_per_s(table_bytes, traffic.piece_lines)
+    return Floor(
+        traffic, 1e6 * copied / copy_bytes_per_s, 1e6 * traffic.lines / lines_per_s, copy_bytes_per_s, lines_per_s
+    )
+
+
+def fewest_bytes(
+    gather: Problem | HasProblem,
+    indices: np.ndarray | None = None,
+    *,
+    data: np.ndarray | None = None,
+    through_cache: bool = False,
+) -> Traffic:
+    """Return the fewest bytes of a gather or a gradient, and its lines.
+
+    Args:
+        gather, indices, data, through_cache: as `gather_floor` takes them.
+
+    Raises:
+        InvalidGatherError: indices have another shape than the problem's.
+    """
+    problem = gather if isinstance(gather, Problem) else gather.problem
+    if indices is not None and indices.shape != problem.indices.shape:
+        raise InvalidGatherError(
+            f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
+            "kernel for these arrays first"
+        )
+    offset_bytes = 0 if data is None else address(data) % LINE_BYTES
+    plan = make_plan(problem)
+    width = plan.width_bytes
+    index_bytes, is_gradient = problem.indices.dtype.itemsize, problem.gradient is not None
+    counted = None if indices is None else count_lines(plan, indices, offset_bytes)
+    if counted is None:
+        return gather_traffic(
+            plan.canonical,
+            width,
+            index_bytes,
+            offset_bytes=offset_bytes,
+            is_gradient=is_gradient,
+            through_cache=through_cache,
+        )
+    lines, adjacent = counted
+    _, near = expected_lines(read_pattern(plan.canonical, width), offset_bytes)
+    streams = traffic_streams(
+        plan.canonical, width, index_bytes, lines, is_gradient=is_gradient, through_cache=through_cache
+    )
+    return Traffic(streams, lines, max(adjacent, near), is_counted=True)

@@ -1,0 +1,188 @@
+"""Calls of the loops that no gather can outrun, over memory of their own. Imports Numba.
+
+The ceilings that are kept on disk and the limit that is timed beside a kernel are both made of them: the same work in
+several ways, of which the fastest counts.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..runtime.array_checks import address, empty_in_lines
+from ..runtime.launch import launch
+from . import probe_kernels as loops
+
+LINE_BYTES = loops.LINE_BYTES
+
+AHEAD_LINES = ((0, 0), (0, 16), (64, 0), (loops.MOST_AHEAD, 0), (128, 16), (loops.MOST_AHEAD, 16))
+"""Prefetch distances (far, near) that are tried, in lines. From 16 MB, one core of a Zen 4 reads 480 million lines a
+second with far alone and 425 with both; from 256 MB it is 280 and 312."""
+
+HOPELESS = 1.5
+"""A way that takes so many times as long as the best is not tried again."""
+
+TRIED_S = 5e-3
+"""Seconds for which one way is called when it is tried, once at least."""
+
+Window = tuple[int, int, int, int]
+"""What one call works on, as `run_loop` takes it: source, target, first and last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """Runs a loop on the next of some windows each time that it is called.
+
+    Attributes:
+        loop: which, as `run_loop` takes it.
+        windows: where; they may be shared with other ways to do the same.
+        memory: the arrays that the windows lie in, and 64 bytes for each share at the end.
+        shares: into how many equal parts the work is cut, one a thread.
+        repeats: how often a call does it.
+        lines, far, near: lines a piece, and the prefetch distances in pieces.
+        in_parallel: whether several threads share the work, where there are several.
+    """
+
+    loop: int
+    windows: Iterator[Window]
+    memory: tuple[np.ndarray, ...]
+    shares: int
+    repeats: int = 1
+    lines: int = 1
+    far: int = 0
+    near: int = 0
+    in_parallel: bool = True
+
+    def __call__(self) -> None:
+        numbers = (address(self.memory[-1]), self.shares, self.repeats, self.lines, self.far, self.near)
+        work_ns = float("inf") if self.in_parallel else 0.0
+        launch(loops.run_loop, (self.loop, *next(self.windows), *numbers), work_ns)
+
+
+class Trial:
+    """Ways to do the same work while they are tried; the fastest counts.
+
+    Attributes:
+        ways: by name.
+    """
+
+    def __init__(self, ways: Mapping[str, LoopCall], sure_passes: int = 2):
+        """Begin without any times; ways that look hopeless are tried as often as `sure_passes` all the same."""
+        self.ways = ways
+        self._best_s = dict.fromkeys(ways, float("inf"))
+        self._sure, self._passes = sure_passes, 0
+
+    @property
+    def best(self) -> str:
+        """The name of the fastest way so far."""
+        return min(self._best_s, key=self._best_s.__getitem__)
+
+    @property
+    def best_s(self) -> float:
+        """Seconds that it took to do the work once."""
+        return self._best_s[self.best]
+
+    def improve(self, tried_s: float = TRIED_S) -> float:
+        """Time every way that has a chance; return how many times as fast as before the best is now."""
+        before = self.best_s
+        for name, way in self.ways.items():
+            if self._passes < self._sure or self._best_s[name] < HOPELESS * before:
+                self._best_s[name] = min(self._best_s[name], _fastest_s(way, tried_s) / way.repeats)
+        self._passes += 1
+        return before / self.best_s
+
+
+def _fastest_s(call: LoopCall, tried_s: float) -> float:
+    """Return the seconds of the fastest of some calls, after one that is not timed."""
+    call()
+    times_s: list[float] = []
+    while not times_s or sum(times_s) < tried_s:
+        start = time.perf_counter()
+        call()
+        times_s.append(time.perf_counter() - start)
+    return min(times_s)
+
+
+def copy_ways(
+    windows: Iterator[Window],
+    memory: Sequence[np.ndarray],
+    shares: int,
+    *,
+    repeats: int = 1,
+    in_parallel: bool = True,
+) -> dict[str, LoopCall]:
+    """Return the ways to copy: past the caches, which reads no line that it writes, and through them.
+
+    Args:
+        windows: addresses that are multiples of 64, and offsets in bytes.
+        memory: the arrays that they lie in.
+        shares, repeats, in_parallel: as `LoopCall` has them.
+    """
+    kept = (*memory, aligned(LINE_BYTES))
+    return {
+        name: LoopCall(loop, windows, kept, shares, repeats, in_parallel=in_parallel)
+        for name, loop in (("past the caches", loops.STREAM_COPY), ("through the caches", loops.CACHED_COPY))
+    }
+
+
+def read_ways(
+    windows: Iterator[Window],
+    memory: Sequence[np.ndarray],
+    shares: int,
+    piece_lines: int,
+    *,
+    repeats: int = 1,
+    in_parallel: bool = True,
+) -> dict[str, LoopCall]:
+    """Return the ways to read pieces of a table at random places: with several prefetch distances.
+
+    Args:
+        windows: addresses of a table and of the numbers of its pieces, and positions among these.
+        memory: the arrays that they lie in.
+        piece_lines: adjacent lines at each place.
+        shares, repeats, in_parallel: as `LoopCall` has them.
+    """
+    kept = (*memory, aligned(shares * LINE_BYTES))
+    ahead = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in AHEAD_LINES})
+    return {
+        _ahead_text(far * piece_lines, near * piece_lines): LoopCall(
+            loops.READ_LINES, windows, kept, shares, repeats, piece_lines, far, near, in_parallel
+        )
+        for far, near in ahead
+    }
+
+
+def _ahead_text(far_lines: int, near_lines: int) -> str:
+    if not far_lines and not near_lines:
+        return "without prefetching"
+    if far_lines and near_lines:
+        return f"prefetching {far_lines} and {near_lines} lines ahead"
+    cache = "second" if far_lines else "first"
+    return f"prefetching {far_lines or near_lines} lines ahead into the {cache} cache"
+
+
+def random_places(pieces: int, least: int = 1) -> np.ndarray:
+    """Return the numbers of a table's pieces in a random order, seeded, which begins again until `least` are there.
+
+    `MOST_AHEAD` more follow at the end, as the loops need them: int32 of shape (pieces or more,).
+    """
+    order = np.random.default_rng(pieces).permutation(np.arange(pieces, dtype=np.int32))
+    return np.resize(order, max(pieces, least) + loops.MOST_AHEAD)
+
+
+def aligned(size_bytes: int) -> np.ndarray:
+    """Return memory that begins with a line: uint8 of shape (size_bytes,)."""
+    return empty_in_lines((size_bytes,), np.dtype(np.uint8))
+
+
+def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:
+    """Write to every line of some memory, each of its parts by the threads that will use it, so that it lies near them.
+
+    Nothing is read before: where a page of zeros has been read, Linux makes small pages of a huge one.
+    """
+    size = len(memory) // parts // loops.BLOCK_BYTES * loops.BLOCK_BYTES
+    for first in range(0, parts * size, size or 1):
+        window = 0, address(memory), first, first + size
+        launch(loops.run_loop, (loops.TOUCH, *window, 0, shares, 1, 1, 0, 0), float("inf"))
+    memory[parts * size :] = 0

@@ -1,0 +1,155 @@
+"""The arrays of a call, checked before anything runs."""
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...ir.errors import BoundsError, IndexTypeError, InvalidGatherError
+from ...ir.semantics import Shape
+from ...lowering.schedule.loop_sizes import LINE_BYTES
+
+
+def is_dask_array(array: Any) -> bool:
+    """Return whether an array is one of dask's, without importing dask."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(array, getattr(dask_array, "Array", ()))
+
+
+def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
+    """Return data as an ndarray; subclasses come out as plain ones, and a dask array stays one.
+
+    Raises:
+        InvalidGatherError: it is a masked array, whose mask would be lost, or lists of different lengths.
+    """
+    if type(data) is np.ndarray or is_dask_array(data):
+        return data  # type: ignore[return-value]
+    if isinstance(data, np.ma.MaskedArray):
+        raise InvalidGatherError(
+            f"{name} is a masked array, and its mask would be lost; pass its .filled(value), or gather its .data and "
+            "its .mask each"
+        )
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise InvalidGatherError(f"{name} does not make an array: {error}") from None
+
+
+def index_array(indices: ArrayLike) -> np.ndarray:
+    """Return indices as an ndarray of a native integer dtype, which a kernel can read in place.
+
+    Copies indices of foreign byte order, and those whose elements do not lie at multiples of their size. A dask array
+    stays one; its blocks come here when they are computed.
+
+    Raises:
+        IndexTypeError: they are of another kind. An empty list counts as integers.
+        InvalidGatherError: they are masked, or lists of different lengths.
+    """
+    array = data_array(indices, "indices")
+    dtype = array.dtype
+    if dtype.kind in "iu" and dtype.isnative and type(array) is np.ndarray and array.flags.c_contiguous:
+        return array
+    if dtype.kind not in "iu":
+        if array.size == 0 and not isinstance(indices, np.ndarray):
+            return array.astype(np.int64)
+        raise IndexTypeError(f"indices must be integers, got {_not_integers(array, indices)}")
+    if not isinstance(array, np.ndarray):
+        return array
+    is_even = lies_evenly(array.shape, array.strides, dtype.itemsize)
+    return array if dtype.isnative and is_even else array.astype(dtype.newbyteorder("="), order="C")
+
+
+def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) -> bool:
+    """Return whether the elements of an array lie at multiples of a width, so that a kernel can reach them in place."""
+    return all(stride % width_bytes == 0 for stride, size in zip(strides, shape, strict=True) if size > 1)
+
+
+def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
+    """Return what indices are instead of integers, and how to mend them."""
+    if array.dtype.kind == "b":
+        return "dtype bool; for a mask, pass numpy.flatnonzero(mask)"
+    if array.dtype.kind == "f":
+        return f"dtype {array.dtype}; convert them, for instance with numpy.asarray(indices).astype('int64')"
+    if array.dtype.kind == "O" and array.size and all(isinstance(value, int) for value in array.flat):
+        if min(array.flat) >= -(2**63) and max(array.flat) < 2**63:
+            return "dtype object; convert them, for instance with numpy.asarray(indices).astype('int64')"
+        return "integers that no one dtype holds; an index dtype has at most 64 bits, signed or unsigned"
+    if array.dtype.kind == "O" and array.ndim == 0:
+        return f"{type(given).__name__}; pass an array or a list of integers"
+    return f"dtype {array.dtype}; pass an array or a list of integers"
+
+
+def may_overlap_itself(array: np.ndarray) -> bool:
+    """Return whether two elements of an array may lie in the same place; True where it is not plain that none do."""
+    if array.flags.c_contiguous:
+        return False
+    reach = array.itemsize
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True)):
+        if size > 1 and stride < reach:
+            return array.size > 0
+        reach += stride * max(size - 1, 0)
+    return False
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Check that `out` can take the result.
+
+    Raises:
+        InvalidGatherError: it is no ndarray, of another shape or dtype, read-only, or broadcast.
+    """
+    if not isinstance(out, np.ndarray):
+        raise InvalidGatherError(f"out must be an ndarray, got {type(out).__name__}")
+    if out.shape != shape:
+        raise InvalidGatherError(f"out must have shape {shape}, got {out.shape}")
+    if out.dtype != dtype:
+        raise InvalidGatherError(f"out must have dtype {dtype} as data has, got {out.dtype}")
+    if not out.flags.writeable:
+        raise InvalidGatherError("out must be writeable, got a read-only array; pass a copy")
+    if (
+        not out.flags.c_contiguous
+        and out.nbytes
+        and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True))
+    ):
+        raise InvalidGatherError("out must have a place for every element, got a broadcast array; pass a copy")
+
+
+def refuse_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
+    """Check that no index is negative.
+
+    Args:
+        version: the operator version that says so.
+        origin: where these indices start in the whole that the message counts in.
+
+    Raises:
+        BoundsError: one is.
+
+    Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
+    """
+    if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
+        return
+    place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
+    shown = place_in_whole(place, origin)
+    raise BoundsError(
+        f"index {int(indices[place])} at position {shown} of indices is negative, and {version} allows none; "
+        "use openvino.Gather-8, where negative indices count from the end"
+    )
+
+
+def place_in_whole(place: Shape, origin: Shape) -> Shape:
+    """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
+    return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
+
+
+def address(array: np.ndarray) -> int:
+    """Return where an array's first element lies."""
+    return array.__array_interface__["data"][0]
+
+
+def empty_in_lines(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Return a contiguous array of any content that begins a line of the caches, which NumPy's need not."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    room = np.empty(size_bytes + LINE_BYTES, np.uint8)
+    return np.ndarray(shape, dtype, room, -address(room) % LINE_BYTES)

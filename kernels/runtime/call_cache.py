@@ -1,0 +1,216 @@
+"""Calls prepared before, found by machine code: what `lowering.numba.entry` serves with no Python in between.
+
+A table remembers calls by the identity of three keys and by the shapes, strides and dtypes of their arrays. Only what
+means the same every time is remembered: exact ndarrays, a kernel to run, `out` that cannot overlap itself, and no
+setting that changes what runs. While there is such a setting, every call takes the way through `prepare`.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir.array_spec import contiguous_strides
+from ..host.knobs import knobs
+from . import launch
+from .prepare import ALSO_FORGET, Prepared
+
+Keys = tuple[Any, Any, Any]
+
+MOST_REMEMBERED = 4096
+NO_KEYS: Keys = (None, None, None)
+
+
+def _finds_nothing(*arguments: Any) -> None:
+    """Stand for the native `find` while there is no call to find."""
+
+
+_WHOLE_NUMBERS = {number: number for number in range(-64, 65)}
+_objects: dict[Any, Any] = {**_WHOLE_NUMBERS}
+
+
+def one_object(value: Any) -> Any:
+    """Return the one object that stands for all values equal to this one, so that it can be told by its identity.
+
+    Of an integer that an axis may be, it is the object that a caller's literal is, where Python has but one.
+    """
+    if len(_objects) >= MOST_REMEMBERED:
+        _objects.clear()
+        _objects.update(_WHOLE_NUMBERS)
+    return _objects.setdefault(value, value)
+
+
+class RememberedCall:
+    """One call as the entry reads it, with all that its words point to."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        keys: Keys,
+        kernel: tuple[int, int],
+        entry: Any,
+    ):
+        from ...lowering.native.call_layout import call_words, section
+
+        data, indices, out = arrays
+        problem = prepared.plan.problem
+        self._prepared, self._keys, self._has_out = prepared, keys, out is not None
+        self._shape = (problem.data if problem.gradient is not None else problem.slices).shape
+        result_dtype = data.dtype if out is None else out.dtype
+        self._dtypes = result_dtype, data.dtype, indices.dtype
+        self._is_shared = prepared.work_ns >= launch.SERIAL_BELOW_NS
+        self._finish = self.finish
+        strides = contiguous_strides(self._shape, data.itemsize) if out is None else out.strides
+        sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
+        sections.append(section(result_dtype, self._shape, strides))
+        self._guard = np.array([word for words in sections for word in words], np.int64)
+        self._call = call_words(*kernel, self._is_shared, self._finish, prepared.numbers)
+        self._run = entry.run(self._call)
+
+    def slot(self, hash_: int) -> list[int]:
+        """Return the words of the slot that it is put in."""
+        from ...lowering.native.call_layout import slot_words
+
+        return slot_words(hash_, self._keys, self._has_out, self._guard, self._call)
+
+    def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """Carry out what the entry may not: work for several threads, or the error of an index outside."""
+        prepared = self._prepared
+        result = prepared.result(self._shape, self._dtypes[0]) if out is None else out
+        target = prepared.target(data, result)
+        if not self._is_shared or launch.launch(self._run, (data, indices, target), prepared.work_ns):
+            prepared.run(data, indices, target)  # raises what the kernel has found
+        if target is not result:
+            result[...] = target
+        return result
+
+
+class CallTable:
+    """A table of calls that are found natively; of those that hash alike the newest stay.
+
+    Attributes:
+        find: `find(data, indices, out, a, b, c)` returns the result of a call remembered under the keys a, b and c, or
+            None when there is none. Raises BoundsError, `out` untouched.
+    """
+
+    def __init__(self, slots: int = MOST_REMEMBERED):
+        """Make an empty table; `slots`, a power of two, bounds what it holds."""
+        self.find: Any = _finds_nothing
+        self._slots = slots
+        self._words: np.ndarray | None = None
+        self._kept: dict[int, RememberedCall] = {}
+        self._hash: Any = None
+        self._is_changing = False
+
+    def remember(
+        self,
+        prepared: Prepared,
+        data: np.ndarray,
+        indices: np.ndarray,
+        out: np.ndarray | None,
+        keys: Keys,
+    ) -> None:
+        """Remember a call that was carried out, where its like can be found; else do nothing.
+
+        `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
+        """
+        if not _is_plain(prepared, out):
+            return
+        words = self.native()
+        kernel = _native_kernel(prepared) if words is not None else None
+        if words is not None and kernel is not None:
+            call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
+            self._change(lambda: self._place(call, call.slot(self._hash(data, indices, out, *keys)), words))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change the table, or do nothing where this comes between the steps of another change.
+
+        A signal handler or a finalizer may gather at any step, and what it put into a slot would be freed by the next
+        step of the change that it interrupted.
+        """
+        with _lock:
+            if not self._is_changing:
+                self._is_changing = True
+                try:
+                    change()
+                finally:
+                    self._is_changing = False
+
+    def _place(self, call: RememberedCall, slot: list[int], words: np.ndarray) -> None:
+        """Put a call into a slot, which is empty while the call before it is freed and this one is kept."""
+        from ...lowering.native.call_layout import place_in_table
+
+        place = place_in_table(words, slot)
+        words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
+        self._kept[place] = call
+        words[place : place + len(slot)] = slot
+
+    def native(self) -> np.ndarray | None:
+        """Return the table as the entry reads it; None where there is no entry."""
+        with _lock:
+            if self._words is None and (entry := native_entry()) is not None:
+                from ...lowering.native.call_layout import table_words
+
+                words = table_words(self._slots)
+                self._hash, self.find, self._words = entry.hash(words), entry.find(words), words
+        return self._words
+
+    def forget(self) -> None:
+        """Forget every call."""
+        self._change(self._clear)
+
+    def _clear(self) -> None:
+        if self._words is not None:
+            from ...lowering.native.call_layout import table_words
+
+            self._words[:] = table_words(self._slots)
+        self._kept = {}
+
+
+CALLS = CallTable()
+"""The calls of the public functions."""
+
+ALSO_FORGET.append(CALLS.forget)
+
+_lock = threading.RLock()
+_entry: Any = None
+
+
+def native_entry() -> Any:
+    """Return the native entry, compiled once in a process; None where there can be none."""
+    global _entry
+    with _lock:
+        if _entry is None:
+            from ...lowering.native.fast_call import Gate, make_entry
+
+            try:
+                _entry = make_entry(Gate(*knobs.gate()))
+            except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
+                _entry = False
+    return _entry or None
+
+
+def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
+    """Return the addresses of a kernel and of the adapter that calls it; None of one that takes other than words."""
+    from ...lowering.native.adapter import native_kernel
+
+    assert prepared.loaded is not None
+    try:
+        return native_kernel(prepared.loaded.entry)
+    except Exception:  # as for the entry
+        return None
+
+
+def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
+    """Return whether every like of a call means the same: no setting decides, and `out` is an exact ndarray."""
+    if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
+        return False
+    return out is None or type(out) is np.ndarray
+
+
+if hasattr(os, "register_at_fork"):
+    # What a thread imports or compiles under the lock would stay locked for ever in a child: so the fork waits.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

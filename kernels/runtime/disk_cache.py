@@ -1,0 +1,226 @@
+"""Compiled kernels on disk: one folder an entry, written once and never changed.
+
+    <cache folder>/<fingerprint>/<key>/kernel.py         the generated source
+                                       kernel.json       its key, parameters, pipeline, and the digest of every file
+                                       __pycache__/      Numba's machine code
+
+`fingerprint` covers the versions, the CPU and the sources that make code; `key` the kernel. An entry is made under a
+temporary name and renamed, so two processes may share a folder. An entry whose digests do not hold, or that another
+user could have written, is never run: it is removed and made again. A folder that cannot be written, or a full disk,
+means kernels in memory only, with one warning.
+"""
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...lowering.numba.program import Program
+from ..host.cpu import PACKAGE, code_fingerprint
+from ..host.files import check_own_folder, publish_folder, read_own, remove_folder
+from ..host.knobs import knobs
+
+SOURCE, SIDECAR = "kernel.py", "kernel.json"
+NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk cannot be used; kernels are compiled again in every process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A kernel ready to be called.
+
+    Attributes:
+        entry: the Numba dispatcher.
+        program: its source and parameters.
+        pipeline: the pipeline that made it.
+        from_cache: whether its machine code came from disk.
+    """
+
+    entry: Any
+    program: Program
+    pipeline: str
+    from_cache: bool
+
+
+Build = Callable[[], tuple[Program, str]]
+
+
+def cache_folder() -> Path:
+    """Return the folder of everything that is kept on disk."""
+    if knobs.cache_dir is not None:
+        return Path(knobs.cache_dir)
+    import platformdirs
+
+    try:
+        folder = platformdirs.user_cache_dir("gathernest")
+    except (KeyError, RuntimeError):  # neither HOME nor an entry of the user in the passwd file
+        return NO_HOME
+    return NO_HOME if folder.startswith("~") else Path(folder)
+
+
+def cache_root() -> Path:
+    """Return the folder of this machine's and these versions' entries."""
+    return cache_folder() / code_fingerprint()
+
+
+def entry_folder(key: str) -> Path:
+    """Return the folder of a kernel's entry, whether it is there or not."""
+    return cache_root() / _entry_name(key)
+
+
+def _entry_name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def load_kernel(key: str, build: Build) -> Loaded:
+    """Return the kernel of that key, from disk or made by `build`.
+
+    Args:
+        key: text that says everything that decides the kernel's code.
+        build: gives the program and the pipeline that made it; called only when the cache has no sound entry.
+
+    Raises:
+        CompileError: the backend refuses the program.
+    """
+    name, build = _entry_name(key), functools.cache(build)
+    if knobs.always_compile:
+        return _in_memory(name, build)
+    root = cache_root()
+    try:
+        root.mkdir(0o755, parents=True, exist_ok=True)
+        check_own_folder(root)
+        found = _read(key, name, root / name)
+        if found is not None:
+            return found
+        if root not in _warned:
+            return _make(key, name, root / name, build)
+    except OSError as error:
+        warn_unwritable(root, error)
+    return _in_memory(name, build)
+
+
+def _in_memory(name: str, build: Build) -> Loaded:
+    from ...lowering.numba.compiler import load_text
+
+    program, pipeline = build()
+    return Loaded(load_text(program, name), program, pipeline, from_cache=False)
+
+
+def _make(key: str, name: str, folder: Path, build: Build) -> Loaded:
+    """Build and compile a kernel into an entry."""
+    from ...lowering.numba.compiler import load_file
+
+    program, pipeline = build()
+    with publish_folder(folder) as workplace:
+        (workplace / SOURCE).write_text(program.source)
+        entry = load_file(program, workplace / SOURCE, name)
+        sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(workplace)}
+        (workplace / SIDECAR).write_text(json.dumps({**sidecar, "digest": _digest(sidecar)}, indent=1))
+    return Loaded(entry, program, pipeline, from_cache=False)
+
+
+def _read(key: str, name: str, folder: Path) -> Loaded | None:
+    """Return the entry in `folder`, or None after removing one that is not sound.
+
+    Raises:
+        OSError: one that is not sound cannot be removed, or a sound one cannot be copied.
+    """
+    if not os.path.lexists(folder):
+        return None
+    from ...lowering.numba.compiler import load_file
+
+    try:
+        program, pipeline = _checked(key, folder)
+    except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
+        remove_folder(folder, error)
+        return None
+    source = _writable_copy(folder) / SOURCE
+    try:
+        entry = load_file(program, source, name)
+    except OSError:  # of the disk or another process that removes it, not of the entry
+        return None
+    except Exception as error:
+        remove_folder(folder, error)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # when it was last used
+    return Loaded(entry, program, pipeline, from_cache=True)
+
+
+def _checked(key: str, folder: Path) -> tuple[Program, str]:
+    """Return the program and the pipeline of an entry.
+
+    Raises:
+        Exception: the entry is not what was made for the key, or another user could have written it.
+    """
+    for part in (folder, folder / "__pycache__"):
+        check_own_folder(part)
+    sidecar = json.loads(read_own(folder / SIDECAR))
+    digest = sidecar.pop("digest")
+    if digest != _digest(sidecar) or sidecar["key"] != key or sidecar["files"] != _digests(folder, read_own):
+        raise ValueError("digests do not hold")
+    return Program.from_json(read_own(folder / SOURCE).decode(), sidecar), sidecar["pipeline"]
+
+
+def _writable_copy(folder: Path) -> Path:
+    """Return an entry's folder, or a copy of one that cannot be written: Numba uses no other.
+
+    So a cache that was made ahead of time, for an image or another user, serves from a read-only place.
+    """
+    if os.access(folder / "__pycache__", os.W_OK):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="gathernest-")) / folder.name
+    atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
+    return Path(shutil.copytree(folder, copy))
+
+
+def _digest(sidecar: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(sidecar, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(folder: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> dict[str, str]:
+    """Return the digest of every file of an entry but its sidecar."""
+    machine_code = folder / "__pycache__"
+    files = [path for path in folder.iterdir() if path.name != SIDECAR and path != machine_code]
+    files += machine_code.iterdir()
+    return {str(path.relative_to(folder)): hashlib.sha256(read(path)).hexdigest() for path in sorted(files)}
+
+
+_warned: set[Path] = set()
+
+
+def warn_unwritable(
+    folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
+) -> None:
+    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
+    if folder in _warned:
+        return
+    _warned.add(folder)
+    reason = "no home folder is known: HOME is not set" if NO_HOME in folder.parents else error.strerror or error
+    warnings.warn(
+        f"the cache folder {folder} cannot be written ({reason}); {consequence}. "
+        "Set GATHERNEST_CACHE_DIR to a folder that can be written",
+        CacheWarning,
+        stacklevel=levels_to_caller(),
+    )
+
+
+def levels_to_caller() -> int:
+    """Return how far up the stack the first line outside this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

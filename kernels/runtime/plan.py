@@ -1,0 +1,263 @@
+"""From the arrays of one call to the kernel that serves it and the numbers that it is called with. Plain Python.
+
+A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantics`), so what a kernel is handed is what
+its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased_size
+from ...ir.element_types import machine_width, number_name, number_scale, number_width
+from ...ir.errors import InvalidGatherError, ScheduleError
+from ...ir.operator_spec import Gradient, Node, OperatorSpec
+from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
+from ...lowering.schedule.loop_sizes import NestShape
+from ...lowering.schedule.schedule import Choice, Schedule
+from .select_schedule import chosen_schedule, erased_layout, nest_shape, problem_class, sharing_threads, tuned_schedule
+
+MOST_DIMENSIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One gather, as far as it is known without the values in its arrays.
+
+    Attributes:
+        data, indices: the inputs; `indices` of an integer dtype.
+        operator: the operator, normalised.
+        bounds: what an index outside means.
+        out: the layout of the output when it is not contiguous.
+        version: the operator version it came from, for the reader only.
+        node: the node of a graph that it came from, for the reader only.
+        gradient: when given, the same arrays are used the other way round: what has the shape of `out`, grad, is read,
+            and what has the shape of `data` is written.
+    """
+
+    operator: OperatorSpec
+    data: ArraySpec
+    indices: ArraySpec
+    bounds: Bounds
+    out: ArraySpec | None = None
+    version: str | None = None
+    gradient: Gradient | None = None
+    node: Node | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        operator: OperatorSpec,
+        data: ArraySpec,
+        indices: ArraySpec,
+        bounds: Bounds,
+        out: ArraySpec | None = None,
+        version: str | None = None,
+        gradient: Gradient | None = None,
+        node: Node | None = None,
+    ) -> "Problem":
+        """Return the problem with the operator normalised.
+
+        Raises:
+            InvalidGatherError: the operator's attributes do not fit the shapes.
+        """
+        operator = operator.normalized(data.shape, indices.shape)
+        shape = operator.result_shape(data.shape, indices.shape)
+        rank = len(shape)
+        if rank > MOST_DIMENSIONS:
+            raise InvalidGatherError(
+                f"the result of data of rank {data.rank} and indices of rank {indices.rank} has rank {rank}, and "
+                f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
+            )
+        check_addresses(f"a result of shape {shape} and {data.dtype}", shape, data.dtype)
+        return cls(operator, data, indices, bounds, out, version, gradient, node)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return self.operator.result_shape(self.data.shape, self.indices.shape)
+
+    @property
+    def slices(self) -> ArraySpec:
+        """The array with a slice for each index: the result of a gather, what its gradient reads."""
+        return self.out or ArraySpec(self.out_shape, self.data.dtype)
+
+    @property
+    def name(self) -> str:
+        """The operator's name, such as `gather_nd` or `gather_nd_grad`."""
+        return self.operator.name if self.gradient is None else f"{self.operator.name}_grad"
+
+    @property
+    def axes(self) -> range:
+        """The dimensions of data that are indexed."""
+        return self.operator.axes(self.indices.shape)
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        """The sizes of the indexed dimensions."""
+        return tuple(self.data.shape[axis] for axis in self.axes)
+
+
+def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
+    """Check that NumPy can make an array of that shape; it leaves sizes of 0 out when it counts the bytes.
+
+    Raises:
+        InvalidGatherError: it cannot; `what` is how the message calls the array.
+    """
+    if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
+        raise InvalidGatherError(f"{what} has no addresses; its sizes, but for those of 0, make 2**63 bytes or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one problem asks of the machine.
+
+    Attributes:
+        problem: the problem.
+        schedule: how the nest is run.
+        key: names the kernel; two plans of one key are served by the same code.
+        canonical: the arrays as the kernel sees them, strides in elements of `width_bytes`.
+        width_bytes: the size of the elements it moves.
+        work_bytes: bytes of indices read and output written; for a gradient those read, too.
+        action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
+        nest: the sizes that a schedule is chosen from.
+        kernel_class: the key without the schedule.
+        is_tuned: whether the schedule is one that tuning recorded.
+        reasons: why this schedule.
+    """
+
+    problem: Problem
+    schedule: Schedule
+    key: str
+    canonical: CanonicalGather
+    width_bytes: int
+    work_bytes: int
+    action: Literal["run", "zeros", "nothing", "refuse"]
+    nest: NestShape
+    kernel_class: str
+    is_tuned: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def problem_class(self) -> str:
+        """What tuning records a schedule for: problems of one class get the same."""
+        return problem_class(self.kernel_class, self.nest, sharing_threads())
+
+    def operand(self, number: int) -> Operand:
+        """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
+        arrays = self.canonical.data, self.canonical.indices, self.canonical.out
+        return (arrays if self.problem.gradient is None else arrays[::-1])[number]
+
+    def parameter(self, kind: str, argument: int, dim: int) -> float:
+        """Return the size, the stride in elements, or the scale that a kernel asks for."""
+        if kind == "scale":
+            assert self.problem.gradient is not None
+            return number_scale(self.problem.gradient.scale, self.problem.data.dtype)
+        operand = self.operand(argument)
+        if kind == "size":
+            return operand.shape[dim]
+        assert operand.strides is not None and operand.strides[dim] is not None
+        return operand.strides[dim]  # type: ignore[return-value]
+
+
+def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
+    """Plan one gather.
+
+    Args:
+        schedule: how to run it; chosen by its sizes when omitted.
+    """
+    data, indices, out = problem.data, problem.indices, problem.slices
+    if problem.gradient is None:
+        width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
+    else:
+        width = number_width(data.dtype)
+    strided = _strided(data, width), _strided(indices, indices.dtype.itemsize), _strided(out, width)
+    roles = problem.operator.roles(len(strided[0].shape), indices.shape)
+    canonical = canonical_gather(*strided, roles, covers_data=problem.gradient is not None)
+    largest = int(np.iinfo(indices.dtype).max)
+    reaches = tuple(reaches_past(largest, size) for size in problem.axis_sizes)
+    has_check = problem.bounds is Bounds.ERROR and any(reaches)
+    nest = nest_shape(problem, canonical, width, has_check=has_check)
+    kernel_class = _kernel_class(problem, canonical, width, reaches)
+    action = _action(problem, is_empty=0 in out.shape, has_check=has_check)
+    tuned = tuned_schedule(kernel_class, nest) if schedule is None and action == "run" else None
+    if schedule is not None:
+        choice = Choice(schedule, ("it was asked for",))
+    elif tuned is not None:
+        choice = Choice(tuned, ("tuning found it the fastest on this machine",))
+    else:
+        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
+    _check_row(canonical, width, choice.schedule)
+    items = math.prod(out.shape)
+    moved = items if problem.gradient is None else items + math.prod(data.shape)
+    return Plan(
+        problem,
+        choice.schedule,
+        f"{kernel_class}, schedule {str(choice.schedule) or 'none'}",
+        canonical,
+        width,
+        moved * data.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize,
+        action,
+        nest,
+        kernel_class,
+        tuned is not None,
+        choice.reasons,
+    )
+
+
+def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
+    """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
+    rows = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    if schedule.specialize is not None and "inner" in rows and rows["inner"] * width != schedule.specialize:
+        raise ScheduleError(
+            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {rows['inner'] * width}; "
+            "leave specialize-inner out, or give it those bytes"
+        )
+
+
+def _strided(spec: ArraySpec, width: int) -> Strided:
+    """Return an array in units of `width` bytes, with one more dimension where an element has several."""
+    units = spec.dtype.itemsize // width
+    shape = (*spec.shape, units) if units > 1 else spec.shape
+    if not spec.layout_strides:
+        return Strided(shape, None)
+    strides = tuple(stride // width for stride in spec.layout_strides)
+    return Strided(shape, (*strides, 1) if units > 1 else strides)
+
+
+def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reaches: tuple[bool, ...]) -> str:
+    """Return what decides a kernel's code but for its schedule."""
+    views = [
+        f"{name}<{_erased(operand)}>"
+        for name, operand in (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
+    ]
+    reach = " ".join("reaches past" if past else "stays within" for past in reaches)
+    wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
+    element = f"{8 * width} bits"
+    if problem.gradient is not None:
+        element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
+    return (
+        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
+        f"{', '.join(views)}"
+    )
+
+
+def _erased(operand: Operand) -> str:
+    """Return an operand's dimensions as `erase-sizes` leaves them."""
+    sizes = [erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True)]
+    text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in zip(operand.dims, sizes, strict=True))
+    layout = erased_layout(operand)
+    if layout is None:
+        return text
+    return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
+
+
+def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:
+    if 0 in problem.indices.shape:
+        return "nothing" if problem.gradient is None else "zeros"
+    if 0 in problem.axis_sizes:
+        return "zeros" if problem.bounds is Bounds.ZERO else "refuse"
+    return "nothing" if is_empty and not has_check else "run"

@@ -1,0 +1,273 @@
+"""The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
+
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import BoundsError, InternalError, ScheduleError
+from ...ir.operator_spec import Node, OperatorSpec
+from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ...lowering.schedule.loop_sizes import LINE_BYTES, role
+from ...lowering.schedule.schedule import Schedule
+from ..host.dependencies import require, require_compiler
+from ..host.knobs import knobs
+from ..tuning.store import read_again
+from .array_checks import address, empty_in_lines, place_in_whole
+from .disk_cache import Loaded, load_kernel
+from .launch import launch, serial_ns
+from .plan import Plan, Problem, make_plan
+from .select_schedule import reject_tuned
+
+_MOST_REMEMBERED = 4096
+READ_FOR_A_COPY = 8
+"""How many times as large as out grad is at least where out is worth a copy, to make it begin a line."""
+_loaded: dict[str, Loaded] = {}
+_prepared: dict[tuple[Any, ...], "Prepared"] = {}
+_building = threading.RLock()
+ALSO_FORGET: list[Callable[[], None]] = []
+"""What forgets the calls that were remembered on the way to `Prepared`."""
+
+
+if hasattr(os, "register_at_fork"):
+    # A child that is forked while a thread compiles would wait for ever for Numba's locks: so the fork waits instead.
+    os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A plan with its kernel and the sizes and strides that the kernel takes.
+
+    Attributes:
+        plan: the plan.
+        loaded: the compiled kernel; None when there is nothing to run.
+        numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
+        work_ns: about how long one thread takes.
+        was_run: whether it has been carried out.
+        splits_rows: whether threads add to different parts of the same rows. Where two parts are in one line, each
+            thread waits for the other to let go of it.
+    """
+
+    plan: Plan
+    loaded: Loaded | None
+    numbers: tuple[float, ...]
+    work_ns: float = 0.0
+    was_run: bool = False
+    splits_rows: bool = False
+
+    def result(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        """Return a new array for the result; where threads split rows, it begins a line of the caches."""
+        return empty_in_lines(shape, dtype) if self.splits_rows else np.empty(shape, dtype)
+
+    def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.
+
+        A subclass of ndarray is written to itself: its `out[...] = ` may mean something else.
+        """
+        is_worth_it = self.splits_rows and READ_FOR_A_COPY * out.nbytes <= data.nbytes
+        if not is_worth_it or type(out) is not np.ndarray or not out.flags.c_contiguous:
+            return out
+        return out if address(out) % LINE_BYTES == 0 else empty_in_lines(out.shape, out.dtype)
+
+    def run(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
+
+        Raises:
+            BoundsError: an index is not valid; `out` is untouched.
+        """
+        action = self.plan.action
+        if action == "refuse":
+            raise BoundsError(_empty_axis_message(self.plan.problem))
+        if action == "zeros":
+            out.view(f"V{out.dtype.itemsize}")[...] = np.zeros((), f"V{out.dtype.itemsize}")
+            return
+        if action == "nothing":
+            return
+        if knobs.interpret:
+            return self._interpret(data, indices, out)
+        assert self.loaded is not None
+        addresses = (address(data), address(indices), address(out))
+        if launch(self.loaded.entry, addresses + self.numbers, self.work_ns):
+            raise outside_error(self.plan.problem, indices)
+        self.was_run = True
+
+    def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        from ...ir.interpreters.scalar import interpret
+        from ...ir.modules.context import parse_module
+        from .compile import run_stages
+
+        try:
+            interpret(parse_module(run_stages(self.plan)[-1].text), data, indices, out)
+        except BoundsError:
+            raise outside_error(self.plan.problem, indices) from None
+
+
+def prepare(
+    data: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray | None,
+    operator: OperatorSpec,
+    bounds: Bounds,
+    *,
+    version: str | None = None,
+    node: Node | None = None,
+    schedule: Schedule | None = None,
+) -> Prepared:
+    """Return what runs this gather, compiling its kernel when no earlier call has.
+
+    Raises:
+        InvalidGatherError: the attributes do not fit the shapes.
+        ScheduleError: the schedule is not legal for this nest.
+        CompileError: the backend refuses the kernel.
+    """
+    out_strides = None if out is None else out.strides
+    signature = (
+        *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
+        *(operator, bounds, version, node),
+    )
+
+    def problem() -> Problem:
+        return Problem.checked(
+            operator,
+            ArraySpec(data.shape, data.dtype, data.strides),
+            ArraySpec(indices.shape, indices.dtype, indices.strides),
+            bounds,
+            None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
+            version,
+            node=node,
+        )
+
+    return remembered(signature, problem, schedule)
+
+
+def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
+    """Return what runs a problem, made when no earlier call had the same signature."""
+    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning)
+    found = _prepared.get(signature)
+    if found is not None:
+        return found
+    prepared = prepare_problem(problem(), schedule)
+    if len(_prepared) >= _MOST_REMEMBERED:
+        _prepared.clear()
+    _prepared[signature] = prepared
+    return prepared
+
+
+def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
+    """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
+    if schedule is None and knobs.schedule is not None:
+        schedule = Schedule.parse(knobs.schedule)
+    return make_plan(problem, schedule)
+
+
+def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
+    """Return what runs a problem, planned by `planned`."""
+    plan = planned(problem, schedule)
+    if plan.action != "run" or knobs.interpret:
+        return Prepared(plan, None, ())
+    try:
+        loaded = _load(plan)
+    except ScheduleError as error:
+        if not plan.is_tuned:
+            raise
+        reject_tuned(plan, error)
+        with knobs.scope(tuning="off"):
+            return prepare_problem(problem)
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan), splits_rows=_splits_rows(plan))
+
+
+def _splits_rows(plan: Plan) -> bool:
+    shared = plan.schedule.parallel if plan.problem.gradient is not None else ()
+    return any(role((name, 0)) in ("inner", "unit") for name in shared)
+
+
+def _work_ns(plan: Plan) -> float:
+    """Return about how long one thread takes for a plan."""
+    table, result = plan.canonical.data, plan.canonical.out
+    rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
+    return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
+
+
+def forget_plans() -> None:
+    """Plan every gather anew when it is called next: the tuned schedules have changed."""
+    read_again()
+    _prepared.clear()
+    for forget in ALSO_FORGET:
+        forget()
+
+
+def loaded_kernels() -> Mapping[str, Loaded]:
+    """Return the kernels of this process by their keys."""
+    return _loaded
+
+
+def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
+    """Return the sizes, the strides and the scale that a kernel takes after the three addresses."""
+    parameters = loaded.program.parameters
+    if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
+        raise InternalError("a kernel takes the addresses of data, indices and out first")
+    return tuple(plan.parameter(entry.kind, entry.argument, entry.dim) for entry in parameters[3:])
+
+
+def _load(plan: Plan) -> Loaded:
+    require_compiler()
+    with _building:
+        if plan.key not in _loaded or knobs.always_compile:
+            loaded = _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            if loaded.from_cache and knobs.dump_dir is not None:
+                _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
+        return _loaded[plan.key]
+
+
+def _build(plan: Plan) -> Any:
+    require("xdsl")
+    from .compile import build_program
+
+    return build_program(plan)
+
+
+def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape) -> BoundsError:
+    """Return the error for a block of the indices of a problem, which starts at `origin`."""
+    if 0 in problem.axis_sizes:
+        return BoundsError(_empty_axis_message(problem))
+    return outside_error(problem, indices, origin)
+
+
+def outside_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
+    """Return the error that names the first index outside, found by looking again.
+
+    Args:
+        indices: as they were passed; of a gather_nd the last dimension is the component.
+        origin: where they start in the whole that the message counts in, when they are a block of it.
+    """
+    sizes = np.array(problem.axis_sizes, np.int64)
+    sizes = sizes if len(sizes) > 1 else sizes.reshape(())
+    below = False if indices.dtype.kind == "u" else indices < -sizes
+    outside = below | (indices >= sizes.astype(np.uint64 if indices.dtype == np.uint64 else np.int64))
+    places = np.argwhere(outside)
+    if not len(places):
+        return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
+    place = tuple(int(number) for number in places[0])
+    which = place[-1] if sizes.ndim else 0
+    size, axis = problem.axis_sizes[which], problem.axes[which]
+    block = " of its block" if indices.shape != problem.indices.shape else ""
+    others = f" ({len(places)} of {indices.size} indices{block} are out of range)" if len(places) > 1 else ""
+    least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
+    remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
+    shown = place_in_whole(place, origin)
+    return BoundsError(
+        f"index {int(indices[place])} at position {shown} of indices is out of range [{least}, {size - 1}] "
+        f"for axis {axis} of size {size}{others}{remedy}"
+    )
+
+
+def _empty_axis_message(problem: Problem) -> str:
+    count, axis = math.prod(problem.indices.shape), problem.axes[problem.axis_sizes.index(0)]
+    said = "" if problem.version else f" with bounds='{problem.bounds}'"
+    remedy = "pass no indices" if problem.version else "pass no indices, or bounds='zero' to get zeros"
+    return f"axis {axis} of data has size 0, so none of the {count} indices is valid{said}; {remedy}"

@@ -1,0 +1,98 @@
+"""Which schedule a gather gets: one that tuning recorded for its like, or the one that its sizes ask for."""
+
+import functools
+from typing import TYPE_CHECKING
+
+from ...ir.canonical import CanonicalGather, Operand, layout_class
+from ...ir.errors import ScheduleError
+from ...lowering.schedule.gather_heuristic import choose_schedule
+from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
+from ...lowering.schedule.loop_sizes import MachineShape, NestShape
+from ...lowering.schedule.schedule import Choice, Schedule
+from ..host.cpu import cache_sizes, usable_cores
+from ..host.knobs import knobs
+from ..tuning.store import tuned_schedules
+
+if TYPE_CHECKING:
+    from .plan import Plan, Problem
+
+MOST_OWNERS = 16
+
+
+def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
+    """Return the schedule that tuning recorded for problems of this class, if any."""
+    threads = sharing_threads()
+    schedules = tuned_schedules(threads)
+    return schedules.find(problem_class(kernel_class, nest, threads)) if schedules else None
+
+
+def reject_tuned(plan: "Plan", error: ScheduleError) -> None:
+    """Ignore the record that a plan's schedule came from, since a pass refuses it."""
+    schedules = tuned_schedules(sharing_threads())
+    if schedules is not None:
+        schedules.reject(plan.problem_class, error)
+
+
+def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
+    """Return the schedule that the sizes ask for."""
+    return (choose_gradient_schedule if is_gradient else choose_schedule)(nest, machine_shape(is_gradient=is_gradient))
+
+
+def machine_shape(*, is_gradient: bool = False) -> MachineShape:
+    """Return what a schedule depends on of this machine; a gradient has a limited number of owners."""
+    threads = sharing_threads()
+    return MachineShape(*_caches(), min(MOST_OWNERS, threads) if is_gradient else threads)
+
+
+def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
+    """Return what tuning records a schedule for: the kernel without its schedule, the threads, and the sizes.
+
+    Loops of a row have their exact size, since it decides which vectors fit; all other sizes are rounded to the nearest
+    power of two.
+    """
+    sizes = {**dict(nest.table), **dict(nest.copied)}
+    rounded = (
+        f"{name} {size if name.startswith(('inner', 'unit')) else _nearest_power(size)}" for name, size in sizes.items()
+    )
+    return f"{kernel_class}, {threads} threads, sizes {' '.join(rounded)}"
+
+
+def _nearest_power(size: int) -> int:
+    """Return the power of two nearest to a size, by their ratio."""
+    return 1 << (size * size).bit_length() // 2 if size else 0
+
+
+def nest_shape(problem: "Problem", canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
+    """Return the sizes that a schedule is chosen from."""
+    loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
+    table = zip(canonical.data.dims, canonical.data.shape, strict=True)
+    return NestShape(
+        tuple(loops),
+        checked,
+        width,
+        tuple(table),
+        scales=problem.gradient is not None and problem.gradient.scale != 1,
+        looked_up=frozenset(canonical.indices.dims),
+        index_bytes=problem.indices.dtype.itemsize,
+        is_packed=erased_layout(canonical.out) is None,
+        has_packed_rows=(layout := erased_layout(canonical.data)) is None or layout[-1] == 1,
+    )
+
+
+def sharing_threads() -> int:
+    """Return how many threads a nest is cut up for: any number gives the same bytes."""
+    wanted = knobs.num_threads
+    return usable_cores() if wanted is None else min(wanted, usable_cores())
+
+
+@functools.cache
+def _caches() -> tuple[int, int]:
+    """Return the sizes in bytes of a core's own cache and of the last one."""
+    sizes, unknown = cache_sizes(), MachineShape()
+    return sizes.get("L2", unknown.l2_bytes), max(sizes.get("L3", 0), sizes.get("L2", 0)) or unknown.l3_bytes
+
+
+def erased_layout(operand: Operand) -> tuple[int | None, ...] | None:
+    """Return what a kernel knows of an operand's strides; None where it is contiguous."""
+    return layout_class(operand.shape, operand.strides, 1)

@@ -1,0 +1,1 @@
+"""The tuner: candidates raced against each other, and the records of the winners."""

@@ -1,0 +1,214 @@
+"""What tuning found, as a file: one JSON a machine, readable, mergeable, and safe with several processes.
+
+    {"format": 1,
+     "records": {"<problem class>": {"schedule": "tile-loops{...},...", "default": "...", "ratio": 1.31, ...}}}
+
+A problem class is `Plan.problem_class`: the kernel without its schedule, the number of threads, the sizes of a row, and
+the other sizes rounded to powers of two. A file is written under a temporary name and renamed, by one process at a
+time where the system has file locks. One that cannot be read is never overwritten: it is moved aside.
+"""
+
+import contextlib
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import GathernestError
+from ..host.cpu import cpu_model
+from ..host.files import publish
+from ..host.knobs import knobs
+from ..runtime.disk_cache import cache_folder, levels_to_caller
+
+FORMAT = 1
+OFF = "off"
+
+
+class TuningWarning(UserWarning):
+    """Records of tuning cannot be used or written; gathers run under the schedules chosen by their sizes."""
+
+
+class TuningFileError(GathernestError, ValueError):
+    """A file is not one of tuning records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What tuning found for one problem class.
+
+    Attributes:
+        schedule: the text of the winner; None where the default stays.
+        default: the text of the default when it was measured.
+        default_us, winner_us: medians of the default and of the best other schedule, in microseconds.
+        ratio: how many times as fast as the default the best other schedule was: the median of the pairs.
+        pairs, wins: how many pairs were timed, and how many of them the other schedule won.
+        date: when, in UTC, such as 2026-11-21T12:00:00Z.
+        cpu: the CPU's name.
+        versions: of the packages that made the code.
+        problem: the arguments of `tune` that it was measured on, as text, to measure it again.
+    """
+
+    schedule: str | None
+    default: str
+    default_us: float
+    winner_us: float
+    ratio: float
+    pairs: int
+    wins: int
+    date: str
+    cpu: str
+    versions: Mapping[str, str]
+    problem: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, entry: Any) -> "Record":
+        """Read what `to_json` gives.
+
+        Raises:
+            ValueError: it is not a record; says what is wrong.
+        """
+        wanted = [field.name for field in fields(cls)]
+        if not isinstance(entry, dict) or sorted(entry) != sorted(wanted):
+            raise ValueError(f"a record has {', '.join(wanted)}")
+        texts = ["default", "date", "cpu", *(["schedule"] if entry["schedule"] is not None else [])]
+        for name in texts:
+            _expect(isinstance(entry[name], str), name, "text", entry[name])
+        for name in ("default_us", "winner_us", "ratio"):
+            value = entry[name]
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            _expect(is_number and math.isfinite(value) and value > 0, name, "a number above 0", value)
+        for name in ("pairs", "wins"):
+            value = entry[name]
+            _expect(isinstance(value, int) and not isinstance(value, bool) and value >= 0, name, "a count", value)
+        for name in ("versions", "problem"):
+            _expect(isinstance(entry[name], dict), name, "an object", entry[name])
+        return cls(**entry)
+
+
+def _expect(holds: bool, name: str, wanted: str, got: Any) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {wanted}, got {got!r}")
+
+
+Records = dict[str, Record]
+
+
+def better(one: Record, other: Record) -> Record:
+    """Return which of two records of a problem class counts: that of more pairs, then the newer one.
+
+    The rest of their text decides where that does not, so the answer does not depend on their order.
+    """
+    return max(one, other, key=lambda record: (record.pairs, record.date, json.dumps(record.to_json(), sort_keys=True)))
+
+
+def merged(one: Mapping[str, Record], other: Mapping[str, Record]) -> Records:
+    """Return the records of both; commutative, associative, and the same again for what is merged already."""
+    both = one.keys() | other.keys()
+    return {
+        key: better(one[key], other[key]) if key in one and key in other else one.get(key) or other[key]
+        for key in sorted(both)
+    }
+
+
+def default_path(threads: int) -> Path:
+    """Return this machine's file: in the cache folder, named by CPU and threads."""
+    cpu = re.sub(r"[^a-z0-9]+", "-", cpu_model().lower()).strip("-") or "cpu"
+    return cache_folder() / f"tuning-{cpu}-{threads}-threads.json"
+
+
+def records_path(threads: int) -> Path | None:
+    """Return the file that records are read from and written to; None when the knob `tuning` is off."""
+    if knobs.tuning is None:
+        return default_path(threads)
+    return None if knobs.tuning == OFF else Path(knobs.tuning)
+
+
+def read_records(path: Path) -> Records:
+    """Return the records in a file.
+
+    Raises:
+        TuningFileError: it is not a file of records; says why.
+        OSError: it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or not isinstance(content.get("records"), dict):
+            raise ValueError("it must be an object with format and records")
+        if content.get("format") != FORMAT:
+            raise ValueError(f"its format is {content.get('format')!r}, and this version reads {FORMAT}")
+        return {key: _read_record(key, entry) for key, entry in content["records"].items()}
+    except (ValueError, RecursionError) as error:  # JSON and UTF-8 that do not decode are ValueErrors
+        reason = str(error) or type(error).__name__
+        raise TuningFileError(f"{path} is not a file of tuning records: {reason}; mend it or delete it") from None
+
+
+def _read_record(key: str, entry: Any) -> Record:
+    try:
+        return Record.from_json(entry)
+    except ValueError as error:
+        raise ValueError(f"record {key!r}: {error}") from None
+
+
+def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]) -> Records:
+    """Read a file, change its records, and put the new file in its place; return what it holds now.
+
+    A file that is not one of records is moved aside first, with a warning.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path.with_name(f".{path.name}.lock")):
+        try:
+            before = read_records(path)
+        except FileNotFoundError:
+            before = {}
+        except TuningFileError as error:
+            before = {}
+            warn(f"{error}. It is kept as {_move_aside(path)}, and a new one is begun")
+        after = dict(sorted(change(before).items()))
+        write_records(path, after)
+    return after
+
+
+def write_records(path: Path, records: Mapping[str, Record]) -> None:
+    """Write a file of records.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = {"format": FORMAT, "records": {key: record.to_json() for key, record in records.items()}}
+    publish(path, json.dumps(content, indent=1) + "\n")
+
+
+def warn(message: str) -> None:
+    """Warn the caller of the package."""
+    warnings.warn(message, TuningWarning, stacklevel=levels_to_caller())
+
+
+def _move_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return path.rename(aside)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock file; where the system has no such locks, of two writers at once the last one wins."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,75 @@
+"""The look-up of tuned schedules: what `make_plan` asks before it chooses one by the sizes.
+
+A file of records is read once in a process. Whatever is wrong with it, or with a record, costs one warning, and the
+schedule that the sizes ask for is taken.
+"""
+
+from pathlib import Path
+
+from ...ir.errors import ScheduleError
+from ...lowering.schedule.schedule import Schedule
+from .records import Record, TuningFileError, read_records, records_path, warn
+
+
+class TunedSchedules:
+    """The schedules in one file, by problem class; false when there are none."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._texts = {key: record.schedule for key, record in _records(path).items() if record.schedule is not None}
+        self._schedules: dict[str, Schedule] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def find(self, problem_class: str) -> Schedule | None:
+        """Return the schedule recorded for a problem class, or None."""
+        if problem_class not in self._texts:
+            return None
+        if problem_class not in self._schedules:
+            try:
+                self._schedules[problem_class] = Schedule.parse(self._texts[problem_class])
+            except ScheduleError as error:
+                self.reject(problem_class, error)
+                return None
+        return self._schedules[problem_class]
+
+    def reject(self, problem_class: str, error: ScheduleError) -> None:
+        """Ignore a record from now on, since its schedule is not legal for the nest; warns."""
+        if self._texts.pop(problem_class, None) is not None:
+            warn(
+                f"the schedule in {self._path} for {problem_class!r} is ignored: {error}. Tune it again, or remove it "
+                "with gathernest tune --forget"
+            )
+
+
+_tables: dict[Path, TunedSchedules] = {}
+
+
+def tuned_schedules(threads: int) -> TunedSchedules | None:
+    """Return the schedules recorded for this machine, or None when the knob `tuning` is off."""
+    path = records_path(threads)
+    if path is None:
+        return None
+    found = _tables.get(path)
+    if found is None:
+        found = _tables[path] = TunedSchedules(path)
+    return found
+
+
+def read_again() -> None:
+    """Forget what was read, so that the next gather that is planned reads the file as it is now."""
+    _tables.clear()
+
+
+def _records(path: Path) -> dict[str, Record]:
+    """Return the records in a file; none, with a warning, when it cannot be read."""
+    try:
+        return read_records(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except TuningFileError as error:
+        warn(f"{error}. Its schedules are not used")
+    except OSError as error:
+        warn(f"the tuning records in {path} cannot be read ({error.strerror or error}), so they are not used")
+    return {}

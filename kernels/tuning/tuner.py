@@ -1,0 +1,349 @@
+"""Tuning one problem: every candidate compiled, compared with the default byte for byte, and timed in turn with it.
+
+Nothing is recorded here; `gathernest.tune` (`kernels.tuning`) does that.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from ...ir.errors import GathernestError, InvalidGatherError
+from ...lowering.schedule.cost_model import predict_us
+from ...lowering.schedule.loop_sizes import NestShape
+from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.search_space import Space, best_predicted, search
+from ..host.host_load import OtherLoad
+from ..host.knobs import knobs
+from ..host.timing import Call, Timings, time_interleaved
+from ..runtime.plan import Plan, Problem
+from ..runtime.prepare import Prepared, planned, prepare_problem
+from ..runtime.select_schedule import machine_shape, sharing_threads
+from .successive_halving import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
+
+ROUNDS = 21
+TIME_LIMIT_S = 20.0
+SEARCH_WIDTH = 2
+MOST_TRIED = 10
+"""Of the variations that one step of the search gives, as many are compiled: those that the cost model likes best."""
+BUSY = 0.25
+"""Where others use a larger part of the cores, what starts threads loses to what does not, whatever its worth: so only
+schedules that share work as the default does, or do not, can win."""
+FAR_SLOWER = 3.0
+"""A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure."""
+
+
+class Timer(Protocol):
+    """Times contenders in turn, as `time_interleaved` does."""
+
+    def __call__(self, contenders: Mapping[str, Call], *, rounds: int) -> Timings: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of one candidate.
+
+    Attributes:
+        schedule: the candidate.
+        outcome: `default`; `winner`, confirmed; `timed`; `abandoned` for its slowness; or `failed`.
+        time_us: its median time in microseconds; None when it failed before.
+        ratio: how many times as fast as the default; None when it failed before.
+        reason: why it was abandoned or failed.
+    """
+
+    schedule: Schedule
+    outcome: Literal["default", "winner", "timed", "abandoned", "failed"]
+    time_us: float | None = None
+    ratio: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """What tuning one problem found.
+
+    Attributes:
+        problem: what was tuned.
+        problem_class: what the result counts for.
+        schedule: the schedule that matching calls take from now on.
+        trials: every candidate, the default first, then the fastest, then those that failed.
+        confirmation: how the best other candidate did in pairs with the default; None when there was no other.
+        busy_cores: how many cores other processes used, when that was so many that schedules which share work where the
+            default does not, or the other way round, were left out; else 0.
+        file: where the result is recorded; None when it is not.
+    """
+
+    problem: Problem
+    problem_class: str
+    schedule: Schedule
+    trials: tuple[Trial, ...]
+    confirmation: Confirmation | None
+    busy_cores: float = 0.0
+    file: Path | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the default stays."""
+        return self.schedule == self.trials[0].schedule
+
+    @property
+    def summary(self) -> str:
+        """One sentence: what won, by how much, and how sure that is; and whether the machine was busy."""
+        return self._outcome + (
+            f"; other processes used {self.busy_cores:.1f} cores meanwhile, so only schedules that start threads where "
+            "the default does could win"
+            if self.busy_cores
+            else ""
+        )
+
+    @property
+    def _outcome(self) -> str:
+        found = self.confirmation
+        if found is None:
+            return "the default stays: no other schedule could be timed to the end"
+        count = f"{found.wins} of {found.pairs} pairs"
+        if not self.is_default:
+            text = str(self.schedule) or "the empty schedule"
+            return f"{text} is {found.ratio:.2f} times as fast as the default; it won {count}"
+        return (
+            f"the default stays: the best other schedule was {found.ratio:.2f} times as fast and won {count}; "
+            f"{found.wins_needed} are needed, and a ratio of {LEAST_GAIN}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far tuning is, for whoever shows it.
+
+    Attributes:
+        done, total: steps; a search adds to the total as it goes on.
+        doing: what is being done now.
+        best: the best candidate so far, and how many times as fast as the default it was; None before the first.
+    """
+
+    done: int
+    total: int
+    doing: str
+    best: tuple[Schedule, float] | None
+
+
+Report = Callable[[Progress], None]
+
+
+class Tuner:
+    """One problem being tuned.
+
+    Args:
+        problem: what is tuned.
+        source, indices: what its kernels read.
+        time_limit_s, rounds, progress: as for `gathernest.tune`.
+        timer, clock: what times contenders, and what tells the time in seconds.
+        busy_cores: tells how many cores other processes have used; counted from now when omitted.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        source: np.ndarray,
+        indices: np.ndarray,
+        *,
+        time_limit_s: float = TIME_LIMIT_S,
+        rounds: int = ROUNDS,
+        progress: Report | None = None,
+        timer: Timer = time_interleaved,
+        clock: Callable[[], float] = time.perf_counter,
+        busy_cores: Callable[[], float] | None = None,
+    ):
+        if rounds < LEAST_PAIRS:
+            raise InvalidGatherError(f"rounds must be {LEAST_PAIRS} or more to confirm a winner, got {rounds}")
+        if time_limit_s <= 0:
+            raise InvalidGatherError(f"time_limit_s must be above 0, got {time_limit_s}")
+        if knobs.interpret:
+            raise GathernestError("tuning times compiled code, and GATHERNEST_INTERPRET is set; unset it")
+        self._problem, self._source, self._indices = problem, source, indices
+        self._limit_s, self._rounds, self._progress = time_limit_s, rounds, progress
+        self._timer, self._clock = timer, clock
+        self._busy_cores = OtherLoad().cores if busy_cores is None else busy_cores
+        with knobs.scope(tuning="off"):
+            plan = planned(problem)
+        if plan.action != "run":
+            raise InvalidGatherError(
+                f"{problem.name} {problem.data} by {problem.indices} moves nothing; tune larger sizes"
+            )
+        self._plan: Plan = plan
+        self._default = plan.schedule
+        self._space = Space(plan.nest, self._default, sharing_threads(), problem.gradient is not None)
+        shape = problem.out_shape if problem.gradient is None else problem.data.shape
+        self._out = np.zeros(shape, problem.data.dtype)
+        self._trials: dict[Schedule, Trial] = {}
+        self._calls: dict[str, Call] = {}
+        self._ratios: dict[str, list[float]] = {}
+        self._done, self._total = 0, 3  # the default, the race, and the confirmation
+
+    @property
+    def default(self) -> Schedule:
+        """The schedule that is chosen without tuning."""
+        return self._default
+
+    def run(self, candidates: Sequence[Schedule] | None = None) -> TuningResult:
+        """Time the candidates and confirm the winner; see `gathernest.tune`, which records what this returns.
+
+        Without candidates the search space is searched, each of its steps going on from the `SEARCH_WIDTH` fastest.
+        """
+        self._report("compiling the default")
+        expected = self._run_default()
+        if candidates is None:
+            search(self._space, lambda schedules: self._fastest(schedules, expected))
+        else:
+            self._fastest([self._default, *dict.fromkeys(candidates)], expected)
+        self._report("racing")
+        can_win = self._who_can_win()
+        others = [name for name in self._calls if name != str(self._default) and can_win(Schedule.parse(name))]
+        order = race(str(self._default), others, self._time)
+        found = None
+        if order:
+            self._report("confirming the winner")
+            found = self._confirm(order[0])
+        self._report("done")
+        return self._result(Schedule.parse(order[0]) if order else None, found)
+
+    def _fastest(self, schedules: Sequence[Schedule], expected: np.ndarray) -> list[Schedule]:
+        """Try the schedules that have not been tried; return the default and the fastest of those that are given."""
+        fresh = [schedule for schedule in schedules if schedule not in self._trials]
+        if self._problem.gradient is None:
+            fresh = best_predicted(self._space, fresh, self._predict, MOST_TRIED)
+        self._total += len(fresh)
+        for schedule in fresh:
+            self._report(str(schedule) or "the empty schedule")
+            self._try(schedule, expected)
+        can_win = self._who_can_win()
+        running = [schedule for schedule in schedules if str(schedule) in self._calls and can_win(schedule)]
+        running = [schedule for schedule in running if schedule != self._default]
+        ranked = sorted(running, key=lambda schedule: -self._score(str(schedule)))
+        return [self._default, *ranked[:SEARCH_WIDTH]]
+
+    def _predict(self, nest: NestShape, schedule: Schedule) -> float:
+        return predict_us(nest, schedule, machine_shape())
+
+    def confirm(self, schedule: Schedule) -> Confirmation:
+        """Measure one schedule against the default in fresh pairs.
+
+        Raises:
+            GathernestError: it cannot be compiled, or gives other bytes than the default.
+        """
+        expected = self._run_default()
+        other = prepare_problem(self._problem, schedule)
+        if not np.array_equal(self._first_call(other), expected):
+            raise GathernestError(_other_bytes(schedule))
+        self._calls[str(schedule)] = self._call(other)
+        return self._confirm(str(schedule))
+
+    def _run_default(self) -> np.ndarray:
+        """Compile the default and run it once; return the bytes that every other schedule must give."""
+        default = prepare_problem(self._problem, self._default)
+        expected = self._first_call(default).copy()
+        self._calls[str(self._default)] = self._call(default)
+        self._time([str(self._default)], 1)
+        return expected
+
+    def _confirm(self, name: str) -> Confirmation:
+        default = str(self._default)
+        times_s = self._time([default, name], self._rounds).rounds_s
+        return confirmation(times_s[default], times_s[name])
+
+    def _time(self, names: Sequence[str], rounds: int) -> Timings:
+        timings = self._timer({name: self._calls[name] for name in names}, rounds=rounds)
+        self._trials[self._default] = Trial(self._default, "default", timings.median_s(names[0]) * 1e6, 1.0)
+        for name in names[1:]:
+            pairs = zip(timings.rounds_s[names[0]], timings.rounds_s[name], strict=True)
+            self._ratios.setdefault(name, []).extend(default / own for default, own in pairs)
+            schedule, ratio = Schedule.parse(name), timings.ratio(name, names[0])
+            self._trials[schedule] = Trial(schedule, "timed", timings.median_s(name) * 1e6, ratio)
+        return timings
+
+    def _try(self, schedule: Schedule, expected: np.ndarray) -> None:
+        """Compile a candidate, compare its bytes and time it once; what goes wrong is its trial's reason."""
+        start = self._clock()
+        try:
+            prepared = prepare_problem(self._problem, schedule)
+            compiled = self._clock()
+            if compiled - start > self._limit_s:
+                return self._drop(schedule, "abandoned", f"compiling took {compiled - start:.1f} s")
+            got = self._first_call(prepared)
+        except GathernestError as error:
+            return self._drop(schedule, "failed", str(error))
+        if not np.array_equal(got, expected):
+            return self._drop(schedule, "failed", _other_bytes(schedule))
+        if (taken := self._clock() - compiled) > self._limit_s:
+            return self._drop(schedule, "abandoned", f"one call took {taken:.1f} s")
+        name = str(schedule)
+        self._calls[name] = self._call(prepared)
+        alike = [name for name in self._ratios if bool(Schedule.parse(name).parallel) == bool(schedule.parallel)]
+        best = max((min(self._ratios[name]) for name in alike), default=0.0)
+        for _ in range(2):  # once more, as a busy machine may have slowed one round
+            self._time([str(self._default), name], 1)
+            if max(self._ratios[name]) * FAR_SLOWER >= best:
+                self._time([str(self._default), name], FIRST_ROUNDS - len(self._ratios[name]))
+                return
+        timed, ratio = self._trials[schedule], max(self._ratios.pop(name))
+        del self._calls[name]
+        reason = f"it takes {best / ratio:.1f} times as long as the best so far"
+        self._trials[schedule] = Trial(schedule, "abandoned", timed.time_us, ratio, reason)
+
+    def _drop(self, schedule: Schedule, outcome: Literal["abandoned", "failed"], reason: str) -> None:
+        self._trials[schedule] = Trial(schedule, outcome, reason=reason)
+
+    def _first_call(self, prepared: Prepared) -> np.ndarray:
+        """Run a kernel over an output of other bytes; return the bytes that it leaves, where the next call writes."""
+        written = self._out.reshape(-1).view(np.uint8)
+        written[:] = 0xA5
+        prepared.run(self._source, self._indices, self._out)
+        return written
+
+    def _call(self, prepared: Prepared) -> Call:
+        source, indices, out = self._source, self._indices, self._out
+        return lambda: prepared.run(source, indices, out)
+
+    def _who_can_win(self) -> Callable[[Schedule], bool]:
+        """Return which schedules can win: all, or on a busy machine those that share work where the default does."""
+        is_busy = self._busy_cores() > BUSY * sharing_threads()
+        return lambda schedule: not is_busy or bool(schedule.parallel) == bool(self._default.parallel)
+
+    def _report(self, doing: str) -> None:
+        """Tell what is begun now; every report but the last begins a step."""
+        if self._progress is not None:
+            done = self._total if doing == "done" else self._done
+            self._progress(Progress(done, self._total, doing, self._best_so_far()))
+        self._done += 1
+
+    def _best_so_far(self) -> tuple[Schedule, float] | None:
+        """Return the fastest candidate and its ratio to the default; None before one has been timed."""
+        if not self._ratios:
+            return None
+        best = max(self._ratios, key=self._score)
+        return Schedule.parse(best), self._score(best)
+
+    def _score(self, name: str) -> float:
+        return statistics.median(self._ratios[name])
+
+    def _result(self, best: Schedule | None, found: Confirmation | None) -> TuningResult:
+        chosen = self._default
+        if best is not None and found is not None and found.holds:
+            chosen = best
+            self._trials[best] = Trial(best, "winner", found.other_us, found.ratio)
+        trials = tuple(sorted(self._trials.values(), key=_rank))
+        cores = self._busy_cores()
+        busy = cores if cores > BUSY * sharing_threads() else 0.0
+        return TuningResult(self._problem, self._plan.problem_class, chosen, trials, found, busy)
+
+
+def _rank(trial: Trial) -> tuple[bool, float]:
+    return trial.outcome != "default", -(trial.ratio or 0.0)
+
+
+def _other_bytes(schedule: Schedule) -> str:
+    return f"it gives other bytes than the default; please report it with the schedule {str(schedule) or 'none'}"

@@ -1,0 +1,234 @@
+"""Compiling kernels ahead of their first call, into the cache on disk: for images, CI and shared machines.
+
+Run as a module it is a worker of `warm`: it reads the arguments of `gathernest.compile` as JSON, a line a kernel, and
+answers each with a line.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..ir.errors import GathernestError
+from .host.knobs import knobs
+from .kernel import problem_of
+from .runtime.disk_cache import cache_folder, entry_folder
+from .runtime.prepare import loaded_kernels, planned, prepare_problem
+
+SHAPES = {
+    "rows": ("100000x64", "10000", 0),
+    "short rows": ("100x16", "10", 0),
+    "last axis": ("1000x1000", "500", 1),
+    "middle axis": ("64x1000x32", "500", 1),
+    "scalars": ("1000000", "100000", 0),
+}
+ELEMENT_TYPES = ("f32", "f64", "i8", "i16")
+"""One of each width, as one kernel serves all types of a width."""
+INDEX_TYPES = ("i64", "i32")
+BOUNDS = ("error", "zero")
+
+Arguments = Mapping[str, Any]
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmKernel:
+    """What came of one kernel.
+
+    Attributes:
+        arguments: those of `gathernest.compile`.
+        key: what names the kernel; empty where the arguments do not describe one.
+        outcome: `compiled` now, `cached` before, or `failed`.
+        seconds: how long it took.
+        reason: why it failed.
+    """
+
+    arguments: Arguments
+    key: str
+    outcome: Literal["compiled", "cached", "failed"]
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmResult:
+    """What `warm` did.
+
+    Attributes:
+        kernels: one entry for each kernel; arguments that ask for the same one have one.
+        seconds: how long all of it took.
+        folder: the cache's.
+    """
+
+    kernels: tuple[WarmKernel, ...]
+    seconds: float
+    folder: Path
+
+    def count(self, outcome: str) -> int:
+        """Return how many kernels came out so."""
+        return sum(kernel.outcome == outcome for kernel in self.kernels)
+
+
+def usual_kernels() -> Iterator[dict[str, Any]]:
+    """Yield the arguments of the kernels that most programs use.
+
+    Those are rows, short rows, the last axis, a middle axis and scalars (`SHAPES`), for elements of 4, 8, 1 and 2
+    bytes, int64 and int32 indices, and bounds `error` and `zero`. Sizes matter as far as a schedule follows from them.
+    """
+    for data, indices, axis in SHAPES.values():
+        for bounds in BOUNDS:
+            for index_type in INDEX_TYPES:
+                for element in ELEMENT_TYPES:
+                    arrays = {"data": f"{data}x{element}", "indices": f"{indices}x{index_type}"}
+                    yield {"operator": "gather", **arrays, "axis": axis, "bounds": bounds}
+
+
+def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress: Progress | None = None) -> WarmResult:
+    """Compile kernels into the cache on disk, so that later processes find them there.
+
+    Args:
+        kernels: for each, the arguments of `compile` by name, arrays as text, such as
+            `{"operator": "gather", "data": "1000x64xf32", "indices": "100xi64", "bounds": "zero"}`; the usual ones
+            (`kernels.warming.usual_kernels`) when omitted.
+        jobs: how many processes compile at once; this one alone compiles when it is 1.
+        progress: called before each kernel with how many are done, how many there are, and the next one's arguments.
+
+    Returns:
+        What was compiled, what was there already, and what failed and why.
+
+    Raises:
+        GathernestError: a setting keeps kernels from being kept.
+    """
+    if knobs.always_compile or knobs.interpret:
+        name = "GATHERNEST_ALWAYS_COMPILE" if knobs.always_compile else "GATHERNEST_INTERPRET"
+        raise GathernestError(f"{name} is set, so no kernel is kept; unset it to compile ahead of time")
+    if jobs < 1:
+        raise GathernestError(f"jobs must be 1 or more, got {jobs}")
+    start = time.perf_counter()
+    wanted, refused = _distinct(usual_kernels() if kernels is None else kernels)
+    compiled = _in_processes(wanted, min(jobs, len(wanted)), progress) if jobs > 1 else _here(wanted, progress)
+    return WarmResult((*compiled, *refused), time.perf_counter() - start, cache_folder())
+
+
+def warm_one(arguments: Arguments) -> WarmKernel:
+    """Compile one kernel into the cache, or find it there."""
+    start, key = time.perf_counter(), ""
+    try:
+        problem = problem_of(**arguments)
+        key = planned(problem).key
+        was_there = entry_folder(key).is_dir()
+        loaded = prepare_problem(problem).loaded
+        outcome = "cached" if was_there and loaded is not None and loaded.from_cache else "compiled"
+        if loaded is not None and not entry_folder(key).is_dir():
+            raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
+    except GathernestError as error:
+        return WarmKernel(arguments, key, "failed", time.perf_counter() - start, str(error))
+    return WarmKernel(arguments, key, outcome, time.perf_counter() - start)
+
+
+def kernels_of(body: Callable[[], object]) -> WarmResult:
+    """Run something in a process that has run no gather yet, and return the kernels that it loaded or compiled."""
+    start = time.perf_counter()
+    before = dict(loaded_kernels())
+    body()
+    fresh = {key: loaded for key, loaded in loaded_kernels().items() if before.get(key) is not loaded}
+    kernels = tuple(
+        WarmKernel({"operator": key.partition(" ")[0]}, key, "cached" if loaded.from_cache else "compiled", 0.0)
+        for key, loaded in fresh.items()
+    )
+    return WarmResult(kernels, time.perf_counter() - start, cache_folder())
+
+
+def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmKernel]]:
+    """Return arguments that ask for different kernels, and what is wrong with the others."""
+    wanted: dict[str, Arguments] = {}
+    refused: list[WarmKernel] = []
+    for arguments in kernels:
+        try:
+            plan = planned(problem_of(**arguments))
+            if plan.action == "run":
+                wanted.setdefault(plan.key, arguments)
+        except (GathernestError, TypeError) as error:  # a TypeError where an argument is missing or unknown
+            refused.append(WarmKernel(arguments, "", "failed", 0.0, str(error)))
+    return list(wanted.values()), refused
+
+
+def _here(wanted: list[Arguments], progress: Progress | None) -> list[WarmKernel]:
+    done: list[WarmKernel] = []
+    for arguments in wanted:
+        if progress is not None:
+            progress(len(done), len(wanted), describe(arguments))
+        done.append(warm_one(arguments))
+    return done
+
+
+def _in_processes(wanted: list[Arguments], jobs: int, progress: Progress | None) -> list[WarmKernel]:
+    """Compile in some worker processes, each fed by a thread."""
+    waiting = iter(list(enumerate(wanted)))
+    done: dict[int, WarmKernel] = {}
+
+    def feed(_: int) -> None:
+        with _Worker() as worker:
+            for number, arguments in waiting:
+                if progress is not None:
+                    progress(len(done), len(wanted), describe(arguments))
+                done[number] = worker.warm(arguments)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(feed, range(jobs)))
+    return [done[number] for number in sorted(done)]
+
+
+class _Worker:
+    """A process that compiles what it is handed."""
+
+    def __enter__(self) -> "_Worker":
+        environment = {**os.environ, "GATHERNEST_CACHE_DIR": str(cache_folder())}
+        if knobs.tuning is not None:
+            environment["GATHERNEST_TUNING"] = str(knobs.tuning)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def warm(self, arguments: Arguments) -> WarmKernel:
+        """Have one kernel compiled."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(dict(arguments)) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:
+            answer = ""
+        if not answer:
+            return WarmKernel(arguments, "", "failed", 0.0, "the process that compiled it has ended")
+        return WarmKernel(**json.loads(answer))
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+def describe(arguments: Arguments) -> str:
+    """Return arguments as one line."""
+    rest = {name: value for name, value in arguments.items() if name not in ("operator", "data", "indices")}
+    arrays = f"{arguments.get('operator')} {arguments.get('data')} by {arguments.get('indices')}"
+    return ", ".join([arrays, *(f"{name} {value}" for name, value in rest.items())])
+
+
+def _work() -> None:
+    for line in sys.stdin:
+        print(json.dumps(asdict(warm_one(json.loads(line)))), flush=True)
+
+
+if __name__ == "__main__":
+    _work()

@@ -1,0 +1,344 @@
+"""The native entry of compiled kernels: from the arrays of a call to machine code with no Python in between.
+
+In goes memory laid out as `call_layout` says; out come builtins of Python, which call kernels through an adapter for
+their signature. Written as LLVM IR: Numba takes 300 ms for what LLVM compiles in 10, and an array that Numba unboxes
+costs more than all that is done with it here.
+"""
+
+import ctypes
+import importlib
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
+from .llvm_jit import FASTCALL, I32, I64, KEPT, KEYWORDS, VOID, Code, Word, builtin, machine_code
+
+_NONE, _MISSED = I64(id(None)), I64(1)
+_OUT = sys.intern("out")
+_ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
+"""Places in NumPy's table of C functions."""
+_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What must hold for a call to be found; settings that change what a call means close it.
+
+    Attributes:
+        refused: the address of an int64; the gate is closed while it is not 0.
+        scope: a ContextVar whose default is None; closed where it has another value.
+        environment: a dict; closed while it has one of `variables`.
+        variables: keys of `environment`.
+    """
+
+    refused: int
+    scope: Any
+    environment: dict[Any, Any]
+    variables: tuple[Any, ...]
+
+
+def _hash_call(module: ir.Module) -> None:
+    """hash_call(args): a hash of the arrays and the three keys."""
+    code = Code(module, "hash_call", 1)
+    (args,) = code.arguments
+    state = cgutils.alloca_once_value(code, I64(0))
+
+    def mix(value: Word) -> None:
+        code.store(code.mul(code.xor(code.load(state), value), I64(_MULTIPLIER)), state)
+
+    for key in range(3, 6):
+        mix(code.word(args, key))
+    for number in range(3):
+        array = code.word(args, number)
+        with code.if_then(code.not_(code.same(array, _NONE))):
+            mix(code.load_at(array, Field.DESCR))
+            sizes, strides = code.load_at(array, Field.SHAPE), code.load_at(array, Field.STRIDES)
+            with cgutils.for_range(code, code.number(array, Field.RANK)) as loop:
+                mix(code.element(sizes, loop.index))
+                mix(code.element(strides, loop.index))
+    value = code.load(state)
+    code.ret(code.xor(value, code.lshr(value, I64(32))))
+
+
+def _is_like(module: ir.Module) -> None:
+    """is_like(array, section): whether an array has the dtype, the sizes and the strides of a section, or is None."""
+    code = Code(module, "is_like", 2)
+    array, section = code.arguments
+    with code.if_then(code.same(array, _NONE)):
+        code.ret(I64(1))
+    no = code.append_basic_block("no")
+    rank = code.number(array, Field.RANK)
+    code.need(code.same(code.load_at(array, Field.DESCR), code.word(section, Section.DESCR)), no)
+    code.need(code.same(rank, code.word(section, Section.RANK)), no)
+    wanted = code.add(section, I64(WORD_BYTES * Section.SIZES))
+    for field in (Field.SHAPE, Field.STRIDES):
+        values = code.load_at(array, field)
+        with cgutils.for_range(code, rank) as loop:
+            code.need(code.same(code.element(values, loop.index), code.element(wanted, loop.index)), no)
+        wanted = code.after(wanted, rank)
+    code.ret(I64(1))
+    code.position_at_end(no)
+    code.ret(I64(0))
+
+
+def _following(code: Code, section: Word) -> Word:
+    """Return the section after one."""
+    rank = code.word(section, Section.RANK)
+    return code.after(section, code.add(code.mul(rank, I64(2)), I64(Section.SIZES)))
+
+
+def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
+    """Return the addresses of the first byte of an array and of the first one after it."""
+    first = code.load_at(array, Field.DATA)
+    low, high = code.word(section, Section.LOW), code.word(section, Section.HIGH)
+    return code.add(first, low), code.add(first, high)
+
+
+def _need_gate_open(code: Code, gate: Gate, closed: Any) -> None:
+    code.need(code.same(code.load_at(I64(gate.refused)), I64(0)), closed)
+    holder = cgutils.alloca_once_value(code, _NONE)
+    place = code.ptrtoint(holder, I64)
+    code.call_python("PyContextVar_Get", I64(id(gate.scope)), I64(0), place, result=I32)
+    code.call_python("Py_DecRef", code.load(holder), result=VOID)
+    code.need(code.same(code.load(holder), _NONE), closed)
+    for variable in gate.variables:
+        found = code.call_python("PyDict_GetItemWithError", I64(id(gate.environment)), I64(id(variable)))
+        code.need(code.same(found, I64(0)), closed)
+
+
+def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word) -> Word:
+    addresses = [code.load_at(array, Field.DATA) for array in arrays]
+    numbers = code.add(call, I64(WORD_BYTES * Call.NUMBERS))
+    return code.call_address(code.word(call, Call.ADAPTER), code.word(call, Call.KERNEL), *addresses, numbers, team)
+
+
+def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
+    """Return the slot of the call with these arguments."""
+    arrays, keys = [code.word(args, place) for place in range(3)], [code.word(args, place) for place in range(3, 6)]
+    hash_ = code.call_function("hash_call", args)
+    mask = code.word(table, Header.MASK)
+    has_out = code.zext(code.not_(code.same(arrays[2], _NONE)), I64)
+    found, holder = code.append_basic_block("found"), cgutils.alloca_once(code, I64)
+    with cgutils.for_range(code, I64(PROBES)) as loop:
+        other = code.append_basic_block("other")
+        place = code.and_(code.add(hash_, loop.index), mask)
+        slot = code.after(table, code.add(code.mul(place, I64(Slot.WORDS)), I64(Header.WORDS)))
+        code.need(code.same(code.word(slot, Slot.HASH), hash_), other)
+        code.need(code.not_(code.same(code.word(slot, Slot.CALL), I64(0))), other)
+        for number, key in enumerate(keys):
+            code.need(code.same(code.word(slot, Slot.KEYS + number), key), other)
+        code.need(code.same(code.word(slot, Slot.HAS_OUT), has_out), other)
+        section = code.word(slot, Slot.GUARD)
+        for array in arrays:
+            code.need(code.same(code.call_function("is_like", array, section), I64(1)), other)
+            section = _following(code, section)
+        code.store(slot, holder)
+        code.branch(found)
+        code.position_at_end(other)
+    code.branch(missed)
+    code.position_at_end(found)
+    return code.load(holder)
+
+
+def _serve(module: ir.Module, gate: Gate, new_from_descr: int) -> None:
+    """serve(table, args): the result of the call with these six arguments; _MISSED; or 0 with an exception set."""
+    code = Code(module, "serve", 2)
+    table, args = code.arguments
+    missed, finish, failed = map(code.append_basic_block, ("missed", "finish", "failed"))
+    data, indices, out = (code.word(args, place) for place in range(3))
+    has_none = code.same(out, _NONE)
+    for array in (data, indices):
+        code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
+    is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
+    code.need(code.or_(has_none, is_array), missed)
+    _need_gate_open(code, gate, missed)
+    slot = _look_up(code, table, args, missed)
+    guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)
+    guard_indices = _following(code, guard)
+    guard_out = _following(code, guard_indices)
+    with code.if_then(code.not_(has_none)):
+        flags = code.and_(code.number(out, Field.FLAGS), I64(WRITEABLE))
+        code.need(code.not_(code.same(flags, I64(0))), missed)
+        _need_apart(code, (out, guard_out), (data, guard), missed)
+        _need_apart(code, (out, guard_out), (indices, guard_indices), missed)
+    code.need(code.same(code.word(call, Call.IS_SHARED), I64(0)), finish)
+    holder = cgutils.alloca_once_value(code, out)
+    with code.if_else(has_none) as (make, take):
+        with make:
+            made = _new_array(code, guard_out, new_from_descr)
+            code.need(code.not_(code.same(made, I64(0))), failed)
+            code.store(made, holder)
+        with take:
+            code.call_python("Py_IncRef", out, result=VOID)
+    result = code.load(holder)
+    outside = _run_kernel(code, call, (data, indices, result), I64(0))
+    with code.if_then(code.not_(code.same(outside, I64(0)))):
+        code.call_python("Py_DecRef", result, result=VOID)
+        code.branch(finish)
+    code.ret(result)
+    code.position_at_end(finish)
+    function = code.word(call, Call.FINISH)
+    code.call_python("Py_IncRef", function, result=VOID)  # another thread may forget the call meanwhile
+    finished = code.call_python("PyObject_Vectorcall", function, args, I64(3), I64(0))
+    code.call_python("Py_DecRef", function, result=VOID)
+    code.ret(finished)
+    code.position_at_end(missed)
+    code.ret(_MISSED)
+    code.position_at_end(failed)
+    code.ret(I64(0))
+
+
+def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], otherwise: Any) -> None:
+    """Go on where two arrays, each with its section, share no byte."""
+    (begin, end), (other_begin, other_end) = _reach(code, *out), _reach(code, *other)
+    is_below, is_above = code.icmp_unsigned("<=", end, other_begin), code.icmp_unsigned(">=", begin, other_end)
+    code.need(code.or_(is_below, is_above), otherwise)
+
+
+def _new_array(code: Code, section: Word, new_from_descr: int) -> Word:
+    """Return a new C-contiguous ndarray of the dtype and the sizes of a section, or 0 with an exception set."""
+    descr = code.word(section, Section.DESCR)
+    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
+    rank = code.trunc(code.word(section, Section.RANK), I32)
+    sizes = code.add(section, I64(WORD_BYTES * Section.SIZES))
+    return code.call_address(
+        *(I64(new_from_descr), I64(id(np.ndarray)), descr, rank, sizes, I64(0), I64(0), I32(0), I64(0)),
+        types=[I64, I64, I64, I32, I64, I64, I64, I32],
+    )
+
+
+def _find(module: ir.Module) -> None:
+    """find(table, args, count): as `Entry.find`."""
+    code = Code(module, "find", 3, "external")
+    self, args, count = code.arguments
+    missed = code.append_basic_block("missed")
+    code.need(code.same(count, I64(6)), missed)
+    result = code.call_function("serve", code.load_at(self, Field.DATA), args)
+    code.need(code.not_(code.same(result, _MISSED)), missed)
+    code.ret(result)
+    code.position_at_end(missed)
+    code.call_python("Py_IncRef", _NONE, result=VOID)
+    code.ret(_NONE)
+
+
+def _call(module: ir.Module) -> None:
+    """call((table, otherwise), args, count, names): as `Entry.call`."""
+    code = Code(module, "call", 4, "external")
+    self, args, count, names = code.arguments
+    missed, known = code.append_basic_block("missed"), code.append_basic_block("known")
+    table, otherwise = (code.call_python("PyTuple_GetItem", self, I64(place)) for place in range(2))
+    has_names = code.not_(code.same(names, I64(0)))
+    has_out = code.or_(has_names, code.same(code.sub(count, I64(2)), I64(1)))
+    with code.if_then(has_names):
+        code.need(code.same(code.call_python("PyTuple_Size", names), I64(1)), missed)
+        code.need(code.same(code.call_python("PyTuple_GetItem", names, I64(0)), I64(id(_OUT))), missed)
+        code.need(code.same(count, I64(2)), missed)
+        code.branch(known)
+    code.need(code.or_(code.same(count, I64(2)), code.same(count, I64(3))), missed)
+    code.branch(known)
+    code.position_at_end(known)
+    whole = cgutils.alloca_once(code, ir.ArrayType(I64, 6))
+    base = code.ptrtoint(whole, I64)
+    holder = cgutils.alloca_once_value(code, _NONE)
+    with code.if_then(has_out):
+        code.store(code.word(args, 2), holder)
+    values = [code.word(args, 0), code.word(args, 1), code.load(holder), _NONE, _NONE, _NONE]
+    for place, value in enumerate(values):
+        code.store(value, code.inttoptr(code.add(base, I64(WORD_BYTES * place)), I64.as_pointer()))
+    result = code.call_function("serve", code.load_at(table, Field.DATA), base)
+    code.need(code.not_(code.same(result, _MISSED)), missed)
+    code.ret(result)
+    code.position_at_end(missed)
+    code.ret(code.call_python("PyObject_Vectorcall", otherwise, args, count, names))
+
+
+def _hash(module: ir.Module) -> None:
+    """hash(table, args, count): the hash of a call, as `find` computes it."""
+    code = Code(module, "hash", 3, "external")
+    code.ret(code.call_python("PyLong_FromLongLong", code.call_function("hash_call", code.arguments[1])))
+
+
+def _run(module: ir.Module) -> None:
+    """run(call, args, count): run a kernel on data, indices and out, with the team at the fourth argument, or 0."""
+    code = Code(module, "run", 3, "external")
+    self, args, _ = code.arguments
+    arrays = [code.word(args, place) for place in range(3)]
+    team = code.call_python("PyLong_AsLongLong", code.word(args, 3))
+    call = code.load_at(self, Field.DATA)
+    is_shared = code.not_(code.same(code.word(call, Call.IS_SHARED), I64(0)))
+    holder = cgutils.alloca_once(code, I64)
+    with code.if_else(is_shared) as (long, short):
+        with long:
+            state = code.call_python("PyEval_SaveThread")
+            code.store(_run_kernel(code, call, arrays, team), holder)
+            code.call_python("PyEval_RestoreThread", state, result=VOID)
+        with short:
+            code.store(_run_kernel(code, call, arrays, team), holder)
+    code.ret(code.call_python("PyLong_FromLongLong", code.load(holder)))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The builtins: each takes what it serves, and returns a function of Python bound to that.
+
+    Attributes:
+        find: of a table; `find(data, indices, out, a, b, c)` looks for a call prepared before: the same objects a, b
+            and c; arrays of the same shapes, strides and dtypes; `out` None or writeable and apart from the inputs. It
+            runs the kernel on this thread, holding the GIL, and returns the result. Work for several threads and calls
+            with an index outside it hands on to `finish(data, indices, out)` of the call. None when it finds none, or
+            the gate is closed.
+        call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and hands
+            other calls to the function with the arguments as they are.
+        hash: of a table; `hash(data, indices, out, a, b, c)` returns where `find` looks first.
+        run: of a call; `run(data, indices, out, team)` runs its kernel without looking at the arrays, and returns
+            how many indices are outside, or -1 when the kernel raised. Lets the GIL go meanwhile when there is much to
+            do.
+    """
+
+    find: Callable[[np.ndarray], Any]
+    call: Callable[[tuple[np.ndarray, Any]], Any]
+    hash: Callable[[np.ndarray], Any]
+    run: Callable[[np.ndarray], Any]
+
+
+def make_entry(gate: Gate) -> Entry:
+    """Compile the native entry; what `gate` names must live as long as the process.
+
+    Raises:
+        NotImplementedError: NumPy or Python lie otherwise in memory than the entry expects.
+    """
+    if type(gate.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise NotImplementedError
+    module = ir.Module("gathernest_entry")
+    _hash_call(module)
+    _is_like(module)
+    _serve(module, gate, _numpy_functions()[_NEW_FROM_DESCR])
+    for function in (_find, _call, _hash, _run):
+        function(module)
+    address = machine_code(module)
+    KEPT.append(gate)
+    return Entry(
+        builtin("find", address, FASTCALL),
+        builtin("call", address, FASTCALL | KEYWORDS),
+        builtin("hash", address, FASTCALL),
+        builtin("run", address, FASTCALL),
+    )
+
+
+def _numpy_functions() -> Any:
+    """Return NumPy's table of C functions; raises NotImplementedError where it has another order."""
+    core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    table_of_core = importlib.import_module(f"{core}._multiarray_umath")._ARRAY_API
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    get = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
+    table = (ctypes.c_uint64 * (_NEW_FROM_DESCR + 1)).from_address(get(table_of_core, None))
+    if table[_ARRAY_TYPE] != id(np.ndarray):
+        raise NotImplementedError
+    return table

@@ -1,0 +1,95 @@
+"""A team of threads that share the tiles of a kernel, as machine code.
+
+Each member has a range of tiles of its own, takes them one by one, and then helps the others; the caller is the first
+member. It waits for those who have begun, never for one that the system has yet to wake: where no other core is free,
+it does all tiles itself. Numba's threads and OpenMP's divide the work beforehand and wait for all of them, which costs
+a time slice of the system, some milliseconds, whenever one comes late.
+
+A member that has nothing to do looks for more for some 100 microseconds, and then sleeps. Members that are woken may
+run on every core that the caller may, but for its own: Linux likes to put them there, where they would wait for the
+caller.
+"""
+
+import ctypes
+import signal
+from typing import Any
+
+from .llvm_jit import KEPT, WORD_BYTES
+from .thread_team_ir import IS_DARWIN, LINE_BYTES, At, Member, libc, team_code
+
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
+"""What a member's own instructions raise: blocked, they would end the process without a word of faulthandler."""
+
+
+class Team:
+    """Threads that share the tiles of one kernel at a time; they live as long as the process.
+
+    Attributes:
+        address: what a kernel takes, to share its tiles with the team.
+        size: how many members there are, the caller among them.
+    """
+
+    def __init__(self, most: int):
+        """Make a team of one.
+
+        Args:
+            most: how many members it may ever have.
+
+        Raises:
+            OSError: the system has no POSIX threads.
+        """
+        if not hasattr(libc(), "pthread_create"):
+            raise OSError("this system has no POSIX threads")
+        self.size, self._most, self._address_of = 1, most, team_code()
+        words = At.MEMBERS + Member.WORDS * most
+        memory = (ctypes.c_int64 * (words + LINE_BYTES // WORD_BYTES))()
+        _keep_for_ever(memory)
+        _keep_for_ever(self._address_of)
+        self.address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
+        self._words = (ctypes.c_int64 * words).from_address(self.address)
+        self._words[At.RUN] = self._address_of("run")
+        self._words[At.SIZE] = self._words[At.LIMIT] = 1
+
+    def use(self, members: int) -> None:
+        """Have the next kernels shared by so many members, the caller among them; nobody may be running one.
+
+        Those that the system does not let start are done without from then on.
+        """
+        while self.size < min(members, self._most):
+            if not self._start(self.size):
+                self._most = self.size
+                break
+            self.size += 1
+            self._words[At.SIZE] = self.size
+        if members != self._words[At.LIMIT]:
+            self._words[At.LIMIT], self._words[At.PLACED] = members, 0
+
+    def _start(self, number: int) -> bool:
+        """Start a member's thread, which takes no signals: they are Python's."""
+        place = At.MEMBERS + Member.WORDS * number
+        address = self.address + WORD_BYTES * place
+        self._words[place + Member.TEAM], self._words[place + Member.NUMBER] = self.address, number
+        if not self._make_semaphore(place + Member.SEMAPHORE):
+            return False
+        serve, handle = self._address_of("serve"), ctypes.c_void_p(address + WORD_BYTES * Member.HANDLE)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
+            return libc().pthread_create(handle, None, ctypes.c_void_p(serve), ctypes.c_void_p(address)) == 0
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _make_semaphore(self, place: int) -> bool:
+        """Make a semaphore at a word of the team; macOS has none that lie in memory of ours."""
+        if IS_DARWIN:
+            create = libc().dispatch_semaphore_create
+            create.restype = ctypes.c_void_p
+            self._words[place] = create(ctypes.c_long(0)) or 0
+            return self._words[place] != 0
+        return libc().sem_init(ctypes.c_void_p(self.address + WORD_BYTES * place), 0, 0) == 0
+
+
+def _keep_for_ever(value: Any) -> None:
+    """Keep an object when Python ends, too: threads go on until the process does."""
+    KEPT.append(value)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

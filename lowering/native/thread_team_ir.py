@@ -1,0 +1,353 @@
+"""The functions of a team of threads (`team.py`), as LLVM IR, and how a team lies in memory."""
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import cgutils
+
+from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, machine_code
+
+LINE_BYTES = 64
+MASK_BYTES = 128
+"""A bit for each of 1024 cores."""
+SPINS = 5000
+"""How often a member looks for work before it sleeps, and the caller for the end before it lets others run."""
+_MIX = 0x9E3779B97F4A7C15
+
+
+class At(IntEnum):
+    """The words of a team; what different threads write lies in lines of 64 bytes of its own."""
+
+    RUN = 0  # the address of `run`
+    LIMIT = 1  # how many members are to share the next kernel, the caller among them
+    SIZE = 2  # how many there are
+    PLACED = 3  # which cores the members may run on, as a hash
+    GENERATION = 8  # odd while there are tiles to take
+    FUNCTION = 9  # function(arguments, tile) does a tile
+    ARGUMENTS = 10
+    PARTS = 11  # how many members share the tiles
+    MODES = 12  # of the caller's floating-point unit, such as whether denormals are flushed
+    ACTIVE = 16  # how many members but the caller may look at the words above and at the ranges
+    TOTAL = 17  # the sum of what their tiles returned
+    SLEEPERS = 24
+    MASK = 48
+    MEMBERS = 64
+
+
+class Member(IntEnum):
+    """The words of a member, a line."""
+
+    NEXT = 0  # the next tile of its range
+    END = 1
+    TEAM = 2
+    NUMBER = 3
+    HANDLE = 4  # of its thread
+    ASLEEP = 8  # 1 when it is to be woken by its semaphore
+    SEMAPHORE = 9  # 32 bytes at most; on macOS its address
+    WORDS = 16
+
+
+class _Shared(Code):
+    """Prints a function on words that several threads use."""
+
+    def place(self, base: Word, word: int) -> Word:
+        return self.inttoptr(self.add(base, I64(WORD_BYTES * word)), I64.as_pointer())
+
+    def look(self, base: Word, word: int) -> Word:
+        """Load a word that another thread may be changing."""
+        return self.load_atomic(self.place(base, word), "seq_cst", WORD_BYTES)
+
+    def count(self, base: Word, word: int, change: int) -> Word:
+        """Add to a word that another thread may be changing, and return what it was."""
+        return self.atomic_rmw("add", self.place(base, word), I64(change), "seq_cst")
+
+    def exchange(self, base: Word, word: int, value: int) -> Word:
+        """Replace a word that another thread may be changing, and return what it was."""
+        return self.atomic_rmw("xchg", self.place(base, word), I64(value), "seq_cst")
+
+    def put(self, base: Word, word: int, value: Word) -> None:
+        self.store(value, self.place(base, word))
+
+    def member(self, team: Word, number: Word) -> Word:
+        return self.after(self.add(team, I64(WORD_BYTES * At.MEMBERS)), self.mul(number, I64(Member.WORDS)))
+
+    def keep_modes(self, team: Word) -> None:
+        """Store the modes of this thread's floating-point unit."""
+        self._use_modes(team, 0)
+
+    def take_modes(self, team: Word) -> None:
+        """Set the modes of this thread's floating-point unit to those stored."""
+        self._use_modes(team, 1)
+
+    def _use_modes(self, team: Word, which: int) -> None:
+        architecture = _architecture()
+        if architecture not in _MODES:
+            return
+        name, place = _MODES[architecture][which], self.place(team, At.MODES)
+        if architecture == "x86_64":
+            byte = ir.IntType(8).as_pointer()
+            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, [byte]), name)
+            self.call(function, [self.bitcast(place, byte)])
+        elif which == 0:
+            self.store(
+                self.call(cgutils.get_or_insert_function(self.module, ir.FunctionType(I64, []), name), []), place
+            )
+        else:
+            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, [I64]), name)
+            self.call(function, [self.load(place)])
+
+    def post(self, member: Word) -> None:
+        """Let a member that waits for its semaphore go on."""
+        if IS_DARWIN:
+            self.call_c("dispatch_semaphore_signal", self.word(member, Member.SEMAPHORE), result=I64)
+        else:
+            self.call_c("sem_post", self.add(member, I64(WORD_BYTES * Member.SEMAPHORE)))
+
+    def has_waited(self, member: Word) -> Word:
+        """Wait for the semaphore of a member; false where a signal came before it."""
+        if IS_DARWIN:
+            failed = self.call_c("dispatch_semaphore_wait", self.word(member, Member.SEMAPHORE), I64(-1), result=I64)
+            return self.same(failed, I64(0))
+        failed = self.call_c("sem_wait", self.add(member, I64(WORD_BYTES * Member.SEMAPHORE)))
+        return self.icmp_signed("==", failed, I32(0))
+
+    def call_c(self, name: str, *arguments: Word, result: ir.Type = I32) -> Word:
+        """Call a function of the C library."""
+        return self.call_address(_address_of(name), *arguments, types=[result])
+
+    def pause(self) -> None:
+        """Tell the processor that this is a loop that waits."""
+        name, types = _PAUSES.get(_architecture(), ("", []))
+        if name:
+            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, types), name)
+            self.call(function, [ir.Constant(type_, 1) for type_ in types])
+
+
+IS_DARWIN = sys.platform == "darwin"
+
+
+def _architecture() -> str:
+    return llvm.get_process_triple().partition("-")[0]
+
+
+_PAUSES: dict[str, tuple[str, list[ir.Type]]] = {
+    "x86_64": ("llvm.x86.sse2.pause", []),
+    "aarch64": ("llvm.aarch64.hint", [I32]),
+    "arm64": ("llvm.aarch64.hint", [I32]),
+}
+
+
+_MODES: dict[str, tuple[str, str]] = {
+    "x86_64": ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"),
+    "aarch64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
+    "arm64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
+}
+"""What reads the modes of the floating-point unit and what sets them: sums must not depend on who adds."""
+
+
+def _address_of(name: str) -> ir.Constant:
+    return I64(ctypes.cast(getattr(libc(), name), ctypes.c_void_p).value or 0)
+
+
+def libc() -> ctypes.CDLL:
+    """Return the C library; raises OSError where there is none of POSIX."""
+    try:
+        return ctypes.CDLL(None)
+    except TypeError as error:  # Windows has no library of that name
+        raise OSError("this system has no POSIX threads") from error
+
+
+def _work(module: ir.Module) -> None:
+    """work(team, me): do the tiles of this member's range, then those left of the others; the sum of their results."""
+    code = _Shared(module, "work", 2)
+    team, me = code.arguments
+    parts, function, arguments = (code.word(team, at) for at in (At.PARTS, At.FUNCTION, At.ARGUMENTS))
+    total = cgutils.alloca_once_value(code, I64(0))
+    with cgutils.for_range(code, parts) as loop:
+        member = code.member(team, code.urem(code.add(me, loop.index), parts))
+        end = code.word(member, Member.END)
+        take, do, done = map(code.append_basic_block, ("take", "do", "done"))
+        code.branch(take)
+        code.position_at_end(take)
+        tile = code.count(member, Member.NEXT, 1)
+        code.cbranch(code.icmp_signed("<", tile, end), do, done)
+        code.position_at_end(do)
+        result = code.call_address(function, arguments, tile)
+        code.store(code.add(code.load(total), result), total)
+        code.branch(take)
+        code.position_at_end(done)
+    code.ret(code.load(total))
+
+
+def _run(module: ir.Module) -> None:
+    """run(team, function, arguments, tiles): do all tiles; the sum of their results."""
+    code = _Shared(module, "run", 4, "external")
+    team, function, arguments, tiles = code.arguments
+    parts = code.word(team, At.LIMIT)
+    for most in (tiles, code.word(team, At.SIZE)):
+        parts = code.select(code.icmp_signed("<", parts, most), parts, most)
+    parts = code.select(code.icmp_signed(">", parts, I64(1)), parts, I64(1))
+    with cgutils.for_range(code, parts) as loop:
+        member = code.member(team, loop.index)
+        code.put(member, Member.NEXT, code.udiv(code.mul(tiles, loop.index), parts))
+        code.put(member, Member.END, code.udiv(code.mul(tiles, code.add(loop.index, I64(1))), parts))
+    for at, value in ((At.FUNCTION, function), (At.ARGUMENTS, arguments), (At.PARTS, parts), (At.TOTAL, I64(0))):
+        code.put(team, at, value)
+    with code.if_then(code.same(parts, I64(1))):
+        code.ret(code.call_function("work", team, I64(0)))
+    code.keep_modes(team)
+    code.count(team, At.GENERATION, 1)
+    with code.if_then(code.not_(code.same(code.look(team, At.SLEEPERS), I64(0)))):
+        code.call_function("wake", team)
+    total = code.call_function("work", team, I64(0))
+    code.count(team, At.GENERATION, 1)
+    _wait_for_others(code, team)
+    code.ret(code.add(total, code.look(team, At.TOTAL)))
+
+
+def _wait_for_others(code: _Shared, team: Word) -> None:
+    """Go on when no member is active any more."""
+    spins = cgutils.alloca_once_value(code, I64(0))
+    check, wait, over = map(code.append_basic_block, ("check", "wait", "over"))
+    code.branch(check)
+    code.position_at_end(check)
+    code.cbranch(code.same(code.look(team, At.ACTIVE), I64(0)), over, wait)
+    code.position_at_end(wait)
+    count = code.load(spins)
+    code.store(code.add(count, I64(1)), spins)
+    with code.if_else(code.icmp_signed("<", count, I64(SPINS))) as (soon, late):
+        with soon:
+            code.pause()
+        with late:
+            code.call_c("sched_yield")
+    code.branch(check)
+    code.position_at_end(over)
+
+
+def _wake(module: ir.Module) -> None:
+    """wake(team): wake the members that sleep, on other cores than this."""
+    code = _Shared(module, "wake", 1)
+    (team,) = code.arguments
+    if _can_place():
+        code.call_function("place", team)
+    with cgutils.for_range(code, code.sub(code.word(team, At.PARTS), I64(1))) as loop:
+        member = code.member(team, code.add(loop.index, I64(1)))
+        with code.if_then(code.not_(code.same(code.look(member, Member.ASLEEP), I64(0)))):
+            was = code.exchange(member, Member.ASLEEP, 0)
+            with code.if_then(code.not_(code.same(was, I64(0)))):
+                code.post(member)
+    code.ret(I64(0))
+
+
+def _can_place() -> bool:
+    """Return whether the system lets a thread choose the cores of another."""
+    names = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+    return all(hasattr(libc(), name) for name in names)
+
+
+def _place(module: ir.Module) -> None:
+    """place(team): let the members run on the cores of the calling thread but for the one that it is on, if any."""
+    code = _Shared(module, "place", 1)
+    (team,) = code.arguments
+    keep = code.append_basic_block("keep")
+    mask = code.add(team, I64(WORD_BYTES * At.MASK))
+    core = code.sext(code.call_c("sched_getcpu"), I64)
+    code.need(code.icmp_unsigned("<", core, I64(8 * MASK_BYTES)), keep)
+    size = code.call_c("sched_getaffinity", I64(0), I64(MASK_BYTES), mask)
+    code.need(code.icmp_signed(">=", size, I32(0)), keep)
+    word = code.after(mask, code.udiv(core, I64(64)))
+    others = code.and_(code.word(word, 0), code.not_(code.shl(I64(1), code.urem(core, I64(64)))))
+    code.put(word, 0, others)
+    any_, hash_ = cgutils.alloca_once_value(code, I64(0)), cgutils.alloca_once_value(code, I64(0))
+    with cgutils.for_range(code, I64(MASK_BYTES // WORD_BYTES)) as loop:
+        bits = code.element(mask, loop.index)
+        code.store(code.or_(code.load(any_), bits), any_)
+        code.store(code.mul(code.xor(code.load(hash_), bits), I64(_MIX)), hash_)
+    mixed = code.xor(code.load(hash_), code.word(team, At.SIZE))
+    code.need(code.not_(code.same(code.load(any_), I64(0))), keep)
+    code.need(code.not_(code.same(mixed, code.word(team, At.PLACED))), keep)
+    code.put(team, At.PLACED, mixed)
+    with cgutils.for_range(code, code.sub(code.word(team, At.SIZE), I64(1))) as loop:
+        handle = code.word(code.member(team, code.add(loop.index, I64(1))), Member.HANDLE)
+        code.call_c("pthread_setaffinity_np", handle, I64(MASK_BYTES), mask)
+    code.branch(keep)
+    code.position_at_end(keep)
+    code.ret(I64(0))
+
+
+def _await(module: ir.Module) -> None:
+    """await(member, seen, spins): wait until there are tiles to take of another generation than seen; return it."""
+    code = _Shared(module, "await", 3)
+    member, seen, spins = code.arguments
+    team = code.word(member, Member.TEAM)
+    found = code.append_basic_block("found")
+    holder = cgutils.alloca_once(code, I64)
+
+    def leave_where_new(block: Any) -> None:
+        generation = code.look(team, At.GENERATION)
+        code.store(generation, holder)
+        is_open = code.same(code.and_(generation, I64(1)), I64(1))
+        following = code.append_basic_block("following")
+        code.cbranch(code.and_(is_open, code.not_(code.same(generation, seen))), block, following)
+        code.position_at_end(following)
+
+    with cgutils.for_range(code, spins):
+        leave_where_new(found)
+        code.pause()
+    code.count(team, At.SLEEPERS, 1)
+    lie, sleep, stay, awake = map(code.append_basic_block, ("lie", "sleep", "stay", "awake"))
+    code.branch(lie)
+    code.position_at_end(lie)
+    code.exchange(member, Member.ASLEEP, 1)
+    leave_where_new(stay)
+    code.branch(sleep)
+    code.position_at_end(sleep)  # until the caller has taken the mark away and posted: a signal may wake before
+    code.cbranch(code.has_waited(member), lie, sleep)
+    code.position_at_end(stay)  # a caller that has the mark posts: take that, too
+    code.cbranch(code.same(code.exchange(member, Member.ASLEEP, 0), I64(1)), awake, sleep)
+    code.position_at_end(awake)
+    code.count(team, At.SLEEPERS, -1)
+    code.branch(found)
+    code.position_at_end(found)
+    code.ret(code.load(holder))
+
+
+def _serve(module: ir.Module) -> None:
+    """serve(member): what a member's thread does for as long as the process lives."""
+    code = _Shared(module, "serve", 1, "external")
+    (member,) = code.arguments
+    team, me = code.word(member, Member.TEAM), code.word(member, Member.NUMBER)
+    seen, spins = (cgutils.alloca_once_value(code, I64(value)) for value in (0, SPINS))
+    again = code.append_basic_block("again")
+    code.branch(again)
+    code.position_at_end(again)
+    generation = code.call_function("await", member, code.load(seen), code.load(spins))
+    code.store(generation, seen)
+    code.count(team, At.ACTIVE, 1)
+    leave = code.append_basic_block("leave")
+    code.need(code.same(code.look(team, At.GENERATION), generation), leave)
+    code.need(code.icmp_signed("<", me, code.word(team, At.PARTS)), leave)
+    code.take_modes(team)
+    total = code.call_function("work", team, me)
+    code.atomic_rmw("add", code.place(team, At.TOTAL), total, "seq_cst")
+    code.branch(leave)
+    code.position_at_end(leave)
+    code.count(team, At.ACTIVE, -1)
+    is_wanted = code.icmp_signed("<", me, code.look(team, At.LIMIT))
+    code.store(code.select(is_wanted, I64(SPINS), I64(0)), spins)
+    code.branch(again)
+
+
+@functools.cache
+def team_code() -> Callable[[str], int]:
+    """Compile the functions of a team; they are never freed, since threads run them until the process ends."""
+    module = ir.Module("gathernest_team")
+    for function in (_work, *((_place,) if _can_place() else ()), _wake, _run, _await, _serve):
+        function(module)
+    return machine_code(module)

@@ -1,0 +1,128 @@
+"""The forms that bounds handling takes as arithmetic on i64, and the facts that choose among them."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.ir import SSAValue
+
+from ...ir.dialects.gather_dialect import I64, ResolveOp
+from ...ir.errors import ScheduleError
+from ...ir.semantics import Bounds, reaches_past
+from .queries import static_size
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What is known of the indices of one axis.
+
+    Attributes:
+        unsigned: whether their type is.
+        reaches_past: whether their type has a value outside the axis.
+        axis_size: the size of the axis, None when it is not static.
+        least_axis: the smallest axis for which code that relies on these facts is right; 0 for any.
+    """
+
+    unsigned: bool
+    reaches_past: bool
+    axis_size: int | None
+    least_axis: int
+
+    @classmethod
+    def of(cls, resolve: ResolveOp) -> "IndexFacts":
+        """Take the facts from the types around a `gather.resolve`."""
+        assert isinstance(resolve.index.type, IntegerType)
+        bits = resolve.index.type.width.data
+        unsigned = resolve.unsigned is not None
+        largest = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
+        size = static_size(resolve.size)
+        past = reaches_past(largest, size)
+        least = 0 if past else largest + 1
+        if resolve.bounds.data in (Bounds.CLIP, Bounds.WRAP, Bounds.UNCHECKED) or (
+            size and resolve.bounds.data is Bounds.ZERO
+        ):
+            least = max(least, 1)
+        return cls(unsigned, past, size, least)
+
+
+@dataclass
+class Emitter:
+    """Inserts arithmetic on i64 and names what it makes."""
+
+    builder: Builder
+
+    def binary(
+        self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str
+    ) -> SSAValue:
+        """Insert `op left, right`."""
+        result = self.builder.insert(op(left, right)).result
+        result.name_hint = name
+        return result
+
+    def constant(self, value: int, name: str) -> SSAValue:
+        """Insert an i64 constant."""
+        result = self.builder.insert(arith.ConstantOp.from_int_and_width(value, 64)).result
+        result.name_hint = name
+        return result
+
+    def compare(self, predicate: str, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
+        """Insert a comparison."""
+        result = self.builder.insert(arith.CmpiOp(left, right, predicate)).result
+        result.name_hint = name
+        return result
+
+    def select(self, condition: SSAValue, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
+        """Insert a select."""
+        result = self.builder.insert(arith.SelectOp(condition, left, right)).result
+        result.name_hint = name
+        return result
+
+    def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
+        """Insert a select between an element and zero."""
+        if not isinstance(value.type, IntegerType):
+            raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
+        zero = self.builder.insert(arith.ConstantOp.from_int_and_width(0, value.type)).result
+        zero.name_hint = "nothing"
+        return self.select(condition, value, zero, "element")
+
+    def widened(self, index: SSAValue, unsigned: bool) -> SSAValue:
+        """Extend an index to i64; an unsigned one of 64 bits keeps its bits."""
+        if index.type == I64:
+            return index
+        result = self.builder.insert((arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64)).result
+        result.name_hint = "wide"
+        return result
+
+    def size(self, size: SSAValue) -> SSAValue:
+        """Cast a size to i64."""
+        result = self.builder.insert(arith.IndexCastOp(size, I64)).result
+        result.name_hint = "size"
+        return result
+
+    def wrapped(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
+        """Let negative indices count from the end, once."""
+        if facts.unsigned:
+            return index
+        sign = self.binary(arith.ShRSIOp, index, self.constant(63, "c63"), "sign")
+        return self.binary(arith.AddiOp, index, self.binary(arith.AndIOp, size, sign, "shift"), "wrapped")
+
+    def always_valid(self, facts: IndexFacts, mode: Bounds, index: SSAValue, size: SSAValue) -> SSAValue:
+        """Give the position in the modes in which every index has one: clip, wrap and unchecked."""
+        if mode is Bounds.UNCHECKED or (facts.unsigned and not facts.reaches_past):
+            return index
+        if mode is Bounds.CLIP:
+            if facts.reaches_past:
+                last = self.binary(arith.SubiOp, size, self.constant(1, "one"), "last")
+                index = self.binary(arith.MinUIOp if facts.unsigned else arith.MinSIOp, index, last, "lowered")
+            return index if facts.unsigned else self.binary(arith.MaxSIOp, index, self.constant(0, "zero"), "raised")
+        if facts.unsigned:
+            return self.binary(arith.RemUIOp, index, size, "wrapped")
+        remainder = self.binary(arith.RemSIOp, index, size, "remainder") if facts.reaches_past else index
+        return self.wrapped(facts, remainder, size)
+
+    def as_index(self, position: SSAValue) -> SSAValue:
+        """Cast a position to the type of subscripts."""
+        result = self.builder.insert(arith.IndexCastOp(position, IndexType())).result
+        result.name_hint = "position"
+        return result

@@ -1,0 +1,109 @@
+"""Building loop nests: what the passes that make one share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
+from .queries import short_name
+
+
+@dataclass
+class NestBuilder:
+    """The loops made so far, with the builder that stands in the innermost."""
+
+    builder: Builder
+    zero: SSAValue
+    one: SSAValue
+    loops: list[LoopOp] = field(default_factory=list)
+
+    def loop(self, name: str, size: SSAValue, *, ordered: bool = False) -> SSAValue:
+        """Open a loop over [0, size) in the innermost body and return its counter."""
+        block = Block(arg_types=[IndexType()])
+        block.args[0].name_hint = short_name(name)
+        self.loops.append(self.builder.insert(LoopOp(name, self.zero, size, self.one, block, ordered=ordered)))
+        self.builder = Builder(InsertPoint.at_end(block))
+        return block.args[0]
+
+    def close(self) -> None:
+        """End every body with its terminator."""
+        for loop in self.loops:
+            loop.body.block.add_op(YieldOp())
+
+
+@dataclass(frozen=True)
+class Subscripts:
+    """Where one iteration of a nest reads and writes.
+
+    Attributes:
+        table: the place that the indices point to.
+        valid: whether they point anywhere.
+    """
+
+    table: tuple[SSAValue, ...]
+    valid: SSAValue
+
+
+def resolve_indices(
+    builder: Builder,
+    operator: OperatorOp,
+    counters: dict[str, SSAValue],
+    names: tuple[Sequence[str], Sequence[str]],
+    sizes: Sequence[SSAValue],
+    components: Sequence[SSAValue],
+) -> Subscripts:
+    """Load and resolve the index, or the tuple of indices, of one iteration.
+
+    Args:
+        counters: the counter of each loop, by its name.
+        names: what the dimensions of data and of indices are called.
+        sizes: the sizes of the indexed axes.
+        components: the constants 0, 1, ... as subscripts of a tuple.
+    """
+    table_dims, index_dims = names
+    resolved: list[ResolveOp] = []
+    for component, size in zip(components, sizes, strict=True):
+        place = [component if name == "tuple" else counters[name] for name in index_dims]
+        resolved.append(_resolve(builder, operator, place, size, "" if len(sizes) == 1 else f"_{len(resolved)}"))
+    positions = iter(resolve.position for resolve in resolved)
+    table = [
+        next(positions) if name.partition("_")[0] == "axis" else counters[name.removeprefix("data_")]
+        for name in table_dims
+    ]
+    return Subscripts(tuple(table), _all_valid(builder, resolved))
+
+
+def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: SSAValue, suffix: str) -> ResolveOp:
+    index = builder.insert(memref.LoadOp.get(gather.indices, place)).res
+    index.name_hint = f"index{suffix}"
+    resolve = builder.insert(ResolveOp(index, size, gather.bounds.data, unsigned=gather.unsigned is not None))
+    resolve.position.name_hint, resolve.valid.name_hint = f"position{suffix}", f"valid{suffix}"
+    return resolve
+
+
+def _all_valid(builder: Builder, resolved: list[ResolveOp]) -> SSAValue:
+    """A tuple is valid where all of its components are."""
+    valid: SSAValue = resolved[0].valid
+    for resolve in resolved[1:]:
+        valid = builder.insert(arith.AndIOp(valid, resolve.valid)).result
+        valid.name_hint = "valid"
+    return valid
+
+
+def index_constant(builder: Builder, value: int) -> SSAValue:
+    """Insert `arith.constant value : index`, named after its value."""
+    result = builder.insert(arith.ConstantOp.from_int_and_width(value, IndexType())).result
+    result.name_hint = f"c{value}"
+    return result
+
+
+def size_of(builder: Builder, source: SSAValue, dim: int, name: str) -> SSAValue:
+    """Insert the size of a memref along a dimension."""
+    size = builder.insert(memref.DimOp(source, index_constant(builder, dim))).result
+    size.name_hint = f"n_{name}"
+    return size

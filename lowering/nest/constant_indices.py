@@ -1,0 +1,80 @@
+"""Indices that are constants: resolved while compiling."""
+
+import numpy as np
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ...ir.dialects.gather_dialect import MaskedLoadOp, ResolveOp
+from ...ir.dialects.types import dense_array, memref_type
+from ...ir.errors import BoundsError, ScheduleError
+from ...ir.modules.operator_module import constant_tensor
+from ...ir.reference import resolve as resolve_index
+from .queries import static_size
+
+
+def find_global(module: ModuleOp, load: memref.GetGlobalOp) -> memref.GlobalOp:
+    """Return the global that a `memref.get_global` names; raises ScheduleError when there is none."""
+    symbol = load.name_.string_value()
+    for op in module.ops:
+        if isinstance(op, memref.GlobalOp) and op.sym_name.data == symbol:
+            return op
+    raise ScheduleError(f"there is no global @{symbol}")
+
+
+def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
+    """Replace constant indices by their positions and drop the bounds handling; return whether that was possible.
+
+    It is when the indices are a global, the size of the axis is known, and no index gives zeros.
+
+    Raises:
+        BoundsError: an index is not valid, in a mode that says so.
+    """
+    load, size = resolve.index.owner, static_size(resolve.size)
+    if not isinstance(load, memref.LoadOp) or not isinstance(load.memref.owner, memref.GetGlobalOp) or size is None:
+        return False
+    get_global = load.memref.owner
+    holder = find_global(module, get_global)
+    assert isinstance(holder.initial_value, DenseIntOrFPElementsAttr)
+    values = dense_array(holder.initial_value)
+    if resolve.unsigned is not None:
+        values = values.view(f"u{values.dtype.itemsize}")
+    positions: list[int] = []
+    for place, value in enumerate(values.flat):
+        try:
+            position = resolve_index(int(value), size, resolve.bounds.data)
+        except BoundsError as error:
+            raise BoundsError(f"constant {error} (element {place} of the indices)") from None
+        if position is None:
+            return False
+        positions.append(position)
+    _install(holder, get_global, np.array(positions, np.int64).reshape(values.shape))
+    _drop(resolve, load)
+    return True
+
+
+def _install(holder: memref.GlobalOp, get_global: memref.GetGlobalOp, positions: np.ndarray) -> None:
+    value = constant_tensor(positions).value
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    type_ = memref_type(positions.shape, value.get_element_type(), None)
+    holder.initial_value = value
+    holder.properties["type"] = type_
+    Rewriter.replace_value_with_new_type(get_global.memref, type_)
+
+
+def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
+    reload = memref.LoadOp.get(load.memref, load.indices)
+    reload.res.name_hint = "index"
+    cast = arith.IndexCastOp(reload.res, IndexType())
+    cast.result.name_hint = "position"
+    Rewriter.insert_op([reload, cast], InsertPoint.before(resolve))
+    for use in list(resolve.valid.uses):
+        masked: Operation = use.operation
+        assert isinstance(masked, MaskedLoadOp)
+        plain = memref.LoadOp.get(masked.memref, masked.subscripts)
+        plain.res.name_hint = "element"
+        Rewriter.replace_op(masked, plain)
+    resolve.position.replace_all_uses_with(cast.result)
+    Rewriter.erase_op(resolve)
+    Rewriter.erase_op(load)

@@ -1,0 +1,209 @@
+"""Reading loop nests: which loops a function has, and which of them a loop stands in."""
+
+from collections.abc import Iterator
+
+from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
+from ...ir.dialects.upstream import PrefetchOp
+from ...ir.errors import ScheduleError, did_you_mean
+
+SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
+PREFIXES = ("check_", "clear_", "scale_")
+"""What the loops of nests beside the main one begin with: those that check indices, clear a gradient and scale it."""
+
+
+def short_name(loop_name: str) -> str:
+    """Return the counter's name for a loop: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
+    for prefix in PREFIXES:
+        loop_name = loop_name.removeprefix(prefix)
+    role, separator, tail = loop_name.partition("_")
+    return SHORT_NAMES.get(role, role) + separator + tail
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    """Return the functions of a module that have a body."""
+    return [op for op in module.ops if isinstance(op, func.FuncOp) and op.body.blocks]
+
+
+def gathers(module: ModuleOp) -> list[tuple[func.FuncOp, OperatorOp]]:
+    """Return every gather operator with the function it stands in."""
+    return [(function, op) for function in functions(module) for op in function.walk() if isinstance(op, OperatorOp)]
+
+
+def loops(root: Operation) -> list[LoopOp]:
+    """Return every loop at or below `root`, outermost first."""
+    return [op for op in root.walk() if isinstance(op, LoopOp)]
+
+
+def find_loop(root: Operation, name: str) -> LoopOp:
+    """Return the loop of that name.
+
+    Raises:
+        ScheduleError: there is none (the names there are, and the closest, are given), or more than one.
+    """
+    found = [loop for loop in loops(root) if loop.label == name]
+    if len(found) > 1:
+        raise ScheduleError(f"{len(found)} loops are called {name!r}; give each a name of its own")
+    if found:
+        return found[0]
+    names = [loop.label for loop in loops(root)]
+    there = f"its loops are {', '.join(names)}" if names else "it has no loops; run lower-gather-to-nest first"
+    raise ScheduleError(f"the nest has no loop {name!r}; {there}{did_you_mean(name, names)}")
+
+
+def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
+    """Return what writes to memory at or below `root`."""
+    return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
+
+
+def written(root: Operation) -> set[SSAValue]:
+    """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
+    single = {viewed(op.memref) for op in writes(root)}
+    return single | {viewed(op.base) for op in root.walk() if isinstance(op, vector.StoreOp)}
+
+
+def viewed(memory: SSAValue) -> SSAValue:
+    """Return what a memref without its last dimensions of size 1 is a view of."""
+    while isinstance(memory.owner, memref.CollapseShapeOp):
+        memory = memory.owner.src
+    return memory
+
+
+def sole_inner_loop(loop: LoopOp) -> LoopOp | None:
+    """Return the one loop directly in `loop`'s body, or None when there is none or more than one."""
+    inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
+    return inner[0] if len(inner) == 1 else None
+
+
+def chain(root: LoopOp) -> list[LoopOp]:
+    """Return `root` and the loops perfectly nested in it, outermost first."""
+    found = [root]
+    while (inner := sole_inner_loop(found[-1])) is not None:
+        found.append(inner)
+    return found
+
+
+def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
+    """Yield the loops around `op`, innermost first."""
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, LoopOp):
+            yield parent
+        parent = parent.parent_op()
+
+
+def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
+    """Return why two parallel loops cannot be numbered through as one, or None when they can.
+
+    `inner` must be the one loop in `outer`, with only what may run again beside it; its bounds must come from outside
+    of `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
+    """
+    beside = [op for op in outer.body.block.ops if op is not inner and not isinstance(op, YieldOp)]
+    changed = written(outer)
+    if any(op.regions or not _may_repeat(op, changed) for op in beside):
+        return f"{outer.label} does more than run {inner.label}"
+    if outer.terminator.value is not inner.total:
+        return f"{outer.label} does not yield what {inner.label} sums"
+    if any(operand is inner.total for op in beside for operand in op.operands):
+        return f"{outer.label} uses what {inner.label} sums"
+    for around in (outer, *enclosing_loops(outer)):
+        if around.parallel is None and around is not outer:
+            break
+        if any(_is_below(bound, around) for bound in (inner.lower, inner.upper, inner.step)):
+            return f"the bounds of {inner.label} come from {around.label}; only one of them can be parallel"
+    return None
+
+
+def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
+    """Return whether an operation may run more often than it is written.
+
+    It may where it computes, loads what nobody stores, or asks for a line ahead.
+    """
+    if isinstance(op, memref.LoadOp):
+        return op.memref not in changed
+    return computes(op) or isinstance(op, PrefetchOp)
+
+
+def computes(op: Operation) -> bool:
+    """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
+    return is_side_effect_free(op) or op.name.startswith("arith.")
+
+
+def _is_below(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is a loop's counter or computed in its body; a constant could stand anywhere."""
+    if isinstance(value.owner, arith.ConstantOp):
+        return False
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return block is loop.body.block
+
+
+def static_size(value: SSAValue) -> int | None:
+    """Return the size that a `memref.dim` or a constant of type index stands for, or None when it is not static."""
+    owner = value.owner
+    if isinstance(owner, memref.DimOp) and isinstance(owner.source.type, MemRefType):
+        dim = static_size(owner.index)
+        shape = owner.source.type.get_shape()
+        return shape[dim] if dim is not None and 0 <= dim < len(shape) and shape[dim] >= 0 else None
+    constant = getattr(owner, "value", None)
+    if isinstance(constant, IntegerAttr) and isinstance(constant.type, IndexType):
+        return constant.value.data
+    return None
+
+
+def static_trips(loop: LoopOp) -> int | None:
+    """Return how often a loop of step 1 runs, or None where the code does not hold it: from its bounds or its tile."""
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    if first is not None and last is not None:
+        return last - first
+    end = loop.upper.owner
+    return static_size(end.rhs) if isinstance(end, arith.AddiOp) and end.lhs is loop.lower else None
+
+
+def most_iterations(loop: LoopOp) -> int | None:
+    """Return a number that a loop of step 1 never runs more often than, or None when the code holds none.
+
+    That is what static bounds say, or the size of the tile that it runs.
+    """
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    if first is not None and last is not None:
+        return max(last - first, 0)
+    ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
+    for end in ends:
+        if isinstance(end.owner, arith.AddiOp) and end.owner.lhs is loop.lower:
+            return static_size(end.owner.rhs)
+    return None
+
+
+def tiled_end(loop: LoopOp) -> SSAValue | None:
+    """Return where the last tile of a loop ends that runs one tile, or its whole vectors; None when it runs none."""
+    tile = next((around for around in enclosing_loops(loop) if around.induction is loop.lower), None)
+    end = loop.upper.owner.lhs if isinstance(loop.upper.owner, arith.SubiOp) else loop.upper
+    if tile is None or not isinstance(end.owner, arith.MinSIOp) or tile.upper not in end.owner.operands:
+        return None
+    return tile.upper
+
+
+def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
+    """Return the one store of an element to an argument; None where there is none, or more, or the function adds."""
+    found = [op for op in function.walk() if isinstance(op, memref.StoreOp) and argument_number(op.memref, function)]
+    adds = any(isinstance(op, AccumulateOp) for op in function.walk())
+    return found[0] if len(found) == 1 and not adds else None
+
+
+def update_signature(function: func.FuncOp) -> None:
+    """Make a function's type say what its arguments and its return say."""
+    inputs = [argument.type for argument in function.body.block.args]
+    terminator = function.body.block.last_op
+    outputs = [operand.type for operand in terminator.operands] if isinstance(terminator, func.ReturnOp) else []
+    function.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+
+
+def argument_number(value: SSAValue, function: func.FuncOp) -> int | None:
+    """Return which argument of the function a value is, or None."""
+    if isinstance(value, BlockArgument) and value.block is function.body.block:
+        return value.index
+    return None

@@ -1,0 +1,70 @@
+"""What copies and sums ask alike before they become vectors."""
+
+from collections.abc import Collection, Sequence
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i64
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ...ir.dialects.gather_dialect import LoopOp
+from ...ir.dialects.types import strides_of
+from ...ir.errors import ScheduleError
+from .backward_slice import depends_on
+
+LARGEST_VECTOR = 64
+"""Bytes."""
+
+
+def check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
+    """Check that so many elements of a width, one of `widths`, make a vector.
+
+    Raises:
+        ScheduleError: they do not.
+    """
+    if width_bytes not in widths or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR:
+        raise ScheduleError(
+            f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // width_bytes} for elements of "
+            f"{width_bytes} bytes, got {lanes}"
+        )
+
+
+def check_in_pieces(loop: LoopOp) -> None:
+    """Check that several iterations of a loop may be taken as one.
+
+    Raises:
+        ScheduleError: it is parallel or ordered.
+    """
+    if loop.parallel is not None or loop.ordered is not None:
+        kind = "parallel" if loop.parallel is not None else "ordered"
+        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+
+
+def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
+    """Return whether an access moves from one element to the one beside it with each iteration."""
+    assert isinstance(memory.type, MemRefType)
+    strides = strides_of(memory.type)
+    *others, last = subscripts
+    is_packed = strides is None or strides[-1] == 1
+    return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)
+
+
+def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
+    """Return a contiguous memref without the dimensions of size 1 behind `dim`, so that vectors lie along its last."""
+    type_ = memory.type
+    assert isinstance(type_, MemRefType)
+    shape = type_.get_shape()
+    if dim == len(shape) - 1:
+        return memory
+    groups = [[place] for place in range(dim)] + [list(range(dim, len(shape)))]
+    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(place, i64) for place in group]) for group in groups])
+    first = function.body.block.first_op
+    assert first is not None
+    view = memref.CollapseShapeOp(
+        operands=[memory],
+        result_types=[MemRefType(type_.element_type, shape[: dim + 1])],
+        properties={"reassociation": reassociation},
+    )
+    Rewriter.insert_op(view, InsertPoint.before(first))
+    view.result.name_hint = "out_rows"
+    return view.result

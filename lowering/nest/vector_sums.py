@@ -1,0 +1,80 @@
+"""Vectors for the nest of a gradient that adds: several elements of a row are added at once."""
+
+from xdsl.builder import Builder
+from xdsl.dialects import func, memref, vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ...ir.dialects.types import element_size_bytes
+from ...ir.errors import ScheduleError
+from .backward_slice import clone_slice, depends_on, slice_of
+from .queries import computes, enclosing_loops, static_size
+from .split_loop import split_off_rest
+from .vector_checks import check_in_pieces, check_lanes, runs_along
+
+WIDTHS = (1, 2, 4, 8)
+
+
+def sum_of(function: func.FuncOp) -> AccumulateOp | None:
+    """Return the one `gather.accumulate` of a function, or None where there is none, or more."""
+    found = [op for op in function.walk() if isinstance(op, AccumulateOp)]
+    return found[0] if len(found) == 1 else None
+
+
+def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
+    """Add `lanes` elements of a row at once, and leave what fills no vector to a loop behind.
+
+    Each element has a sum of its own, so the order of the contributions to it stays.
+
+    Raises:
+        ScheduleError: the vectors do not fit, or the innermost loop does not add elements that lie side by side.
+    """
+    loop = next(enclosing_loops(accumulate), None)
+    if loop is None:
+        raise ScheduleError("vectorize-inner: the element is added outside of every loop")
+    _check_lanes(accumulate, lanes)
+    load = _checked_load(accumulate, loop)
+    body, rest = split_off_rest(loop, lanes)
+    builder = Builder(InsertPoint.at_end(body.body.block))
+    masks = [] if accumulate.mask is None else [accumulate.mask]
+    ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
+    mapping = clone_slice(ops, builder, {loop.induction: body.induction})
+
+    def at(values: list[SSAValue]) -> list[SSAValue]:
+        return [mapping.get(value, value) for value in values]
+
+    type_ = VectorType(accumulate.element.type, [lanes])
+    elements = builder.insert(vector.LoadOp(load.memref, at(list(load.indices)), type_)).result
+    elements.name_hint = load.res.name_hint
+    builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks)))
+    builder.insert(YieldOp())
+    if not rest:
+        Rewriter.erase_op(loop)
+
+
+def _check_lanes(accumulate: AccumulateOp, lanes: int) -> None:
+    element = accumulate.element.type
+    if isinstance(element, VectorType):
+        raise ScheduleError("vectorize-inner: vectors are added already")
+    check_lanes(lanes, element_size_bytes(element), WIDTHS)
+
+
+def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
+    """Return the load of what is added, from side by side as it is added to."""
+    check_in_pieces(loop)
+    plain = (AccumulateOp, YieldOp, memref.LoadOp)
+    beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
+    if static_size(loop.step) != 1 or any(op.regions or not computes(op) for op in beside):
+        raise ScheduleError(f"vectorize-inner: {loop.label} does more than add an element in steps of 1")
+    load = accumulate.element.owner
+    if not (
+        isinstance(load, memref.LoadOp)
+        and runs_along(loop, load.memref, load.indices)
+        and runs_along(loop, accumulate.memref, accumulate.subscripts)
+    ):
+        raise ScheduleError(f"vectorize-inner: iterations of {loop.label} do not add side by side")
+    if accumulate.mask is not None and depends_on(accumulate.mask, loop):
+        raise ScheduleError(f"vectorize-inner: each iteration of {loop.label} has an index of its own")
+    return load

@@ -1,0 +1,1 @@
+"""Passes on operators: attributes normalised, element type erased, dimensions collapsed."""

@@ -1,0 +1,136 @@
+"""The pass `erase-element-type`: operator level in and out."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    ComplexType,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ....ir.dialects.attributes import BYTE_STRIDES
+from ....ir.dialects.gather_dialect import AnyShaped, GradientOp, OperatorOp
+from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
+from ....ir.element_types import machine_width
+from ....ir.errors import InvalidGatherError
+from ...nest.queries import argument_number, gathers, update_signature
+
+
+@dataclass(frozen=True)
+class EraseElementType(ModulePass):
+    """Replace element types by integers of their width in bytes.
+
+    A gather moves bytes, so one kernel serves every type of a width. The width is the largest power of two, at most
+    16 bytes, that divides the element and every stride it is reached by; an element of several widths (a string of
+    10 bytes is five of two) gets one more dimension. The elements of a gradient are added, so they stay numbers:
+    floats, signless integers, and complex numbers as two floats. Unsigned indices become signless, and the op says
+    `unsigned`.
+
+    Preconditions: data and out are arguments of the function (or its result); indices an argument or a constant.
+
+    Input:
+        %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero : tensor<5xf32>, tensor<3xui8> -> tensor<3xf32>
+    Output:
+        %r = gather.gather %d, %i axis 0 batch_dims 0 bounds zero unsigned
+            : tensor<5xi32>, tensor<3xi8> -> tensor<3xi32>
+
+    Raises:
+        InvalidGatherError: elements of that type are not plain bytes (object, StringDType).
+    """
+
+    name = "erase-element-type"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function, gather in gathers(op):
+            gather.normalize()
+            if isinstance(gather, GradientOp):
+                _erase_to_number(gather)
+            else:
+                _erase_data(function, gather)
+            _erase_indices(gather)
+            update_signature(function)
+
+
+def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
+    data = gather.source.type
+    assert isinstance(data, AnyShaped)
+    size_bytes = element_size_bytes(data.element_type)
+    if size_bytes == 0:
+        raise InvalidGatherError(f"elements of type {data.element_type} have no bytes to move")
+    width = machine_width(size_bytes, [*_byte_strides(function, gather.source), *_out_byte_strides(function, gather)])
+    for value in (gather.source, gather.out, gather.result):
+        if value is not None:
+            Rewriter.replace_value_with_new_type(value, _erased(value.type, width, size_bytes // width))
+
+
+def _erase_to_number(gradient: GradientOp) -> None:
+    """Make the elements of a gradient what they are added as: signless integers, and the two parts of a complex."""
+    for value in (gradient.source, gradient.target):
+        assert isinstance(value.type, AnyShaped)
+        element = value.type.element_type
+        units = 2 if isinstance(element, ComplexType) else 1
+        number = element.element_type if isinstance(element, ComplexType) else element
+        if isinstance(number, IntegerType):
+            number = IntegerType(number.width.data)
+        Rewriter.replace_value_with_new_type(value, _with_units(value.type, number, units))
+
+
+def _erased(type_: Attribute, width: int, units: int) -> TensorType | MemRefType:
+    return _with_units(type_, IntegerType(8 * width), units)
+
+
+def _with_units(type_: Attribute, element: Attribute, units: int) -> TensorType | MemRefType:
+    assert isinstance(type_, AnyShaped)
+    shape = [*type_.get_shape(), units] if units > 1 else list(type_.get_shape())
+    if isinstance(type_, TensorType):
+        return TensorType(element, shape)
+    strides = strides_of(type_)
+    if strides is not None and units > 1:
+        strides = (*(None if stride is None else stride * units for stride in strides), 1)
+    return memref_type(shape, element, strides)
+
+
+def _erase_indices(gather: OperatorOp) -> None:
+    type_ = gather.indices.type
+    assert isinstance(type_, AnyShaped) and isinstance(type_.element_type, IntegerType)
+    element = type_.element_type
+    if element.signedness.data is Signedness.SIGNLESS:
+        return
+    if element.signedness.data is Signedness.UNSIGNED:
+        gather.unsigned = UnitAttr()
+    signless = IntegerType(element.width.data)
+    if isinstance(type_, TensorType):
+        erased = TensorType(signless, type_.get_shape())
+        if isinstance(constant := gather.indices.owner, arith.ConstantOp):
+            assert isinstance(constant.value, DenseIntOrFPElementsAttr)
+            constant.value = DenseIntOrFPElementsAttr(erased, constant.value.data)
+    else:
+        erased = memref_type(type_.get_shape(), signless, strides_of(type_))
+    Rewriter.replace_value_with_new_type(gather.indices, erased)
+
+
+def _byte_strides(function: func.FuncOp, value: SSAValue) -> list[int]:
+    """Return the byte strides that an operand is known to have; none where they are multiples of the element."""
+    number = argument_number(value, function)
+    if number is None or function.arg_attrs is None:
+        return []
+    strides = function.arg_attrs.data[number].data.get(BYTE_STRIDES)
+    return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]
+
+
+def _out_byte_strides(function: func.FuncOp, gather: OperatorOp) -> list[int]:
+    if gather.result is None or function.res_attrs is None:
+        return []
+    strides = function.res_attrs.data[0].data.get(BYTE_STRIDES)
+    return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]

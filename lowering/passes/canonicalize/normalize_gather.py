@@ -1,0 +1,36 @@
+"""The pass `normalize-gather`: operator level in and out."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ...nest.queries import gathers
+
+
+@dataclass(frozen=True)
+class NormalizeGather(ModulePass):
+    """Make axis and batch_dims of every gather non-negative.
+
+    A negative axis counts from the rank of data, a negative batch_dims from the rank of indices. Their ranges, and the
+    sizes of the batch dimensions, are checked with the operator's own words.
+
+    Preconditions: none.
+
+    Input:
+        %r = gather.gather %data, %indices axis -1 batch_dims -1 bounds error
+            : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
+    Output:
+        %r = gather.gather %data, %indices axis 1 batch_dims 1 bounds error
+            : tensor<2x5xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
+
+    Raises:
+        InvalidGatherError: an attribute is out of its range, or batch sizes differ.
+    """
+
+    name = "normalize-gather"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for _, gather in gathers(op):
+            gather.normalize()

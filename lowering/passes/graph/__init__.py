@@ -1,0 +1,1 @@
+"""Passes on the graph of a model, before its gathers are lowered one by one."""

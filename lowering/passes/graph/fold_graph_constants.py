@@ -1,0 +1,90 @@
+"""The pass `fold-graph-constants`: what a model computes from constants and static sizes, computed once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ....ir.dialects.graph_ops import (
+    GraphOp,
+    ReshapeOp,
+    SliceOp,
+    SqueezeOp,
+    UnsqueezeOp,
+    WeightOp,
+    shape_of_value,
+    tensor_type,
+)
+from ....ir.dialects.types import numpy_dtype
+from ....ir.errors import ModelError
+from ....ir.modules.known_values import AnyGather, Constants
+from ....ir.modules.weights import weights_of
+from ....ir.semantics import DYNAMIC
+from ...nest.queries import functions
+from .graph_queries import insert_constant, node_label, replace_result
+
+MOST_ADDED_BYTES = 2**28
+"""Folding stops where it would make more new bytes than that; the rest is computed when the model runs."""
+
+
+@dataclass(frozen=True)
+class FoldGraphConstants(ModulePass):
+    """Compute what depends on constants and static sizes only.
+
+    An operation of the `graph` dialect whose operands are constants becomes a constant. So does a small integer tensor
+    of which every element is known because sizes are: `graph.shape_of` of static dimensions, and what casts, joins,
+    reshapes and gathers such sizes. Views of weights (reshape, squeeze, unsqueeze, slice) share their memory.
+
+    Preconditions: tensors. Values of weights are folded where the model's table is at hand.
+
+    Input:
+        %s = graph.shape_of %x start 1 end 3 : tensor<?x4x5xf32> -> tensor<2xi64>
+        %r = arith.constant dense<-1> : tensor<1xi64>
+        %c = graph.concat %r, %s axis 0 : tensor<1xi64>, tensor<2xi64> -> tensor<3xi64>
+    Output:
+        %c = arith.constant dense<[-1, 4, 5]> : tensor<3xi64>
+
+    What it does not do: make types more static than the importer found them, fold gathers of large constants, or make
+    more than 256 MiB of new constants.
+
+    Raises:
+        ModelError: constants do not fit an operation; names the node.
+    """
+
+    name = "fold-graph-constants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        weights = weights_of(ctx)
+        constants = Constants(weights)
+        added_bytes = 0
+        for function in functions(op):
+            for inner in list(function.walk()):
+                if not isinstance(inner, GraphOp | AnyGather) or isinstance(inner, WeightOp) or not inner.results:
+                    continue
+                array = _value(inner, constants, MOST_ADDED_BYTES - added_bytes)
+                if array is None:
+                    continue
+                added_bytes += array.nbytes
+                name = inner.results[0].name_hint or inner.name
+                replace_result(inner, insert_constant(array, inner, weights, name))
+
+
+def _value(op: GraphOp | AnyGather, constants: Constants, budget_bytes: int) -> np.ndarray | None:
+    """Return what an operation gives, when that is known and does not take too many bytes."""
+    result = op.results[0]
+    shape, dtype = shape_of_value(result), numpy_dtype(tensor_type(result).element_type)
+    known = constants.known(result)
+    if known is not None and not any(element is None for element in known.flat):
+        return known.astype(dtype)
+    operands = [constants.array(operand) for operand in op.operands]
+    if isinstance(op, AnyGather) or any(operand is None for operand in operands) or DYNAMIC in shape:
+        return None
+    is_view = isinstance(op, ReshapeOp | SqueezeOp | UnsqueezeOp | SliceOp)
+    if not is_view and np.prod(shape, dtype=object) * dtype.itemsize > budget_bytes:
+        return None
+    try:
+        return type(op).compute(op.fields(), dtype, [operand for operand in operands if operand is not None])
+    except ModelError as error:
+        raise ModelError(f"{node_label(op)}: {error}") from None

@@ -1,0 +1,1 @@
+"""Passes from a scheduled nest to loops of `scf` and `memref`."""

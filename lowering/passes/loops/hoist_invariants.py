@@ -1,0 +1,158 @@
+"""The pass `hoist-invariants`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator, is_side_effect_free
+
+from ....ir.dialects.attributes import MIN_AXIS_SIZES
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp
+from ....ir.dialects.upstream import PrefetchOp
+from ...nest.queries import enclosing_loops, functions, most_iterations, static_size, viewed, written
+
+
+@dataclass(frozen=True)
+class HoistInvariants(ModulePass):
+    """Move what a loop's counter does not change out of the loop.
+
+    So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the loop
+    stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
+    moves when the code holds for axes that are not empty. What was computed before the loop already, as by the loop of
+    whole vectors before that of the rest, is taken from there.
+
+    before                              after
+        for indices in 0..n                 for indices in 0..n
+          for inner in 0..m                   p = resolve(indices[i])
+            p = resolve(indices[i])           for inner in 0..m
+            out[i, j] = data[p, j]              out[i, j] = data[p, j]
+
+    Preconditions: none.
+
+    Input:
+        gather.loop inner(%j) = ... { %index = memref.load %indices[%b, %i] : memref<1x?xi64> ... }
+    Output:
+        %index = memref.load %indices[%b, %i] : memref<1x?xi64>
+        gather.loop inner(%j) = ... { ... }
+
+    What it does not do: resolve the indices of all rows ahead of an outer loop; that needs a buffer, and is a pass of
+    its own.
+    """
+
+    name = "hoist-invariants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            facts = _Facts.of(function)
+            for loop in [op for op in function.walk(region_first=True) if isinstance(op, LoopOp)]:
+                _hoist(loop, facts)
+
+
+_PLAIN = (
+    *(memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp, AccumulateOp),
+    *(vector.LoadOp, vector.StoreOp, PrefetchOp, memref.AllocaOp, memref.CollapseShapeOp),
+    memref.ExtractAlignedPointerAsIndexOp,
+)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What decides whether an operation may run although its loop does not.
+
+    Attributes:
+        only_loads_and_stores: whether nothing else touches memory, and no memref has a second name but as a view.
+        has_axes: whether every axis is known to have a size, so that dividing by it is defined.
+    """
+
+    only_loads_and_stores: bool
+    has_axes: bool
+
+    @classmethod
+    def of(cls, function: func.FuncOp) -> "_Facts":
+        others = [op for op in function.walk() if not isinstance(op, _PLAIN)]
+        return cls(
+            not any(isinstance(value.type, MemRefType) for op in others for value in [*op.operands, *op.results]),
+            MIN_AXIS_SIZES in function.attributes,
+        )
+
+
+def _hoist(loop: LoopOp, facts: _Facts) -> None:
+    for op in list(loop.body.block.ops):
+        if _may_move(op, loop, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
+            op.detach()
+            if (same := _computed_before(op, loop)) is None:
+                Rewriter.insert_op(op, InsertPoint.before(loop))
+                continue
+            for result, earlier in zip(op.results, same.results, strict=True):
+                result.replace_all_uses_with(earlier)
+            op.erase()
+
+
+def _computed_before(op: Operation, loop: LoopOp) -> Operation | None:
+    """Return an operation in the block of a loop, before it, that gives what another would give there."""
+    earlier = loop.prev_op
+    while earlier is not None:
+        if _are_alike(op, earlier):
+            return earlier
+        if isinstance(op, memref.LoadOp) and viewed(op.memref) in written(earlier):
+            return None
+        earlier = earlier.prev_op
+    return None
+
+
+def _are_alike(op: Operation, other: Operation) -> bool:
+    return (
+        op.name == other.name
+        and list(op.operands) == list(other.operands)
+        and op.properties == other.properties
+        and op.attributes == other.attributes
+        and op.result_types == other.result_types
+    )
+
+
+def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:
+    if op.regions or op.has_trait(IsTerminator):
+        return False
+    if isinstance(op, memref.LoadOp):
+        return facts.only_loads_and_stores and viewed(op.memref) not in written(loop) and _is_in_range(op)
+    if isinstance(op, arith.RemSIOp | arith.RemUIOp | arith.DivUIOp):
+        return facts.has_axes or bool(static_size(op.rhs))
+    return is_side_effect_free(op) or isinstance(op, arith.ExtSIOp)  # xDSL 0.74 does not know that extsi is pure
+
+
+def _is_in_range(load: memref.LoadOp) -> bool:
+    """Return whether a load's subscripts are counters of loops around it, or their distances from the start of a tile
+    that the memref is as large as, or constants within static sizes.
+    """
+    assert isinstance(load.memref.type, MemRefType)
+    counters = {loop.induction for loop in enclosing_loops(load)}
+    for subscript, size in zip(load.indices, load.memref.type.get_shape(), strict=True):
+        place = static_size(subscript)
+        if (
+            subscript not in counters
+            and not _is_in_tile(load, subscript, size)
+            and (place is None or not 0 <= place < size)
+        ):
+            return False
+    return True
+
+
+def _is_in_tile(load: memref.LoadOp, subscript: SSAValue, size: int) -> bool:
+    """Return whether a subscript counts from the start of a loop around that never runs more often than `size`."""
+    distance = subscript.owner
+    for loop in enclosing_loops(load):
+        if isinstance(distance, arith.SubiOp) and distance.lhs is loop.induction and distance.rhs is loop.lower:
+            most = most_iterations(loop)
+            return most is not None and most <= size
+    return False
+
+
+def _is_inside(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is defined in the loop's body."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return block is loop.body.block

@@ -1,0 +1,194 @@
+"""The pass `lower-nest-to-loops`: to upstream loops, level 4."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.attributes import LOOP_NAMES
+from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
+from ....ir.dialects.upstream import ParallelOp
+from ....ir.errors import ScheduleError
+from ...nest.backward_slice import is_inside
+from ...nest.queries import functions, loops, why_not_shared
+
+
+@dataclass(frozen=True)
+class LowerNestToLoops(ModulePass):
+    """Turn named loops into upstream's `scf`, and masks into `scf.if`.
+
+    Parallel loops that stand directly in each other become one `scf.parallel`; what is computed between them moves to
+    the start of its body. A summing loop carries its sum, or reduces it. Every loop keeps its names as `gather.loops`.
+
+    Preconditions: no `gather.resolve` is left.
+
+    Input:
+        gather.loop parallel batch(%b) = %c0 to %n step %c1 {
+          gather.loop parallel indices_o(%i_o) = %c0 to %m step %c64 { ... } }
+    Output:
+        scf.parallel (%b, %i_o) = (%c0, %c0) to (%n, %m) step (%c1, %c64) { ... } {gather.loops = "batch,indices_o"}
+
+    Raises:
+        ScheduleError: a `gather.resolve` is left.
+    """
+
+    name = "lower-nest-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for inner in function.walk():
+                if isinstance(inner, ResolveOp):
+                    raise ScheduleError("lower-nest-to-loops: a gather.resolve is left; run fold-bounds first")
+                if isinstance(inner, OperatorOp):
+                    raise ScheduleError(f"lower-nest-to-loops: a {inner.name} is left; run lower-gather-to-nest first")
+            for inner in list(function.walk()):
+                if isinstance(inner, MaskedLoadOp):
+                    _lower_masked_load(inner)
+                elif isinstance(inner, AccumulateOp):
+                    _lower_accumulate(inner)
+            while remaining := loops(function):
+                _lower(remaining[0])
+
+
+def _lower_masked_load(op: MaskedLoadOp) -> None:
+    load = memref.LoadOp.get(op.memref, op.subscripts)
+    load.res.name_hint = "loaded"
+    element = op.element.type
+    if not isinstance(element, IntegerType):
+        raise ScheduleError(f"lower-nest-to-loops: elements are {element}; run erase-element-type first")
+    zero = arith.ConstantOp.from_int_and_width(0, element)
+    zero.result.name_hint = "nothing"
+    conditional = scf.IfOp(
+        op.mask,
+        [element],
+        Region(Block([load, scf.YieldOp(load.res)])),
+        Region(Block([zero, scf.YieldOp(zero.result)])),
+    )
+    conditional.results[0].name_hint = op.element.name_hint
+    Rewriter.replace_op(op, conditional)
+
+
+def _lower_accumulate(op: AccumulateOp) -> None:
+    kind = op.element.type
+    load = memref.LoadOp.get(op.memref, op.subscripts)
+    if isinstance(kind, VectorType):
+        load = vector.LoadOp(op.memref, op.subscripts, kind)
+    total = load.results[0]
+    total.name_hint = "total"
+    element = kind.element_type if isinstance(kind, VectorType) else kind
+    added = (arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp)(total, op.element)
+    added.result.name_hint = "added"
+    store = memref.StoreOp.get(added.result, op.memref, op.subscripts)
+    if isinstance(kind, VectorType):
+        store = vector.StoreOp(added.result, op.memref, op.subscripts)
+    steps: list[Operation] = [load, added, store]
+    if op.mask is not None and not _guard_row(op, op.mask):
+        steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
+    Rewriter.replace_op(op, steps, [])
+
+
+def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
+    """Test a mask once a row, around the loop that adds; return whether it is the same for all the row."""
+    loop = op.parent_op()
+    if not isinstance(loop, LoopOp) or loop.parallel is not None or loop.total is not None or is_inside(mask, loop):
+        return False
+    if any(inner.regions or isinstance(inner, _WRITING) for inner in loop.body.block.ops if inner is not op):
+        return False
+    conditional = scf.IfOp(mask, [], Region(Block([scf.YieldOp()])))
+    Rewriter.insert_op(conditional, InsertPoint.before(loop))
+    loop.detach()
+    Rewriter.insert_op(loop, InsertPoint.at_start(conditional.true_region.block))
+    return True
+
+
+_WRITING = (AccumulateOp, memref.StoreOp, vector.StoreOp)
+
+
+def _lower(loop: LoopOp) -> None:
+    if loop.parallel is None:
+        _lower_sequential(loop)
+    else:
+        _lower_parallel(loop)
+
+
+def _lower_sequential(loop: LoopOp) -> None:
+    total = loop.total
+    body = loop.detach_region(loop.body)
+    terminator = body.block.last_op
+    assert isinstance(terminator, YieldOp)
+    initial: list[SSAValue] = []
+    if total is None:
+        Rewriter.replace_op(terminator, scf.YieldOp())
+    else:
+        before = Builder(InsertPoint.before(loop))
+        initial = [_zero(before)]
+        carried = body.block.insert_arg(I64, 1)
+        carried.name_hint = "sum"
+        assert terminator.value is not None
+        added = arith.AddiOp(carried, terminator.value)
+        added.result.name_hint = "added"
+        Rewriter.replace_op(terminator, [added, scf.YieldOp(added.result)])
+    lowered = scf.ForOp(loop.lower, loop.upper, loop.step, initial, body)
+    _finish(loop, lowered, [loop.label])
+
+
+def _lower_parallel(root: LoopOp) -> None:
+    """Lower `root` and the parallel loops directly in it to one `scf.parallel`."""
+    nest, between = [root], list[Operation]()
+    while (inner := _parallel_inner(nest[-1])) is not None:
+        between += [op for op in nest[-1].body.block.ops if op is not inner and not isinstance(op, YieldOp)]
+        nest.append(inner)
+    innermost = nest[-1]
+    body = Block(arg_types=[IndexType()] * len(nest))
+    for argument, loop in zip(body.args, nest, strict=True):
+        argument.name_hint = loop.induction.name_hint
+        loop.induction.replace_all_uses_with(argument)
+    core = [op for op in innermost.body.block.ops if not isinstance(op, YieldOp)]
+    counted = innermost.terminator.value
+    for op in [*between, *core]:
+        op.detach()
+        if isinstance(op, arith.ConstantOp):
+            Rewriter.insert_op(op, InsertPoint.before(root))
+        else:
+            body.add_op(op)
+    initial = [] if counted is None else [_zero(Builder(InsertPoint.before(root)))]
+    body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
+    lower, upper, step = [loop.lower for loop in nest], [loop.upper for loop in nest], [loop.step for loop in nest]
+    _finish(root, ParallelOp(lower, upper, step, Region(body), initial), [loop.label for loop in nest])
+
+
+def _parallel_inner(loop: LoopOp) -> LoopOp | None:
+    inner = [op for op in loop.body.block.ops if isinstance(op, LoopOp)]
+    parallel = [op for op in inner if op.parallel is not None]
+    if not parallel:
+        return None
+    reason = why_not_shared(loop, parallel[0]) if len(inner) == 1 else f"{loop.label} has several loops"
+    if reason is not None:
+        raise ScheduleError(f"lower-nest-to-loops: parallel loops cannot be shared as one: {reason}")
+    return parallel[0]
+
+
+def _addition() -> Block:
+    block = Block(arg_types=[I64, I64])
+    added = arith.AddiOp(block.args[0], block.args[1])
+    block.add_ops([added, scf.ReduceReturnOp(added.result)])
+    return block
+
+
+def _zero(builder: Builder) -> SSAValue:
+    result = builder.insert(arith.ConstantOp.from_int_and_width(0, I64)).result
+    result.name_hint = "none"
+    return result
+
+
+def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:
+    lowered.attributes[LOOP_NAMES] = StringAttr(",".join(names))
+    if loop.total is not None:
+        lowered.results[0].name_hint = loop.total.name_hint
+    Rewriter.insert_op(lowered, InsertPoint.before(loop))
+    Rewriter.replace_op(loop, (), list(lowered.results))

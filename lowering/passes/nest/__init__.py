@@ -1,0 +1,1 @@
+"""Passes that make a loop nest of an operator, fold its bounds handling and erase its sizes."""

@@ -1,0 +1,62 @@
+"""The pass `drop-unit-loops`: within the nest level."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.gather_dialect import LoopOp
+from ...nest.queries import functions, loops, static_size
+
+
+@dataclass(frozen=True)
+class DropUnitLoops(ModulePass):
+    """Replace loops that are known to run once by their bodies.
+
+    A gather along the first axis has no batch and no outer dimension; the canonical form gives both size 1. Without
+    their loops the nest is what the schedule works on.
+
+    before                              after
+        for batch in 0..1                   for indices in 0..n
+          for outer in 0..1                   for inner in 0..m
+            for indices in 0..n                 out[0, 0, i, j] = ...
+              for inner in 0..m
+                out[b, o, i, j] = ...
+
+    Preconditions: none.
+
+    Input:
+        gather.loop batch(%b) = %c0 to %n_batch step %c1 { gather.loop indices(%i) = ... }
+    Output:
+        gather.loop indices(%i) = ... { ... }
+
+    What it does not do: drop the last loop of a nest, which is left even where it runs once.
+    """
+
+    name = "drop-unit-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for loop in loops(function):
+                if (
+                    _runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop)
+                ) or (_runs_once(loop) and isinstance(loop.parent_op(), LoopOp)):
+                    _inline(loop)
+
+
+def _runs_once(loop: LoopOp) -> bool:
+    return static_size(loop.lower) == 0 and static_size(loop.upper) == 1
+
+
+def _inline(loop: LoopOp) -> None:
+    loop.induction.replace_all_uses_with(loop.lower)
+    terminator = loop.terminator
+    counted = [] if terminator.value is None else [terminator.value]
+    terminator.detach()
+    for op in list(loop.body.block.ops):
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.before(loop))
+    terminator.erase()
+    Rewriter.replace_op(loop, (), counted)

@@ -1,0 +1,85 @@
+"""The pass `erase-sizes`: within the nest level."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ....ir.canonical import erased_size, layout_class
+from ....ir.dialects.attributes import NARROW_AXES, VIEW
+from ....ir.dialects.gather_dialect import ViewAttr
+from ....ir.dialects.types import memref_type, strides_of
+from ....ir.errors import ScheduleError
+from ....ir.semantics import LARGEST_NARROW_AXIS
+from ...nest.queries import functions, loops, update_signature
+
+
+@dataclass(frozen=True)
+class EraseSizes(ModulePass):
+    """Make sizes and strides run-time arguments.
+
+    One kernel then serves every shape. What stays static is what a kernel is made for: dimensions of size 1 (their
+    loops vanish later), the length of tuples, the contiguous layout, and strides of one element. An axis is always a
+    run-time argument. Facts that `fold-bounds` took from the sizes stay on the function as `gather.min_axis_sizes`;
+    that every axis is smaller than 2**31 stays as `gather.narrow_axes`.
+
+    Preconditions: arguments carry `#gather.view`. Functions with constant indices keep their sizes: their positions
+    hold for one axis only.
+
+    Input:
+        func.func @gather(%data: memref<1x2x5x12xi32>, %indices: memref<1x42xi64>, %out: memref<1x2x42x12xi32>)
+    Output:
+        func.func @gather(%data: memref<1x?x?x?xi32>, %indices: memref<1x?xi64>, %out: memref<1x?x?x?xi32>)
+
+    Raises:
+        ScheduleError: a loop relies on the sizes already.
+    """
+
+    name = "erase-sizes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if not any(isinstance(inner, memref.GetGlobalOp) for inner in function.walk()):
+                _check_sizes_unused(function)
+                _erase(function)
+
+
+def _check_sizes_unused(function: func.FuncOp) -> None:
+    """Check that no loop holds for the present sizes only: its end a constant, or a tile that was proved to fit."""
+    for loop in loops(function):
+        ends = list(loop.upper.owner.operands) if isinstance(loop.upper.owner, arith.MinSIOp) else [loop.upper]
+        if not any(isinstance(end.owner, memref.DimOp) for end in ends):
+            raise ScheduleError(
+                f"erase-sizes: the end of {loop.label} relies on the sizes; run erase-sizes before that"
+            )
+
+
+def _erase(function: func.FuncOp) -> None:
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    if all(0 <= size <= LARGEST_NARROW_AXIS for size in _axis_sizes(function)):
+        function.attributes[NARROW_AXES] = UnitAttr()
+    for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
+        view = entries.data.get(VIEW)
+        if isinstance(argument.type, MemRefType) and isinstance(view, ViewAttr):
+            Rewriter.replace_value_with_new_type(argument, _erased(argument.type, view.dims))
+    update_signature(function)
+
+
+def _axis_sizes(function: func.FuncOp) -> list[int]:
+    """Return the sizes of the indexed axes; negative where they are not known."""
+    sizes: list[int] = []
+    for number, argument in enumerate(function.body.block.args):
+        attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
+        if isinstance(argument.type, MemRefType) and isinstance(view := attributes.get(VIEW), ViewAttr):
+            named = zip(view.dims, argument.type.get_shape(), strict=True)
+            sizes += [size for dim, size in named if dim.partition("_")[0] == "axis"]
+    return sizes
+
+
+def _erased(type_: MemRefType, dims: tuple[str, ...]) -> MemRefType:
+    shape = type_.get_shape()
+    sizes = [erased_size(size, dim) for size, dim in zip(shape, dims, strict=True)]
+    return memref_type(sizes, type_.element_type, layout_class(shape, strides_of(type_), 1))

@@ -1,0 +1,249 @@
+"""The pass `fold-bounds`: the cheapest legal form of the bounds handling, within the nest level."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, ModuleOp, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.attributes import MIN_AXIS_SIZES
+from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ....ir.errors import ScheduleError
+from ....ir.semantics import Bounds
+from ...nest.bounds_arithmetic import Emitter, IndexFacts
+from ...nest.constant_indices import fold_constant_indices
+from ...nest.queries import enclosing_loops, functions, short_name, update_signature
+
+Access = MaskedLoadOp | AccumulateOp
+
+
+@dataclass(frozen=True)
+class FoldBounds(ModulePass):
+    """Replace `gather.resolve` by the fewest instructions it needs.
+
+    * Unsigned indices do not wrap.
+    * Signed ones wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s does both bounds.
+    * No upper check when the index type cannot reach it: every int8 is valid on an axis of 128 or more.
+    * `error` is checked in a nest of its own before anything is written, so the copy has no check left and a failed
+      gather leaves out untouched. The function returns how many indices were outside.
+    * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
+    * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
+
+    In a gradient the same is done to what is added: its mask goes where every index is valid, and stays for `zero`.
+
+    Preconditions: at most one masked load or accumulation a function, and every `gather.resolve` decides about it. What
+    the code holds for is left on the function as `gather.min_axis_sizes`, one an axis.
+
+    Input:
+        %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
+        %element = gather.masked_load %data[%b, %o, %position, %j], %valid : memref<1x2x5x12xi32> -> i32
+    Output:
+        %sign = arith.shrsi %index, %c63 : i64
+        %shift = arith.andi %size, %sign : i64
+        %wrapped = arith.addi %index, %shift : i64
+        %inside = arith.cmpi ult, %wrapped, %size : i64
+        %clamped = arith.select %inside, %wrapped, %zero : i64
+        %position = arith.index_cast %clamped : i64 to index
+        %loaded = memref.load %data[%b, %o, %position, %j] : memref<1x2x5x12xi32>
+        %element = arith.select %inside, %loaded, %nothing : i32
+
+    Raises:
+        BoundsError: a constant index is outside, in mode `error`.
+    """
+
+    name = "fold-bounds"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            resolves = [inner for inner in function.walk() if isinstance(inner, ResolveOp)]
+            accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
+            if not resolves:
+                continue
+            if len(accesses) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
+                raise ScheduleError(
+                    "fold-bounds: expected one gather.masked_load or gather.accumulate in a function and one bounds "
+                    f"mode, got {len(accesses)}"
+                )
+            access = accesses[0]
+            _check_form(function, resolves, access)
+            is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
+            if not is_constant or not fold_constant_indices(op, resolves[0]):
+                _Folding(function, resolves, access).fold()
+
+
+def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access) -> None:
+    """Check that the resolves are the access's whole mask, and are made of counters and of what is outside the nest."""
+    around = list(enclosing_loops(access))
+    if not around or access.mask is None:
+        raise ScheduleError(f"fold-bounds: expected {access.name} in a loop, with a mask")
+    leaves, pending = set[SSAValue](), [access.mask]
+    while pending:
+        value = pending.pop()
+        pending += value.owner.operands if isinstance(value.owner, arith.AndIOp) else []
+        leaves |= set() if isinstance(value.owner, arith.AndIOp) else {value}
+    if leaves != {resolve.valid for resolve in resolves}:
+        raise ScheduleError(f"fold-bounds: expected the mask of {access.name} to be what every gather.resolve says")
+    if resolves[0].bounds.data is not Bounds.ERROR:
+        return
+    terminator = function.body.block.last_op
+    if terminator is None or terminator.operands:
+        raise ScheduleError("fold-bounds: a function whose indices are checked returns how many are outside, no more")
+    counters = {loop.induction for loop in around}
+    for resolve in resolves:
+        source = resolve.index.owner
+        used = [resolve.size, *(source.indices if isinstance(source, memref.LoadOp) else [])]
+        used += [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
+        if any(value not in counters and _is_inside(value, around) for value in used) or _has_tiles(around):
+            raise ScheduleError(
+                "fold-bounds: expected sizes and bounds from outside the nest; run it before tile-loops"
+            )
+
+
+def _has_tiles(around: list[LoopOp]) -> bool:
+    return any(_is_inside(bound, around) for loop in around for bound in (loop.lower, loop.upper, loop.step))
+
+
+def _is_inside(value: SSAValue, around: list[LoopOp]) -> bool:
+    """Return whether a value is defined in one of the loops."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return any(block is loop.body.block for loop in around)
+
+
+class _Folding:
+    """The resolves of one function, with their facts, and the access that they decide about."""
+
+    def __init__(self, function: func.FuncOp, resolves: list[ResolveOp], access: Access):
+        self.function, self.resolves, self.access = function, resolves, access
+        self.facts = [IndexFacts.of(resolve) for resolve in resolves]
+        self.mode = resolves[0].bounds.data
+
+    def fold(self) -> None:
+        if self.mode is Bounds.ERROR:
+            self._check_before_copy()
+        is_clamped = isinstance(self.access, MaskedLoadOp) and all(facts.axis_size for facts in self.facts)
+        insides: list[SSAValue] = []
+        for resolve, facts in zip(self.resolves, self.facts, strict=True):
+            position, inside = self._position(resolve, facts, clamp=is_clamped)
+            insides += [] if inside is None else [inside]
+            resolve.position.replace_all_uses_with(position)
+            position.name_hint = resolve.position.name_hint
+        self._replace_access(insides, is_clamped=is_clamped)
+        self._erase_resolves()
+        least = [facts.least_axis for facts in self.facts]
+        if any(least):
+            self.function.attributes[MIN_AXIS_SIZES] = DenseArrayBase.from_list(i64, least)
+
+    def _position(self, resolve: ResolveOp, facts: IndexFacts, *, clamp: bool) -> tuple[SSAValue, SSAValue | None]:
+        """Return the position of one component, and whether it is inside where that is still to be asked."""
+        emit, inside = Emitter(Builder(InsertPoint.before(resolve))), None
+        index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
+        if self.mode not in (Bounds.ERROR, Bounds.ZERO):
+            return emit.as_index(emit.always_valid(facts, self.mode, index, size)), None
+        position = emit.wrapped(facts, index, size)
+        if self.mode is Bounds.ZERO and facts.reaches_past:
+            inside = emit.compare("ult", position, size, "inside")
+            if clamp:
+                position = emit.select(inside, position, emit.constant(0, "zero"), "clamped")
+        return emit.as_index(position), inside
+
+    def _replace_access(self, insides: list[SSAValue], *, is_clamped: bool) -> None:
+        """Make the masked load a plain one: with no mask left, or with a select behind it where no axis is empty.
+
+        What is added to memory keeps its mask, or loses it.
+        """
+        access = self.access
+        emit = Emitter(Builder(InsertPoint.before(access)))
+        inside = insides[0] if insides else None
+        for other in insides[1:]:
+            assert inside is not None
+            inside = emit.binary(arith.AndIOp, inside, other, "all_inside")
+        if isinstance(access, AccumulateOp):
+            emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside))
+            return Rewriter.erase_op(access)
+        if inside is not None and not is_clamped:
+            access.operands[len(access.operands) - 1] = inside
+            return
+        plain = emit.builder.insert(memref.LoadOp.get(access.memref, access.subscripts)).res
+        plain.name_hint = "loaded" if inside is not None else "element"
+        value = plain if inside is None else emit.or_zero(inside, plain)
+        Rewriter.replace_op(access, (), [value])
+
+    def _erase_resolves(self) -> None:
+        """Erase the resolves, and what said whether all of them were valid."""
+        for resolve in self.resolves:
+            pending = [use.operation for use in resolve.valid.uses]
+            while pending:
+                op = pending.pop()
+                if not isinstance(op, arith.AndIOp):
+                    raise ScheduleError(f"fold-bounds: nothing but {self.access.name} may use `valid`, got {op.name}")
+                if op.result.uses:
+                    pending += [op, *(use.operation for use in op.result.uses)]
+                elif op.parent is not None:
+                    Rewriter.erase_op(op)
+        for resolve in self.resolves:
+            Rewriter.erase_op(resolve)
+
+    def _check_before_copy(self) -> None:
+        """Count the indices outside in a nest of their own, and run the others only when there are none."""
+        if not any(facts.reaches_past for facts in self.facts):
+            return
+        nests = [op for op in self.function.body.block.ops if isinstance(op, LoopOp)]
+        emit = Emitter(Builder(InsertPoint.before(nests[0])))
+        outside = self._count_outside(emit.builder)
+        none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
+        body = Block()
+        conditional = scf.IfOp(none_outside, [], Region(body))
+        Rewriter.insert_op(conditional, InsertPoint.before(nests[0]))
+        for nest in nests:
+            nest.detach()
+        body.add_ops([*nests, scf.YieldOp()])
+        terminator = self.function.body.block.last_op
+        assert terminator is not None
+        Rewriter.replace_op(terminator, func.ReturnOp(outside))
+        update_signature(self.function)
+
+    def _count_outside(self, builder: Builder) -> SSAValue:
+        """Build the nest that counts: one loop for each loop that an index depends on."""
+        loads = [self._index_load(resolve) for resolve in self.resolves]
+        needed = {subscript for load in loads for subscript in load.indices}
+        around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
+        counters: dict[SSAValue, SSAValue] = {}
+        made: list[LoopOp] = []
+        for loop in around:
+            block = Block(arg_types=[IndexType()])
+            name = f"check_{loop.label}"
+            block.args[0].name_hint = short_name(name)
+            counters[loop.induction] = block.args[0]
+            made.append(builder.insert(LoopOp(name, loop.lower, loop.upper, loop.step, block, sums=True)))
+            builder = Builder(InsertPoint.at_end(block))
+        count = self._any_outside(Emitter(builder), loads, counters)
+        for loop in reversed(made):
+            loop.body.block.add_op(YieldOp(count))
+            assert loop.total is not None
+            count = loop.total
+            count.name_hint = "n_outside"
+        return count
+
+    def _any_outside(self, emit: Emitter, loads: list[memref.LoadOp], counters: dict[SSAValue, SSAValue]) -> SSAValue:
+        """Emit 1 where a component is outside, and 0 where none is."""
+        found: SSAValue | None = None
+        for load, resolve, facts in zip(loads, self.resolves, self.facts, strict=True):
+            if not facts.reaches_past:
+                continue
+            place = [counters.get(subscript, subscript) for subscript in load.indices]
+            raw = emit.builder.insert(memref.LoadOp.get(load.memref, place)).res
+            raw.name_hint = load.res.name_hint
+            index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
+            outside = emit.compare("uge", emit.wrapped(facts, index, size), size, "outside")
+            found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")
+        assert found is not None
+        return emit.builder.insert(arith.ExtUIOp(found, I64)).result
+
+    def _index_load(self, resolve: ResolveOp) -> memref.LoadOp:
+        if not isinstance(load := resolve.index.owner, memref.LoadOp):
+            raise ScheduleError("fold-bounds: expected the index to be loaded in the nest")
+        return load

@@ -1,0 +1,235 @@
+"""The pass `hoist-indices`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, i32, i64
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.attributes import NARROW_AXES
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.errors import ScheduleError
+from ....ir.semantics import LARGEST_NARROW_AXIS
+from ...nest.backward_slice import clone_slice, counters_of, is_inside, slice_of
+from ...nest.builder import index_constant
+from ...nest.queries import (
+    argument_number,
+    copying_store,
+    enclosing_loops,
+    find_loop,
+    functions,
+    most_iterations,
+    short_name,
+    static_size,
+)
+
+MOST_HELD_BYTES = 256 * 1024
+"""What the buffers hold at most: they lie on the stack of a thread, which may be half a megabyte."""
+
+
+@dataclass(frozen=True)
+class HoistIndices(ModulePass):
+    """Resolve the indices of a tile once, into a buffer, before they are used.
+
+    An outer loop that repeats the indices then reads resolved positions, four bytes each when every axis is smaller
+    than 2**31; and resolving alone, with nothing random between, runs in vectors. Of a tuple each component has a
+    buffer. In mode `zero` a position of -1 says that the index is outside.
+
+    before                              after hoist-indices{before=outer_i}
+        for outer_i in ...                  for indices_i in t..t+256
+          for indices_i in t..t+256           positions[i - t] = resolve(indices[i])
+            p = resolve(indices[i])         for outer_i in ...
+            out[o, i] = data[o, p]            for indices_i in t..t+256
+                                                out[o, i] = data[o, positions[i - t]]
+
+    Preconditions: the loops at and inside `before` that the indices depend on are tiles, or of a static size, and
+    none of them is parallel; `fold-bounds` has run.
+
+    Options:
+        before: name of the loop.
+
+    Input:
+        gather.loop indices_i(%i) = %t to %end step %c1 { %index = memref.load %indices[%b, %i] ... }
+    Output:
+        %positions = memref.alloca() : memref<256xi32>
+        gather.loop resolve_indices_i(%i) = %t to %end step %c1 { ... memref.store %narrow, %positions[%place] }
+        gather.loop indices_i(%i) = %t to %end step %c1 { %narrow = memref.load %positions[%place] ... }
+
+    What it does not do: keep positions from one tile to the next, or hold those that depend on no loop at or inside
+    `before`; `hoist-invariants` moves these.
+
+    Raises:
+        ScheduleError: a precondition does not hold, the indices are hoisted already, or the buffers would take more
+            than 256 KiB.
+    """
+
+    name = "hoist-indices"
+
+    before: str
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            _Hoisting(function, find_loop(function, self.before)).hoist()
+
+
+class _Hoisting:
+    """The positions of one nest, and the loops over which they are resolved."""
+
+    def __init__(self, function: func.FuncOp, root: LoopOp):
+        self.function, self.root = function, root
+        store = copying_store(function)
+        if store is None or not any(loop is root for loop in enclosing_loops(store)):
+            raise ScheduleError(f"hoist-indices: expected {root.label} to be a loop that copies")
+        self.inside: SSAValue | None = None
+        value = store.value
+        if isinstance(value.owner, arith.SelectOp):
+            self.inside, value = value.owner.cond, value.owner.lhs
+        if not isinstance(load := value.owner, memref.LoadOp):
+            raise ScheduleError("hoist-indices: expected a plain load of the element; run fold-bounds first")
+        self.positions = list(dict.fromkeys(place for place in load.indices if self._is_looked_up(place)))
+        if not self.positions:
+            raise ScheduleError(f"hoist-indices: no index is resolved in {root.label}")
+        if self.inside is not None and not is_inside(self.inside, root):
+            self.inside = None
+        looked_up = (op for op in slice_of(self._resolved(), root) if isinstance(op, memref.LoadOp))
+        if any(isinstance(op.memref.owner, memref.AllocaOp) for op in looked_up):
+            raise ScheduleError(f"hoist-indices: the indices of {root.label} are hoisted already")
+        around = list(enclosing_loops(store))
+        nest = around[: around.index(root) + 1][::-1]
+        counters = counters_of(self._resolved(), root)
+        self.loops = [loop for loop in nest if loop.induction in counters]
+        self._check(nest)
+
+    def _resolved(self) -> list[SSAValue]:
+        return [*self.positions, *([] if self.inside is None else [self.inside])]
+
+    def _is_looked_up(self, place: SSAValue) -> bool:
+        return any(isinstance(op, memref.LoadOp) for op in slice_of([place], self.root))
+
+    def _check(self, nest: list[LoopOp]) -> None:
+        root = self.root.label
+        if not self.loops:
+            raise ScheduleError(
+                f"hoist-indices: the indices do not depend on {root} or a loop inside; there is no tile"
+            )
+        for loop in nest:
+            if loop.parallel is not None:
+                raise ScheduleError(
+                    f"hoist-indices: {loop.label} is parallel, and a buffer belongs to one thread; "
+                    "hoist before a loop inside it"
+                )
+        self.sizes = [most_iterations(loop) or 0 for loop in self.loops]
+        held = 1
+        for loop, size in zip(self.loops, self.sizes, strict=True):
+            if static_size(loop.step) != 1 or not size:
+                raise ScheduleError(
+                    f"hoist-indices: expected a tile of {loop.label.removesuffix('_o')}, whose size the buffer has; "
+                    f"{loop.label} is none: tile it first"
+                )
+            if any(is_inside(bound, self.root) for bound in (loop.lower, loop.upper)):
+                raise ScheduleError(f"hoist-indices: the bounds of {loop.label} are computed inside {root}")
+            held *= size
+        self.width = i32 if _are_axes_narrow(self.function, self.positions) else i64
+        held *= len(self.positions) * self.width.width.data // 8
+        if held > MOST_HELD_BYTES:
+            raise ScheduleError(
+                f"hoist-indices: the positions would take {held} bytes of the stack, and may take {MOST_HELD_BYTES}; "
+                "make the tiles smaller"
+            )
+
+    def hoist(self) -> None:
+        width = self.width
+        builder = Builder(InsertPoint.before(self.root))
+        buffers: list[SSAValue] = [
+            builder.insert(memref.AllocaOp.get(width, None, self.sizes)).memref for _ in self.positions
+        ]
+        for buffer in buffers:
+            buffer.name_hint = "positions"
+        self._fill(builder, buffers, width)
+        self._read(buffers)
+
+    def _fill(self, builder: Builder, buffers: list[SSAValue], width: IntegerType) -> None:
+        """Build the loops that resolve, before the root."""
+        mapping: dict[SSAValue, SSAValue] = {}
+        made: list[LoopOp] = []
+        one = index_constant(builder, 1)
+        for loop in self.loops:
+            body = Block(arg_types=[IndexType()])
+            body.args[0].name_hint = short_name(loop.label)
+            mapping[loop.induction] = body.args[0]
+            made.append(builder.insert(LoopOp(f"resolve_{loop.label}", loop.lower, loop.upper, one, body)))
+            builder = Builder(InsertPoint.at_end(body))
+        mapping = clone_slice(slice_of(self._resolved(), self.root), builder, mapping)
+        place = self._place(builder, mapping)
+        inside = None if self.inside is None else mapping.get(self.inside, self.inside)
+        for position, buffer in zip(self.positions, buffers, strict=True):
+            value = builder.insert(arith.IndexCastOp(mapping[position], i64)).result
+            value.name_hint = "wide"
+            if inside is not None and position is self.positions[0]:
+                outside = builder.insert(arith.ConstantOp.from_int_and_width(-1, 64)).result
+                outside.name_hint = "outside"
+                value = builder.insert(arith.SelectOp(inside, value, outside)).result
+                value.name_hint = "marked"
+            if width != i64:
+                value = builder.insert(arith.TruncIOp(value, width)).result
+                value.name_hint = "narrow"
+            builder.insert(memref.StoreOp.get(value, buffer, place))
+        for loop in made:
+            loop.body.block.add_op(YieldOp())
+
+    def _place(self, builder: Builder, counters: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """Return the subscripts of a buffer at the counters that stand for those of the loops."""
+        places: list[SSAValue] = []
+        for loop in self.loops:
+            distance = builder.insert(arith.SubiOp(counters.get(loop.induction, loop.induction), loop.lower)).result
+            distance.name_hint = "place"
+            places.append(distance)
+        return places
+
+    def _read(self, buffers: list[SSAValue]) -> None:
+        """Replace the positions, and whether they are inside, by what the buffers say."""
+        replaced = slice_of(self._resolved(), self.root)
+        innermost = Builder(InsertPoint.at_start(self.loops[-1].body.block))
+        place = self._place(innermost, {})
+        for position, buffer in zip(self.positions, buffers, strict=True):
+            value = innermost.insert(memref.LoadOp.get(buffer, place)).res
+            value.name_hint = "kept"
+            assert isinstance(buffer.type, MemRefType)
+            if buffer.type.element_type != i64:
+                value = innermost.insert(arith.ExtSIOp(value, i64)).result
+                value.name_hint = "wide"
+            if self.inside is not None and position is self.positions[0]:
+                zero = innermost.insert(arith.ConstantOp.from_int_and_width(0, 64)).result
+                zero.name_hint = "zero"
+                inside = innermost.insert(arith.CmpiOp(value, zero, "sge")).result
+                inside.name_hint = self.inside.name_hint
+                self.inside.replace_all_uses_with(inside)
+                value = innermost.insert(arith.MaxSIOp(value, zero)).result
+                value.name_hint = "clamped"
+            result = innermost.insert(arith.IndexCastOp(value, IndexType())).result
+            result.name_hint = position.name_hint
+            position.replace_all_uses_with(result)
+        for op in reversed(replaced):
+            if not any(result.uses for result in op.results):
+                Rewriter.erase_op(op)
+
+
+def _are_axes_narrow(function: func.FuncOp, positions: list[SSAValue]) -> bool:
+    """Return whether every position fits in 32 bits."""
+    if NARROW_AXES in function.attributes:
+        return True
+    sizes = [
+        shape[dim]
+        for load in function.walk()
+        if isinstance(load, memref.LoadOp)
+        and argument_number(load.memref, function) == 0
+        and isinstance(load.memref.type, MemRefType)
+        for shape in [load.memref.type.get_shape()]
+        for dim, place in enumerate(load.indices)
+        if place in positions
+    ]
+    return all(0 <= size <= LARGEST_NARROW_AXIS for size in sizes)

@@ -1,0 +1,178 @@
+"""The pass `interchange-loops`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.errors import ScheduleError
+from ...nest.queries import chain, find_loop, functions, sole_inner_loop
+
+
+@dataclass(frozen=True)
+class InterchangeLoops(ModulePass):
+    """Put the loops of a perfect nest in another order.
+
+    Every order gives the same bytes, since each element of out is written once; what changes is which bytes are near
+    each other in time. A loop may not move out of the loop that its bounds come from. Ordered loops, those of a sum,
+    keep the order they have among themselves.
+
+    before                              after interchange-loops{order=indices_o,outer,indices_i}
+        for outer in 0..m                   for indices_o in 0..n step 64
+          for indices_o in 0..n step 64       for outer in 0..m
+            for indices_i in ...                for indices_i in ...
+
+    Preconditions: the loops named are all the loops of one perfect nest; between them stand only computations.
+
+    Options:
+        order: the names of all its loops, outermost first.
+
+    Input:
+        gather.loop outer(%o) = ... { gather.loop indices(%i) = ... { ... } }
+    Output:
+        gather.loop indices(%i) = ... { gather.loop outer(%o) = ... { ... } }
+
+    Raises:
+        ScheduleError: a loop is missing or unknown, the nest is not perfect, a bound would lose its loop, or a sum its
+            order.
+    """
+
+    name = "interchange-loops"
+
+    order: tuple[str, ...]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            _interchange(_outermost(function, self.order), self.order)
+
+
+def _outermost(function: Operation, order: tuple[str, ...]) -> LoopOp:
+    found = [find_loop(function, name) for name in order]
+    for loop in found:
+        names = [inner.label for inner in chain(loop)]
+        if set(order) <= set(names):
+            return loop
+    raise ScheduleError(f"interchange-loops: {', '.join(order)} do not stand in one perfect nest")
+
+
+def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
+    nest = chain(root)
+    names = [loop.label for loop in nest]
+    if sorted(names) != sorted(order):
+        raise ScheduleError(
+            f"interchange-loops: expected every loop of the nest once ({', '.join(names)}), got {', '.join(order)}"
+        )
+    by_name = dict(zip(names, nest, strict=True))
+    _check_parallel_first([by_name[name] for name in order])
+    _check_ordered(nest, order)
+    between = [_computations(loop) for loop in nest[:-1]]
+    pending = [op for group in between for op in group]
+    innermost = nest[-1]
+    core = [op for op in innermost.body.block.ops if not isinstance(op, YieldOp)]
+    counted = innermost.terminator.value
+
+    for op in [*pending, *core]:
+        op.detach()
+    block, available = None, set[SSAValue]()
+    made: list[LoopOp] = []
+    for name in order:
+        old = by_name[name]
+        _place_ready(pending, root if block is None else block, available)
+        _check_bounds(old, pending, by_name, made)
+        body = Block(arg_types=[old.induction.type])
+        body.args[0].name_hint = old.induction.name_hint
+        loop = LoopOp(
+            name,
+            *(old.lower, old.upper, old.step, body),
+            sums=old.total is not None,
+            parallel=old.parallel is not None,
+            ordered=old.ordered is not None,
+        )
+        Rewriter.insert_op(loop, InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
+        old.induction.replace_all_uses_with(body.args[0])
+        available.add(body.args[0])
+        made.append(loop)
+        block = body
+    assert block is not None
+    _place_ready(pending, block, available)
+    block.add_ops(core)
+    value = counted
+    for loop in reversed(made):
+        loop.body.block.add_op(YieldOp(value))
+        value = loop.total
+        if value is not None:
+            value.name_hint = root.total.name_hint if root.total is not None else None
+    Rewriter.replace_op(root, (), [] if value is None else [value])
+
+
+def _check_parallel_first(loops: list[LoopOp]) -> None:
+    """Check that no parallel loop would stand in one that is not parallel."""
+    for outer, inner in pairwise(loops):
+        if inner.parallel is not None and outer.parallel is None:
+            raise ScheduleError(
+                f"interchange-loops: {inner.label} is parallel and would stand in {outer.label}, which is not"
+            )
+
+
+def _check_ordered(nest: list[LoopOp], order: tuple[str, ...]) -> None:
+    """Check that ordered loops stay in their order, which is that of a sum."""
+    before = [loop.label for loop in nest if loop.ordered is not None]
+    after = [name for name in order if name in before]
+    if before != after:
+        raise ScheduleError(
+            f"interchange-loops: {', '.join(before)} add up in this order, and would run as {', '.join(after)}; "
+            "leave them in their order"
+        )
+
+
+def _computations(loop: LoopOp) -> list[Operation]:
+    """Return what stands between a loop and the one inside it."""
+    inner = sole_inner_loop(loop)
+    assert inner is not None
+    if loop.terminator.value is not inner.total:
+        raise ScheduleError(f"interchange-loops: {loop.label} does not yield what {inner.label} sums")
+    found = [op for op in loop.body.block.ops if not isinstance(op, LoopOp | YieldOp)]
+    for op in found:
+        if inner.total is not None and inner.total in op.operands:
+            raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
+        if not is_side_effect_free(op):
+            raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
+    return found
+
+
+def _place_ready(pending: list[Operation], place: Block | LoopOp, available: set[SSAValue]) -> None:
+    """Put the computations whose operands are there by now at the end of a block, or before the nest."""
+    for op in list(pending):
+        if all(_is_outside(operand, pending) or operand in available for operand in op.operands):
+            Rewriter.insert_op(op, InsertPoint.at_end(place) if isinstance(place, Block) else InsertPoint.before(place))
+            available.update(op.results)
+            pending.remove(op)
+
+
+def _is_outside(value: SSAValue, pending: list[Operation]) -> bool:
+    """Return whether a value comes from outside the nest: neither a counter nor a computation that waits."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return not isinstance(owner.parent_op(), LoopOp)
+    return owner not in pending
+
+
+def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, LoopOp], made: list[LoopOp]) -> None:
+    placed = {inner.label for inner in made}
+    for bound in (loop.lower, loop.upper, loop.step):
+        owner = bound.owner
+        needs = owner in pending
+        for other in by_name.values():
+            if bound is other.induction and other.label not in placed:
+                needs = True
+        if needs:
+            source = loop.label[:-1] + "o" if loop.label.endswith("_i") else "another loop"
+            raise ScheduleError(
+                f"interchange-loops: the bounds of {loop.label} come from {source}, which must stand around it"
+            )

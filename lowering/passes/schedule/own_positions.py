@@ -1,0 +1,129 @@
+"""The pass `own-positions`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.attributes import VIEW
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, ViewAttr, YieldOp
+from ....ir.errors import ScheduleError, did_you_mean
+from ...nest.builder import index_constant
+from ...nest.queries import argument_number, enclosing_loops, functions
+
+LARGEST_COUNT = 2**16
+
+
+@dataclass(frozen=True)
+class OwnPositions(ModulePass):
+    """Give each part of an axis an owner that adds to it.
+
+    This is the owner-computes rule. The nest that adds is run once by each owner. An owner goes through all the indices
+    in their order, and adds what points to its own positions. So owners never meet, the loop over them can be parallel
+    without atomics, and each sum is made in the same order as before. It costs a look at every index for each owner: it
+    is for narrow rows, where a look is cheap beside an addition to some far place.
+
+    before                              after own-positions{owners=2 axis=axis}
+        for indices in 0..n                 for owners(first) in 0..n_axis step (n_axis + 1) / 2
+          p = resolve(indices[i])             for indices in 0..n
+          out[p] += grad[i]                     p = resolve(indices[i])
+                                                out[p] += grad[i] where p - first <u step
+
+    Preconditions: one `gather.accumulate`, in a nest of its own that is not parallel yet.
+
+    Options:
+        owners: how many there are.
+        axis: which axis they share: `axis`, or `axis_0`, `axis_1`, ... of tuples.
+
+    Input:
+        gather.loop ordered indices(%i) = ... { ... gather.accumulate %element, %out[%b, %o, %position, %j] ... }
+    Output:
+        gather.loop owners(%first) = %c0 to %n_axis step %part {
+          gather.loop ordered indices(%i) = ... {
+            %offset = arith.subi %position, %first : index
+            %owned = arith.cmpi ult, %offset, %part : index
+            gather.accumulate %element, %out[%b, %o, %position, %j] if %owned : f32, memref<...> } }
+
+    Raises:
+        ScheduleError: nothing is added up, there is no such axis, or the nest is parallel already.
+    """
+
+    name = "own-positions"
+
+    owners: int
+    axis: str = "axis"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not 1 <= self.owners <= LARGEST_COUNT:
+            raise ScheduleError(f"own-positions: expected 1 to {LARGEST_COUNT} owners, got {self.owners}")
+        for function in functions(op):
+            found = [inner for inner in function.walk() if isinstance(inner, AccumulateOp)]
+            if len(found) != 1:
+                raise ScheduleError(
+                    f"own-positions: expected one gather.accumulate, got {len(found)}; it is for gradients, after "
+                    "lower-gradient-to-nest"
+                )
+            _own(function, found[0], self.owners, self.axis)
+
+
+def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str) -> None:
+    dim = _axis_dim(function, accumulate, axis)
+    around = list(enclosing_loops(accumulate))
+    if not around or any(loop.parallel is not None for loop in around):
+        raise ScheduleError("own-positions: the nest that adds is parallel already; run it before parallelize-loops")
+    root = around[-1]
+    before = Builder(InsertPoint.before(root))
+    size = before.insert(memref.DimOp(accumulate.memref, index_constant(before, dim))).result
+    size.name_hint = "n_owned"
+    part = _part(before, size, owners)
+    body = Block(arg_types=[IndexType()])
+    first = body.args[0]
+    first.name_hint = "first"
+    loop = LoopOp("owners", index_constant(before, 0), size, part, body)
+    Rewriter.insert_op(loop, InsertPoint.before(root))
+    root.detach()
+    body.add_ops([root, YieldOp()])
+    _mask(accumulate, accumulate.subscripts[dim], first, part)
+
+
+def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int:
+    number = argument_number(accumulate.memref, function)
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
+    if not isinstance(view, ViewAttr):
+        raise ScheduleError("own-positions: what is added to carries no #gather.view; run collapse-dims first")
+    axes = [name for name in view.dims if name.partition("_")[0] == "axis"]
+    if axis not in axes:
+        raise ScheduleError(
+            f"own-positions: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"
+        )
+    return view.dims.index(axis)
+
+
+def _part(before: Builder, size: SSAValue, owners: int) -> SSAValue:
+    """Return the positions of one owner: the size divided by their number, rounded up, and at least 1."""
+    padded = before.insert(arith.AddiOp(size, index_constant(before, owners - 1))).result
+    padded.name_hint = "padded"
+    share = before.insert(arith.DivUIOp(padded, index_constant(before, owners))).result
+    share.name_hint = "share"
+    part = before.insert(arith.MaxSIOp(share, index_constant(before, 1))).result
+    part.name_hint = "part"
+    return part
+
+
+def _mask(accumulate: AccumulateOp, position: SSAValue, first: SSAValue, part: SSAValue) -> None:
+    builder = Builder(InsertPoint.before(accumulate))
+    offset = builder.insert(arith.SubiOp(position, first)).result
+    offset.name_hint = "offset"
+    owned = builder.insert(arith.CmpiOp(offset, part, "ult")).result
+    owned.name_hint = "owned"
+    if accumulate.mask is not None:
+        owned = builder.insert(arith.AndIOp(accumulate.mask, owned)).result
+        owned.name_hint = "mine"
+    builder.insert(AccumulateOp(accumulate.element, accumulate.memref, accumulate.subscripts, owned))
+    Rewriter.erase_op(accumulate)

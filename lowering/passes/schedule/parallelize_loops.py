@@ -1,0 +1,144 @@
+"""The pass `parallelize-loops`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
+from ....ir.errors import ScheduleError
+from ...nest.queries import enclosing_loops, find_loop, functions, why_not_shared, writes
+
+
+@dataclass(frozen=True)
+class ParallelizeLoops(ModulePass):
+    """Let threads share the iterations of the outermost loops.
+
+    Parallel loops that stand directly in each other are shared as one: their iterations are numbered through. So both
+    a long list of rows and thousands of tiny batches fill the cores.
+
+    before                              after parallelize-loops{loops=batch,indices_o}
+        for batch in 0..n                   parallel for batch in 0..n
+          for indices_o in 0..m step 64       parallel for indices_o in 0..m step 64
+            for indices_i in ...                for indices_i in ...
+
+    Preconditions: the loops exist; each is outermost or directly in a parallel loop; no two of their iterations write
+    the same element, none is ordered, and the bounds of none come from another.
+
+    Options:
+        loops: names of the loops, outermost first.
+
+    Input:
+        gather.loop indices_o(%i_o) = %c0 to %n step %c64 { ... }
+    Output:
+        gather.loop parallel indices_o(%i_o) = %c0 to %n step %c64 { ... }
+
+    Raises:
+        ScheduleError: a precondition does not hold.
+    """
+
+    name = "parallelize-loops"
+
+    loops: tuple[str, ...]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            for loop_name in self.loops:
+                _parallelize(find_loop(function, loop_name))
+
+
+def _parallelize(loop: LoopOp) -> None:
+    outside = next(enclosing_loops(loop), None)
+    if outside is not None and outside.parallel is None:
+        raise ScheduleError(
+            f"parallelize-loops: {loop.label} stands in {outside.label}, which is not parallel; "
+            "make that parallel first, or interchange the two"
+        )
+    if outside is not None and (reason := why_not_shared(outside, loop)) is not None:
+        raise ScheduleError(f"parallelize-loops: {reason}")
+    _check_writes(loop)
+    loop.parallel = UnitAttr()
+
+
+def _check_writes(loop: LoopOp) -> None:
+    """Check that no iteration writes what another writes or reads.
+
+    For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
+    loop's counter, or that of a tile of it. What is added to positions that an iteration owns is its own, too.
+    """
+    if loop.ordered is not None:
+        raise ScheduleError(
+            f"parallelize-loops: {loop.label} adds up in its order, so its iterations cannot run at once; "
+            "run the loops around it in parallel, or own-positions first"
+        )
+    written = {op.memref for op in writes(loop)}
+    own: dict[SSAValue, set[int]] = {}
+    read: list[memref.LoadOp] = []
+    for op in loop.walk():
+        if isinstance(op, memref.DimOp) or written.isdisjoint(op.operands):
+            continue
+        if isinstance(op, memref.LoadOp):
+            read.append(op)
+        elif isinstance(op, memref.StoreOp | AccumulateOp):
+            if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
+                own[op.memref] = _own_dims(op, loop) & own.get(op.memref, _own_dims(op, loop))
+        else:
+            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+    if any(not dims for dims in own.values()):
+        raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+    for op in read:
+        if not own.get(op.memref, set()) & _own_dims(op, loop):
+            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+
+
+def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
+    """Return the dimensions in which an access is where no other iteration of the loop comes."""
+    subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
+    return {dim for dim, place in enumerate(subscripts) if _is_counter(place, loop)}
+
+
+def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
+    """Return whether a mask lets through only positions from the loop's counter to before its next step."""
+    pending = [] if accumulate.mask is None else [accumulate.mask]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, arith.AndIOp):
+            pending += owner.operands
+        elif (
+            isinstance(owner, arith.CmpiOp)
+            and arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data] == "ult"
+            and owner.rhs is loop.step
+            and isinstance(offset := owner.lhs.owner, arith.SubiOp)
+            and offset.lhs in accumulate.subscripts
+            and offset.rhs is loop.induction
+        ):
+            return True
+    return False
+
+
+def _is_counter(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is a loop's counter, or that of a tile which one iteration of the loop runs."""
+    if value is loop.induction:
+        return True
+    tile = _loop_of(value)
+    around = _loop_of(tile.lower) if tile is not None else None
+    if tile is None or around is None or not _ends_within(tile, around):
+        return False
+    return _is_counter(tile.lower, loop)
+
+
+def _ends_within(tile: LoopOp, around: LoopOp) -> bool:
+    """Return whether a loop that starts at another's counter ends before that one's next step."""
+    ends = list(tile.upper.owner.operands) if isinstance(tile.upper.owner, arith.MinSIOp) else [tile.upper]
+    return any(
+        isinstance(end.owner, arith.AddiOp) and set(end.owner.operands) == {tile.lower, around.step} for end in ends
+    )
+
+
+def _loop_of(value: SSAValue) -> LoopOp | None:
+    """Return the loop that a value is the counter of."""
+    parent = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return parent if isinstance(parent, LoopOp) else None

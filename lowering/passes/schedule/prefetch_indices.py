@@ -1,0 +1,313 @@
+"""The pass `prefetch-indices`: within the scheduled nest, level 3."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
+from ....ir.dialects.types import element_size_bytes
+from ....ir.dialects.upstream import PrefetchOp
+from ....ir.errors import ScheduleError
+from ...nest.backward_slice import clone_slice, counters_of, depends_on, slice_of
+from ...nest.builder import index_constant, size_of
+from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
+from ...nest.split_loop import REST
+from ...schedule.loop_sizes import LINE_BYTES
+
+MOST_LINES = 64
+MOST_DISTANCE = 4096
+
+Access = memref.LoadOp | vector.LoadOp | AccumulateOp
+"""A read of data; or, in a gradient, an addition to the table."""
+
+
+@dataclass(frozen=True)
+class PrefetchIndices(ModulePass):
+    """Ask for the lines of data that a later iteration will read.
+
+    Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
+    of its row are asked for, none behind the row's end. A tile asks for what the next one reads; near the end of all
+    tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist.
+
+    Where the loop counts slices of data and another in it the indices, as the outer loop of a gather along a later axis
+    does, the slice `distance` iterations ahead is asked for whole, a part in each step over the indices: `lines` lines
+    where rows are known to be no longer than a line, as single elements are; else `lines` rows, each where the
+    innermost loop reads the row at hand.
+
+    In a gradient it is the rows that are added to which are asked for; what is not added, as its index is outside or
+    another thread adds it, is asked for at position 0.
+
+    A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory is used best by
+    two of them: one far ahead into the second cache, which can wait for more lines than the first, and one nearer into
+    the first.
+
+    before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
+        for indices_i in t..end             for indices_i in t..end
+          p = resolve(indices[i])             ahead = resolve(indices[min(i + 16, n - 1)])
+          for inner in 0..m                   prefetch data[ahead, 0]
+            out[i, j] = data[p, j]            p = resolve(indices[i])
+                                              for inner in 0..m
+                                                out[i, j] = data[p, j]
+
+    Preconditions: the loop is around a load of data, or its innermost one; of the loops that count indices, it is the
+    innermost; vectors are made before.
+
+    Options:
+        loop: name of the loop.
+        distance: iterations ahead, 1 to 4096; steps, where the loop takes several elements at a time.
+        lines: of 64 bytes, a row or a step, or rows a step, 1 to 64.
+        locality: 3 keeps the line in every cache, 0 in none after its use.
+
+    Input:
+        gather.loop indices_i(%i) = %t to %end step %c1 { ... memref.load %data[%b, %o, %position, %j] ... }
+    Output:
+        gather.loop indices_i(%i) = %t to %end step %c1 {
+          %ahead = arith.minsi %later, %last : index
+          ...
+          memref.prefetch %data[%b, %o, %position_ahead, %c0], read, locality<3>, data : memref<1x1x?x?xi32>
+          ... }
+
+    Raises:
+        ScheduleError: an option is out of its range, or nothing that the loop reads depends on its counter.
+    """
+
+    name = "prefetch-indices"
+
+    loop: str
+    distance: int = 16
+    lines: int = 1
+    locality: int = 3
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for name, value, least, most in (
+            ("distance", self.distance, 1, MOST_DISTANCE),
+            ("lines", self.lines, 1, MOST_LINES),
+            ("locality", self.locality, 0, 3),
+        ):
+            if not least <= value <= most:
+                raise ScheduleError(f"prefetch-indices: expected {name} of {least} to {most}, got {value}")
+        for function in functions(op):
+            _prefetch(function, find_loop(function, self.loop), self)
+
+
+def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> None:
+    loads = _table_accesses(function, loop)
+    if not loads:
+        raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
+    looked_up = [_looked_up(load, loop) for load in loads]
+    positions = [place for places in looked_up for place in places]
+    if any(depends_on(place, loop) for place in positions) and not counters_of(positions, loop) - {loop.induction}:
+        return _prefetch_positions(function, loop, loads, options)
+    if not any(depends_on(place, loop) for place in set(_subscripts(loads[0])) - set(positions)):
+        raise ScheduleError(
+            f"prefetch-indices: the row of data that {loop.label} reads does not follow from its counter alone; "
+            "prefetch in the innermost loop that counts indices"
+        )
+    _prefetch_rows(loop, loads[0], options)
+
+
+def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
+    """Return the loads of data in a loop, or a gradient's additions, but for those of the rest that fills no vector."""
+    rests = {inner for inner in loops(loop) if inner.label.endswith(REST) and inner is not loop}
+    accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in rests]
+    sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp)]
+    return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]
+
+
+def _subscripts(access: Access) -> list[SSAValue]:
+    return list(access.subscripts if isinstance(access, AccumulateOp) else access.indices)
+
+
+def _memory(access: Access) -> SSAValue:
+    return access.base if isinstance(access, vector.LoadOp) else access.memref
+
+
+def _looked_up(load: Access, loop: LoopOp) -> list[SSAValue]:
+    """Return the subscripts that come from memory: the positions."""
+    return [
+        place for place in _subscripts(load) if any(isinstance(op, memref.LoadOp) for op in slice_of([place], loop))
+    ]
+
+
+def _line_elements(memory: SSAValue) -> int:
+    assert isinstance(memory.type, MemRefType)
+    return max(LINE_BYTES // element_size_bytes(memory.type.element_type), 1)
+
+
+def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
+    """Insert the counter `distance` iterations ahead, the last one before `end` near that."""
+    step = static_size(loop.step) or 1
+    later = builder.insert(arith.AddiOp(loop.induction, index_constant(builder, distance * step))).result
+    last = builder.insert(arith.SubiOp(end, index_constant(builder, step))).result
+    ahead = builder.insert(arith.MinSIOp(later, last)).result
+    later.name_hint, last.name_hint, ahead.name_hint = "later", "last", "ahead"
+    return ahead
+
+
+def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
+    """Return where the loop's counter ends in its last tile, if it may run on into the next one, else in this one.
+
+    It may where the counter is used for reading arguments alone: what a tile has resolved for itself ends with it.
+    """
+    read = [op.memref for load in loads for op in slice_of(_subscripts(load), loop) if isinstance(op, memref.LoadOp)]
+    if any(argument_number(memory, function) is None for memory in read):
+        return loop.upper
+    return tiled_end(loop) or loop.upper
+
+
+def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
+    """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
+    builder = Builder(InsertPoint.at_start(loop.body.block))
+    ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
+    for load in loads:
+        mask = load.mask if isinstance(load, AccumulateOp) else None
+        needed = [*_subscripts(load), *([] if mask is None else [mask])]
+        copied = _first_iteration(builder, loop, loop, load, needed, ahead)
+        places = [copied.get(place, place) for place in _subscripts(load)]
+        if mask is not None:
+            _stay_near(builder, loop, load, places, copied.get(mask, mask))
+        _insert_lines(builder, _memory(load), places, options)
+
+
+def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
+    """Point to position 0, which is at hand, where nothing is added: a branch would be guessed wrongly too often."""
+    nowhere = index_constant(builder, 0)
+    for dim, place in enumerate(_subscripts(access)):
+        if place in _looked_up(access, loop):
+            places[dim] = builder.insert(arith.SelectOp(wanted, places[dim], nowhere)).result
+            places[dim].name_hint = "asked"
+
+
+def _first_iteration(
+    builder: Builder, loop: LoopOp, inside: LoopOp, load: Access, places: Sequence[SSAValue], ahead: SSAValue
+) -> dict[SSAValue, SSAValue]:
+    """Insert places again, for a later iteration of `loop`, and return what stands for each value they come from.
+
+    The loops in `inside`, the loop that they are inserted in, stand at their first iterations.
+    """
+    around: list[LoopOp] = []
+    needed = counters_of(places, loop)
+    for inner in enclosing_loops(load):
+        if inner is inside:
+            break
+        if inner.induction in needed:
+            needed |= counters_of([inner.lower], loop)
+            around.append(inner)
+    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
+    for inner in reversed(around):
+        mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
+        mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
+    return clone_slice(slice_of(places, loop), builder, mapping)
+
+
+def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None:
+    """Ask for a part of a later slice of rows in each step through this one, whatever its indices are."""
+    looked_up = _looked_up(load, loop)
+    counted = _counting_loop(load, loop, looked_up)
+    if counted is None:
+        raise ScheduleError(
+            f"prefetch-indices: a slice of data that {loop.label} reads is asked for part by part in a loop in it that "
+            "counts indices, and there is none"
+        )
+    dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
+    row, line = _static_row(load, dim), _line_elements(_memory(load))
+    if row is None or row > line:
+        innermost = load.parent_op()
+        assert isinstance(innermost, LoopOp)
+        return _ask_for_rows(loop, counted, innermost, load, dim, range(options.lines * step), options)
+    rows_a_step = options.lines * (line // row)
+    if rows_a_step % step:
+        raise ScheduleError(
+            f"prefetch-indices: lines={options.lines} holds {rows_a_step} rows, and {counted.label} takes {step} "
+            "indices a step; ask for another number of lines"
+        )
+    _ask_for_rows(loop, counted, counted, load, dim, range(0, rows_a_step, line // row), options)
+
+
+def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> LoopOp | None:
+    """Return the innermost loop in `loop` that decides nothing of a load but its one position, and that in steps."""
+    if len(looked_up) != 1:
+        return None
+    others = [place for place in _subscripts(load) if place is not looked_up[0]]
+    for around in enclosing_loops(load):
+        if around is loop:
+            return None
+        if depends_on(looked_up[0], around) and not any(depends_on(place, around) for place in others):
+            return around
+    return None
+
+
+def _static_row(load: Access, dim: int) -> int | None:
+    """Return how many elements lie between two places of a dimension of data, or None where the code does not know."""
+    memory = _memory(load).type
+    assert isinstance(memory, MemRefType)
+    sizes = memory.get_shape()[dim + 1 :]
+    is_packed = isinstance(memory.layout, NoneAttr)
+    return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
+
+
+def _ask_for_rows(
+    loop: LoopOp,
+    counted: LoopOp,
+    inside: LoopOp,
+    load: Access,
+    dim: int,
+    rows: range,
+    options: PrefetchIndices,
+) -> None:
+    """Ask for rows of a later slice in each iteration of a loop, other rows in each step over the indices.
+
+    Args:
+        loop: counts the slices.
+        counted: counts the indices, in it.
+        inside: where to ask: the same, or the innermost loop, which asks for the elements that are at hand in this row.
+        load: what reads data.
+        dim: the dimension of data that the indices lead along.
+        rows: those of a step to ask for, of as many as the range ends with.
+        options: of the pass.
+    """
+    memory, step = _memory(load), static_size(counted.step) or 1
+    builder = Builder(InsertPoint.at_start(inside.body.block))
+    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
+    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step))).result
+    sweep.name_hint = "sweep"
+    others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
+    copied = _first_iteration(builder, loop, inside, load, others, ahead)
+    places = [copied.get(place, place) for place in _subscripts(load)]
+    for row in rows:
+        places[dim] = _within(builder, memory, sweep, row, dim)
+        builder.insert(PrefetchOp(memory, places, options.locality))
+
+
+def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices) -> None:
+    """Insert the prefetch of lines that begin at a place and follow each other along the last dimension."""
+    dim = len(places) - 1
+    for line in range(options.lines):
+        at = list(places)
+        if line:
+            at[dim] = _within(builder, memory, places[dim], line * _line_elements(memory), dim)
+        builder.insert(PrefetchOp(memory, at, options.locality))
+
+
+def _within(builder: Builder, memory: SSAValue, first: SSAValue, offset: int, dim: int) -> SSAValue:
+    """Insert the place so far behind another along a dimension; the last one, where it would lie behind that."""
+    size = size_of(builder, memory, dim, "row")
+    start, length = static_size(first), static_size(size)
+    if start is not None and length is not None:
+        return index_constant(builder, min(start + offset, max(length - 1, 0)))
+    line = first
+    if offset:
+        line = builder.insert(arith.AddiOp(first, index_constant(builder, offset))).result
+        line.name_hint = "line"
+    last = builder.insert(arith.SubiOp(size, index_constant(builder, 1))).result
+    end = builder.insert(arith.MinSIOp(line, last)).result
+    last.name_hint, end.name_hint = "row_last", "row_line"
+    return end

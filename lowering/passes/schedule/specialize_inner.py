@@ -1,0 +1,86 @@
+"""The pass `specialize-inner`: within the nest level."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ....ir.dialects.attributes import VIEW
+from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
+from ....ir.errors import ScheduleError
+from ....ir.interpreters.argument_views import argument_view
+from ....ir.semantics import DYNAMIC
+from ...nest.queries import functions, update_signature
+
+
+@dataclass(frozen=True)
+class SpecializeInner(ModulePass):
+    """Make the size of a row part of the code.
+
+    A row whose size is known is copied by a fixed number of vectors, without a loop, and its address is a
+    multiplication by a constant. Each size has a kernel of its own: worth it for rows of up to a few hundred bytes.
+
+    before                              after specialize-inner{bytes=256}
+        for inner in 0..n_inner             for inner in 0..64
+          out[i, j] = data[p, j]              out[i, j] = data[p, j]
+
+    Preconditions: data and out have one dimension `inner`, of a size that is a run-time argument or this one.
+
+    Options:
+        bytes: of a row; a multiple of the size of an element.
+
+    Input:
+        func.func @gather(%data: memref<1x1x?x?xi32>, ..., %out: memref<1x1x?x?xi32>)
+    Output:
+        func.func @gather(%data: memref<1x1x?x64xi32>, ..., %out: memref<1x1x?x64xi32>)
+
+    Raises:
+        ScheduleError: there is no dimension `inner`, or the bytes are not those of whole elements, or not its size.
+    """
+
+    name = "specialize-inner"
+
+    bytes: int
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            size = _elements(function, self.bytes)
+            specialized = [_specialize(function, number, size) for number in range(len(function.body.block.args))]
+            if not any(specialized):
+                raise ScheduleError("specialize-inner: expected data with one dimension inner, and there is none")
+            update_signature(function)
+
+
+def _elements(function: func.FuncOp, row_bytes: int) -> int:
+    """Return how many elements of data a row has; those of indices may have another width."""
+    data = function.body.block.args[0].type if function.body.block.args else None
+    if not isinstance(data, MemRefType):
+        raise ScheduleError("specialize-inner: expected a nest over memrefs; run lower-gather-to-nest first")
+    width = element_size_bytes(data.element_type)
+    size, rest = divmod(row_bytes, width)
+    if rest or size < 1:
+        raise ScheduleError(
+            f"specialize-inner: expected bytes that are a multiple of the {width} of an element, got {row_bytes}"
+        )
+    return size
+
+
+def _specialize(function: func.FuncOp, number: int, size: int) -> bool:
+    """Fix the size of `inner` of one argument; return whether it has such a dimension."""
+    argument = function.body.block.args[number]
+    attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
+    if VIEW not in attributes or not isinstance(argument.type, MemRefType):
+        return False
+    dims = argument_view(function, number).dims
+    if "inner" not in dims:
+        return False
+    dim, shape = dims.index("inner"), list(argument.type.get_shape())
+    if shape[dim] not in (DYNAMIC, size):
+        raise ScheduleError(f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}")
+    shape[dim] = size
+    type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
+    Rewriter.replace_value_with_new_type(argument, type_)
+    return True

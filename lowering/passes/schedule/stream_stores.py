@@ -1,0 +1,317 @@
+"""The pass `stream-stores`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ....ir.dialects.types import element_size_bytes
+from ....ir.dialects.upstream import is_nontemporal
+from ....ir.errors import ScheduleError
+from ...nest.backward_slice import clone_slice, slice_of
+from ...nest.builder import index_constant, size_of
+from ...nest.queries import functions, static_size
+from ...nest.split_loop import HEAD, REST, split_off_rest, whole_end
+from ...nest.vector_checks import rows_of
+from ...schedule.loop_sizes import MIN_SINGLE_BYTES, STREAM_BYTES
+
+
+@dataclass(frozen=True)
+class StreamStores(ModulePass):
+    """Store past the caches, which need not read the lines of out first.
+
+    Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
+    A vector so stored is aligned, to 16 bytes where it is longer, and then goes 16 bytes at a time: NumPy's arrays
+    begin at multiples of 16. What else is stored to a line of out must go past the caches as well, or the line is read
+    after all and written twice:
+
+    * A loop with a rest of single elements gets a head of the same, up to the first aligned element. They are stored
+      past the caches where they have 4 bytes or more; the processor cannot do so with less.
+    * A row of known size with a rest that is one overlapping vector gets such a vector as its head. Both are stored in
+      pieces, wherever they lie, and before what is between them: a line that is full has left for memory.
+    * Where the loop runs a number of whole vectors known beforehand, all of them are streamed when out is aligned, and
+      none is when it is not.
+
+    before                              after stream-stores
+        for inner in 0..w step 8            for inner_head in 0..h
+          out[i, j:j+8] = ...                 stream out[i, j] = ...
+        for inner_rest in w..n              for inner in h..w step 8
+          out[i, j] = ...                     stream out[i, j:j+8] = ...
+                                            for inner_rest in w..n
+                                              stream out[i, j] = ...
+
+    Of a gradient it is the zeros, from which the sums begin, that are stored past the caches, 16 bytes at a time.
+
+    Preconditions: `vectorize-inner` has run, but for gradients; of them, the loop that clears steps from element to
+    element.
+
+    Input:
+        gather.loop inner(%j) = %c0 to %whole step %c8 { ... vector.store %element, %out[%b, %o, %i, %j] ... }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+    Output:
+        gather.loop inner_head(%j) = %c0 to %aligned step %c1 { ... }
+        gather.loop inner(%j) = %aligned to %whole step %c8 {
+          ... vector.store %element, %out[%b, %o, %i, %j] {nontemporal = true, alignment = 16 : i64} ... }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+
+    What it does not do: a gradient into an out that is not contiguous stays as it is.
+
+    Raises:
+        ScheduleError: there are no vector stores, they stream already, or the rest is unrolled.
+    """
+
+    name = "stream-stores"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            adds = any(isinstance(inner, AccumulateOp) for inner in function.walk())
+            if adds and not _vectorize_clearing(function):
+                continue
+            stores = [inner for inner in function.walk() if isinstance(inner, vector.StoreOp) and not _ends_row(inner)]
+            if not stores:
+                raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
+            if any(is_nontemporal(store) for store in stores):
+                raise ScheduleError("stream-stores: the vectors are stored past the caches already")
+            for store in stores:
+                _Streaming(function, store).stream()
+
+
+def _vectorize_clearing(function: func.FuncOp) -> bool:
+    """Clear what a gradient adds to with vectors, unless it does already; return False where it is not contiguous."""
+    clearing = (op for op in function.walk() if isinstance(op, memref.StoreOp))
+    store = next((op for op in clearing if isinstance(op.value.owner, arith.ConstantOp)), None)
+    if store is None:
+        return True
+    loop, type_ = store.parent_op(), store.memref.type
+    assert isinstance(type_, MemRefType)
+    if not isinstance(type_.layout, NoneAttr):
+        return False
+    own = [dim for dim, place in enumerate(store.indices) if isinstance(loop, LoopOp) and place is loop.induction]
+    if (
+        not isinstance(loop, LoopOp)
+        or loop.parallel is not None
+        or static_size(loop.step) != 1
+        or len(own) != 1
+        or any(size != 1 for size in type_.get_shape()[own[0] + 1 :])
+    ):
+        raise ScheduleError("stream-stores: the innermost loop that clears out does not clear side by side")
+    lanes = STREAM_BYTES // element_size_bytes(type_.element_type)
+    rows = rows_of(function, store.memref, own[0])
+    body, rest = split_off_rest(loop, lanes)
+    builder = Builder(InsertPoint.at_end(body.body.block))
+    nothing = builder.insert(vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes]))).vector
+    nothing.name_hint = "nothing"
+    places = [body.induction if dim == own[0] else place for dim, place in enumerate(store.indices)]
+    builder.insert(vector.StoreOp(nothing, rows, places[: own[0] + 1]))
+    builder.insert(YieldOp())
+    if not rest:
+        Rewriter.erase_op(loop)
+    return True
+
+
+def _ends_row(store: vector.StoreOp) -> bool:
+    """Return whether a store is of the vector that ends with a row and overlaps the one before it."""
+    loop = store.parent_op()
+    return isinstance(loop, LoopOp) and loop.label.endswith(REST)
+
+
+def _vector_store(loop: LoopOp) -> vector.StoreOp | None:
+    return next((op for op in loop.walk() if isinstance(op, vector.StoreOp)), None)
+
+
+def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
+    store.properties["nontemporal"] = BoolAttr.from_bool(True)
+    store.attributes["alignment"] = IntegerAttr(alignment_bytes, i64)
+
+
+def _streaming(loop: LoopOp, alignment_bytes: int, suffix: str = "") -> LoopOp:
+    """Return a copy of a loop that streams its vectors, with a name that ends so."""
+    copy = loop.clone()
+    copy.loop_name = StringAttr(loop.label + suffix)
+    copy.body.block.args[0].name_hint = loop.induction.name_hint
+    for op in copy.walk():
+        if isinstance(op, vector.StoreOp):
+            _mark(op, alignment_bytes)
+    return copy
+
+
+def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
+    """Run loops that stream where a condition holds, and those that there were where it does not."""
+    conditional = scf.IfOp(condition, [], Region(Block()), Region(Block()))
+    builder.insert(conditional)
+    for loop in cached:
+        loop.detach()
+        loop.loop_name = StringAttr(f"{loop.label}_cached")
+    conditional.true_region.block.add_ops([*streaming, scf.YieldOp()])
+    conditional.false_region.block.add_ops([*cached, scf.YieldOp()])
+
+
+def _mark_elements(loop: LoopOp) -> None:
+    """Stream the single elements that a loop stores, where the processor can stream such small ones."""
+    for op in loop.walk():
+        if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
+            op.properties["nontemporal"] = BoolAttr.from_bool(True)
+
+
+class _Streaming:
+    """One vector store, with the loop that it stands in."""
+
+    def __init__(self, function: func.FuncOp, store: vector.StoreOp):
+        self.function, self.store = function, store
+        loop, type_ = store.parent_op(), store.vector.type
+        assert isinstance(type_, VectorType)
+        self.lanes = type_.get_shape()[0]
+        if (
+            not isinstance(loop, LoopOp)
+            or static_size(loop.step) != self.lanes
+            or type_.get_num_dims() != 1
+            or self.lanes & (self.lanes - 1)
+            or not store.indices
+            or store.indices[-1] is not loop.induction
+            or not isinstance(store.base.type, MemRefType)
+            or not isinstance(store.base.type.layout, NoneAttr)
+        ):
+            raise ScheduleError(
+                f"stream-stores: expected a store of {type_} to a contiguous out in a loop that steps from vector to "
+                "vector, as vectorize-inner makes it"
+            )
+        self.loop = loop
+        self.width_bytes = element_size_bytes(type_.element_type)
+        self.alignment_bytes = min(self.lanes * self.width_bytes, STREAM_BYTES)
+
+    def stream(self) -> None:
+        rest = self._rest()
+        if rest is None:
+            self._stream_whole()
+        elif _vector_store(rest) is not None:
+            self._stream_row(rest)
+        elif static_size(rest.step) == 1:
+            self._peel(rest)
+        else:
+            raise ScheduleError(
+                f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "
+                "unroll another loop"
+            )
+
+    def _rest(self) -> LoopOp | None:
+        """Return the loop behind this one that stores what fills no vector."""
+        behind = self.loop.next_op
+        while behind is not None:
+            if isinstance(behind, LoopOp) and behind.label == self.loop.label + REST:
+                return behind
+            behind = behind.next_op
+        return None
+
+    def _stream_whole(self) -> None:
+        """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
+        builder = Builder(InsertPoint.before(self.loop))
+        over = self._over(builder, self._address(builder))
+        aligned = builder.insert(arith.CmpiOp(over, index_constant(builder, 0), "eq")).result
+        aligned.name_hint = "is_aligned"
+        _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
+
+    def _stream_row(self, rest: LoopOp) -> None:
+        """Stream a row that ends with a vector which overlaps the one before it, and let it begin with one like it.
+
+        Both ends are stored first: a line that is full goes to memory, and to change it once more is slow.
+        """
+        builder = Builder(InsertPoint.before(rest))
+        over = self._over(builder, self._address(builder))
+        first = _streaming(self.loop, 1, HEAD)
+        end = self._binary(builder, arith.AddiOp, first.lower, index_constant(builder, self.lanes), "end")
+        first.operands[1] = end
+        whole = _streaming(self.loop, self.alignment_bytes)
+        whole.operands[0] = self._behind(builder, self._short(builder, over))
+        whole.operands[1] = whole_end(builder, whole.lower, rest.upper, self.lanes)
+        _either(builder, self._fits(builder, over), [first, _streaming(rest, 1), whole], [self.loop, rest])
+
+    def _peel(self, rest: LoopOp) -> None:
+        """Stream a loop of vectors, and what is left over at its ends element by element.
+
+        The elements before the first aligned one get a loop of their own.
+        """
+        builder = Builder(InsertPoint.before(self.loop))
+        lower, upper = self.loop.lower, rest.upper
+        over = self._over(builder, self._address(builder))
+        size = index_constant(builder, self.alignment_bytes)
+        short = self._binary(builder, arith.RemUIOp, self._short(builder, over), size, "short")
+        stop = self._binary(builder, arith.MinSIOp, self._behind(builder, short), upper, "first")
+        if self.width_bytes > 1:
+            stop = builder.insert(arith.SelectOp(self._fits(builder, over), stop, upper)).result
+        stop.name_hint = "aligned"
+        end = whole_end(builder, stop, upper, self.lanes)
+        first = rest.clone()
+        first.loop_name = StringAttr(self.loop.label + HEAD)
+        first.body.block.args[0].name_hint = self.loop.induction.name_hint
+        first.operands[0], first.operands[1] = lower, stop
+        builder.insert(first)
+        self.loop.operands[0], self.loop.operands[1] = stop, end
+        rest.operands[0] = end
+        _mark(self.store, self.alignment_bytes)
+        for end_loop in (first, rest):
+            _mark_elements(end_loop)
+
+    def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
+        """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
+        return self._binary(builder, arith.SubiOp, index_constant(builder, self.alignment_bytes), over, "short")
+
+    def _behind(self, builder: Builder, short: SSAValue) -> SSAValue:
+        """Insert the counter of the loop so many bytes behind its first element."""
+        head = self._binary(builder, arith.DivUIOp, short, index_constant(builder, self.width_bytes), "head")
+        return self._binary(builder, arith.AddiOp, self.loop.lower, head, "first")
+
+    def _fits(self, builder: Builder, over: SSAValue) -> SSAValue:
+        """Insert whether any element of out is aligned."""
+        beside = self._binary(builder, arith.RemUIOp, over, index_constant(builder, self.width_bytes), "beside")
+        fits = builder.insert(arith.CmpiOp(beside, index_constant(builder, 0), "eq")).result
+        fits.name_hint = "fits"
+        return fits
+
+    def _address(self, builder: Builder) -> SSAValue:
+        """Insert the address of the element that the loop's first iteration writes."""
+        subscripts = list(self.store.indices)
+        mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
+        mapping = clone_slice(slice_of(subscripts, self.loop), builder, mapping)
+        memory = self.store.base
+        assert isinstance(memory.type, MemRefType)
+        shape = memory.type.get_shape()
+        place: SSAValue = index_constant(builder, 0)
+        for dim, subscript in enumerate(subscripts):
+            row = place
+            if shape[dim] != 1 and dim:
+                row = self._binary(builder, arith.MuliOp, place, size_of(builder, memory, dim, f"out_{dim}"), "row")
+            place = self._binary(builder, arith.AddiOp, row, mapping.get(subscript, subscript), "place")
+        base = builder.insert(memref.ExtractAlignedPointerAsIndexOp.get(memory)).aligned_pointer
+        base.name_hint = "base"
+        offset = self._binary(builder, arith.MuliOp, place, index_constant(builder, self.width_bytes), "offset")
+        return self._binary(builder, arith.AddiOp, base, offset, "address")
+
+    def _over(self, builder: Builder, address: SSAValue) -> SSAValue:
+        return self._binary(builder, arith.RemUIOp, address, index_constant(builder, self.alignment_bytes), "over")
+
+    def _binary(
+        self,
+        builder: Builder,
+        op: type[arith.SignlessIntegerBinaryOperation],
+        left: SSAValue,
+        right: SSAValue,
+        name: str,
+    ) -> SSAValue:
+        result = builder.insert(op(left, right)).result
+        result.name_hint = name
+        return result

@@ -1,0 +1,118 @@
+"""The pass `tile-loops`: from the nest to the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.errors import ScheduleError
+from ...nest.builder import index_constant
+from ...nest.queries import find_loop, functions, short_name, static_size
+
+LARGEST_TILE = 2**31
+
+
+@dataclass(frozen=True)
+class TileLoops(ModulePass):
+    """Split loops into tiles: `x` becomes `x_o` around `x_i`.
+
+    A tile is the piece of work that a thread takes, and that the caches see at once. The last tile ends early
+    (`tail=guard`: its end is the smaller of two, unless the size is known to divide), or the size must be proved to
+    divide (`tail=perfect`).
+
+    before                              after tile-loops{loops=indices sizes=64}
+        for indices in 0..n                 for indices_o in 0..n step 64
+          body                                for indices_i in indices_o..min(indices_o + 64, n)
+                                                body
+
+    Preconditions: the loops exist and have step 1.
+
+    Options:
+        loops: names of the loops to tile.
+        sizes: iterations a tile, at least 1; one for each loop.
+        tail: `guard` or `perfect`.
+
+    Input:
+        gather.loop indices(%i) = %c0 to %n step %c1 { ... }
+    Output:
+        gather.loop indices_o(%i_o) = %c0 to %n step %c64 {
+          %limit = arith.addi %i_o, %c64 : index
+          %end = arith.minsi %limit, %n : index
+          gather.loop indices_i(%i_i) = %i_o to %end step %c1 { ... }
+        }
+
+    Raises:
+        ScheduleError: no such loop, a size below 1, a loop that is tiled already, or a size that does not divide.
+    """
+
+    name = "tile-loops"
+
+    loops: tuple[str, ...]
+    sizes: tuple[int, ...]
+    tail: Literal["guard", "perfect"] = "guard"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if len(self.loops) != len(self.sizes):
+            raise ScheduleError(
+                f"tile-loops: expected one size for each loop, got {len(self.loops)} loops and {len(self.sizes)} sizes"
+            )
+        for function in functions(op):
+            for loop_name, size in zip(self.loops, self.sizes, strict=True):
+                _tile(find_loop(function, loop_name), size, self.tail)
+
+
+def _tile(loop: LoopOp, size: int, tail: str) -> None:
+    if not 1 <= size <= LARGEST_TILE:
+        raise ScheduleError(
+            f"tile-loops: expected a tile of 1 to {LARGEST_TILE} iterations for {loop.label}, got {size}"
+        )
+    if static_size(loop.step) != 1:
+        inner = f"; tile {loop.label[:-1]}i instead" if loop.label.endswith("_o") else ""
+        raise ScheduleError(f"tile-loops: {loop.label} does not have step 1{inner}")
+    if loop.parallel is not None:
+        raise ScheduleError(f"tile-loops: {loop.label} is parallel; tile it first, then make {loop.label}_o parallel")
+    first, last = static_size(loop.lower), static_size(loop.upper)
+    trips = None if first is None or last is None else last - first
+    if tail == "perfect" and (trips is None or trips % size):
+        known = "is not known" if trips is None else f"is {trips}"
+        raise ScheduleError(
+            f"tile-loops: tail=perfect needs a number of iterations that {size} divides, but that of {loop.label} "
+            f"{known}; use tail=guard"
+        )
+    outer_body = Block(arg_types=[IndexType()])
+    start = outer_body.args[0]
+    builder = Builder(InsertPoint.before(loop))
+    step = index_constant(builder, size)
+    outer = builder.insert(LoopOp(f"{loop.label}_o", loop.lower, loop.upper, step, outer_body, **_kind(loop)))
+    start.name_hint = short_name(outer.label)
+    builder = Builder(InsertPoint.at_end(outer_body))
+    divides = trips is not None and trips % size == 0
+    end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
+    body = loop.detach_region(loop.body)
+    body.block.args[0].name_hint = short_name(f"{loop.label}_i")
+    inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, **_kind(loop)))
+    builder.insert(YieldOp(inner.total))
+    if inner.total is not None and outer.total is not None:
+        inner.total.name_hint = outer.total.name_hint = "n_outside"
+    Rewriter.replace_op(loop, (), list(outer.results))
+
+
+def _kind(loop: LoopOp) -> dict[str, bool]:
+    return {"sums": loop.total is not None, "ordered": loop.ordered is not None}
+
+
+def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
+    end = builder.insert(arith.AddiOp(start, step)).result
+    end.name_hint = "limit" if guarded else "end"
+    if not guarded:
+        return end
+    clamped = builder.insert(arith.MinSIOp(end, upper)).result
+    clamped.name_hint = "end"
+    return clamped

@@ -1,0 +1,84 @@
+"""The pass `unroll`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
+from ....ir.errors import ScheduleError
+from ...nest.backward_slice import clone_slice
+from ...nest.builder import index_constant
+from ...nest.queries import find_loop, functions, static_size
+from ...nest.split_loop import split_off_rest
+
+MOST_COPIES = 64
+
+
+@dataclass(frozen=True)
+class Unroll(ModulePass):
+    """Run several iterations of a loop in one, without a test between them.
+
+    Their order stays. What does not make a whole step is left to a loop behind it, `inner_rest`.
+
+    before                              after unroll{loop=inner factor=4}
+        for inner in 0..n                   for inner in 0..n - n % 4 step 4
+          out[i, j] = data[p, j]              out[i, j] = data[p, j]
+                                              out[i, j + 1] = data[p, j + 1]
+                                              ...
+                                            for inner_rest in n - n % 4..n
+                                              out[i, j] = data[p, j]
+
+    Preconditions: the loop has step 1, is neither parallel nor a sum, and has no loop in it.
+
+    Options:
+        loop: its name.
+        factor: iterations in one, 2 to 64.
+
+    Input:
+        gather.loop inner(%j) = %c0 to %n step %c1 { ... }
+    Output:
+        gather.loop inner(%j) = %c0 to %whole step %c4 { ... }
+        gather.loop inner_rest(%j) = %whole to %n step %c1 { ... }
+
+    Raises:
+        ScheduleError: a precondition does not hold.
+    """
+
+    name = "unroll"
+
+    loop: str
+    factor: int
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not 2 <= self.factor <= MOST_COPIES:
+            raise ScheduleError(f"unroll: expected a factor of 2 to {MOST_COPIES}, got {self.factor}")
+        for function in functions(op):
+            _unroll(find_loop(function, self.loop), self.factor)
+
+
+def _unroll(loop: LoopOp, factor: int) -> None:
+    if loop.parallel is not None or loop.ordered is not None or loop.total is not None:
+        kind = "parallel" if loop.parallel is not None else "ordered" if loop.ordered is not None else "a sum"
+        raise ScheduleError(f"unroll: {loop.label} is {kind}; unroll a loop inside it")
+    if static_size(loop.step) != 1:
+        raise ScheduleError(f"unroll: {loop.label} takes several iterations at a time already")
+    ops = [op for op in loop.body.block.ops if not isinstance(op, YieldOp)]
+    if any(op.regions for op in ops):
+        raise ScheduleError(f"unroll: {loop.label} is not innermost; unroll a loop inside it")
+    body, has_rest = split_off_rest(loop, factor)
+    builder = Builder(InsertPoint.at_end(body.body.block))
+    for copy in range(factor):
+        counter: SSAValue = body.induction
+        if copy:
+            counter = builder.insert(arith.AddiOp(body.induction, index_constant(builder, copy))).result
+            counter.name_hint = f"{loop.induction.name_hint}_{copy}"
+        clone_slice(ops, builder, {loop.induction: counter})
+    builder.insert(YieldOp())
+    if not has_rest:
+        Rewriter.erase_op(loop)

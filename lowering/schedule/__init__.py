@@ -1,0 +1,1 @@
+"""Schedules, and how one is chosen: loop sizes, machine, heuristics, cost model, search space."""

@@ -1,0 +1,223 @@
+"""Choosing the schedule of a gather from the sizes of its nest and the machine, with reasons. Plain Python.
+
+There are two kinds of innermost loops. Where the index does not depend on its counter it copies a *row*, element by
+element; where it does, each element has a place of its own, and several of them are loaded into the *lanes* of a
+vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs/performance.md` has the figures.
+"""
+
+from dataclasses import dataclass, field
+
+from .loop_sizes import (
+    LINE_BYTES,
+    MIN_NARROW_PEELED_BYTES,
+    MIN_PEELED_BYTES,
+    MIN_SINGLE_BYTES,
+    STREAM_BYTES,
+    MachineShape,
+    NestShape,
+    role,
+    trips,
+)
+from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
+from .schedule import Choice, Prefetch, Schedule
+from .tiling import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
+
+VECTOR_BYTES = 32
+MOST_STREAMED_BYTES = 64
+"""Of a vector that is stored past the caches."""
+MOST_LANES = 16
+MIN_VECTOR_WORK_BYTES = 2048
+MOST_SPECIALIZED_BYTES, MOST_ODD_BYTES = 512, 2048
+"""Of rows whose size is part of the code; of those, too, that end between two vectors, as the last can then overlap."""
+MIN_STREAMED_ROW_BYTES, LONG_ROW_BYTES = 96, 256
+"""Of such rows, past the caches: shorter ones are as fast through them, and longer ones faster in longer vectors."""
+MIN_REPEATS = 4
+HELD_INDICES = 4096
+LARGE_SHARE = 8
+"""What part of the last cache a result is at least that is large beside data."""
+LARGE_OUT_BYTES = 8 << 20
+LARGE_TILE_BYTES = 256 * 1024
+"""Pieces of a large out: where indices are resolved for each, nothing was asked for ahead at its start."""
+
+
+def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
+    """Pick a schedule; tile sizes are few, so that kernels are."""
+    return _Choosing(nest, machine).choice()
+
+
+@dataclass
+class _Choosing:
+    nest: NestShape
+    machine: MachineShape
+    reasons: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        nest = self.nest
+        self.loops, self.row, self.innermost = nest.loops, nest.row, nest.innermost
+        self.is_row, self.run_bytes = nest.is_row, nest.run_bytes
+        self.around = [loop for loop in self.loops if loop not in self.row]
+
+    def choice(self) -> Choice:
+        nest = self.nest
+        if nest.out_bytes < MIN_VECTOR_WORK_BYTES:
+            return Choice(Schedule(), (f"{nest.out_bytes} B are copied as they come: nothing pays for itself",))
+        lanes = self._lanes()
+        tiles, order, parallel, hoist = self._loops(lanes)
+        check_tiles, check_parallel = cut_checks(nest.checked) if parallel else ((), ())
+        schedule = Schedule(
+            (*tiles, *check_tiles),
+            order,
+            (*parallel, *check_parallel),
+            specialize=self._specialize(lanes),
+            hoist=hoist,
+            lanes=lanes,
+            prefetch=self._prefetches(lanes, dict(tiles)),
+            stream=lanes is not None and self._streams(lanes),
+        )
+        return Choice(schedule, tuple(self.reasons))
+
+    def _because(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+    # the innermost loop
+
+    def _specialize(self, lanes: int | None) -> int | None:
+        overlaps = lanes is not None and self._overlaps(lanes)
+        if not self.nest.has_plain_rows or (self.run_bytes > MOST_SPECIALIZED_BYTES and not overlaps):
+            return None
+        how = "end with a whole vector" if overlaps else "are copied without a loop"
+        self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
+        return self.run_bytes
+
+    def _overlaps(self, lanes: int) -> bool:
+        """Return whether rows end with a vector that overlaps the one before it."""
+        nest = self.nest
+        is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
+        most = MIN_NARROW_PEELED_BYTES if is_streamed_whole else MOST_ODD_BYTES
+        is_odd = self.innermost[1] % lanes != 0
+        return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= most
+
+    def _lanes(self) -> int | None:
+        nest, width = self.nest, self.nest.width_bytes
+        if not nest.is_packed:
+            self._because("out is strided, so elements are stored one by one")
+            return None
+        wanted = min(VECTOR_BYTES // width, MOST_LANES)
+        if self.is_row and not nest.has_packed_rows:
+            return wanted if self.innermost[1] >= 2 * wanted else None
+        if self.is_row:
+            wanted = (self._streamed_bytes() if self._exceeds_caches() else VECTOR_BYTES) // width
+            while wanted > 1 and wanted * width > self.run_bytes:
+                wanted //= 2
+        elif (wanted := self._lanes_fit()) < 2:
+            return None
+        if wanted < 2:
+            return None
+        what = "a row is copied" if self.is_row else "elements from places of their own are stored"
+        self._because(f"{what} {wanted * width} B at a time")
+        return wanted
+
+    def _lanes_fit(self) -> int:
+        """Return how many elements from places of their own are worth a vector; 1 where none are."""
+        wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
+        if self.innermost[1] < wanted or not self.nest.is_packed:
+            return 1
+        if role(self.innermost) != "inner" or is_spread_out(self.nest, self.machine):
+            return wanted
+        if next_slices(self.nest, self.machine) is None:
+            return 1
+        return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
+
+    def _streamed_bytes(self) -> int:
+        """Return the size of the vectors that a row is streamed in: they fill it, or the last overlaps."""
+        least = max(STREAM_BYTES, 2 * self.nest.width_bytes)
+        filling = min(self.run_bytes & -self.run_bytes, MOST_STREAMED_BYTES)
+        if filling >= least:
+            return filling
+        return least if self.run_bytes < LONG_ROW_BYTES else VECTOR_BYTES
+
+    # the loops around it
+
+    def _loops(self, lanes: int | None) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
+        """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
+        nest = self.nest
+        if nest.out_bytes < MIN_SLICE_BYTES:
+            self._because("one thread is done before others have started")
+            return (), (), (), None
+        repeating = self._repeating()
+        if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
+            return self._held(repeating)
+        unit_bytes = nest.width_bytes * trips(self.row)
+        wanted = LARGE_TILE_BYTES if nest.out_bytes >= LARGE_OUT_BYTES else TILE_BYTES
+        tiles, parallel = cut_innermost(self.around, unit_bytes, MIN_SLICE_BYTES, wanted)
+        if parallel:
+            self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
+        is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
+        if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
+            self._because("the indices of a tile are resolved first")
+            return tiles, (), parallel, f"{tiles[-1][0]}_i"
+        return tiles, (), parallel, None
+
+    def _repeating(self) -> tuple[str, int] | None:
+        """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
+        around = self.around
+        if not self.is_row and self._lanes_fit() < 2:
+            return None
+        if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
+            return None
+        return around[-2] if around[-2][1] >= MIN_REPEATS else None
+
+    def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
+        """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
+        around = self.around
+        name, size = repeating
+        counted, count = around[-1]
+        piece = self.nest.width_bytes * trips(self.row) * min(count, HELD_INDICES)
+        pieces = max(size * trips(around[:-2]) // (4 * self.machine.threads), 1)
+        rows = max(tile_size(min(max(TILE_BYTES // piece, MIN_REPEATS), pieces)), MIN_REPEATS)
+        self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
+        tiles = ((name, rows), (counted, HELD_INDICES))
+        before = [loop for loop, _ in around[:-2]]
+        order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
+        parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > HELD_INDICES else []))
+        self._because(f"threads share {' and '.join(parallel)}")
+        return tiles, order, parallel, f"{name}_i"
+
+    # the caches
+
+    def _exceeds_caches(self) -> bool:
+        """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
+        nest, cache = self.nest, self.machine.l3_bytes
+        is_large = nest.out_bytes >= cache // LARGE_SHARE
+        beside = nest.table_bytes + nest.all_index_bytes
+        return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
+
+    def _streams(self, lanes: int) -> bool:
+        if not self._exceeds_caches():
+            return False
+        least = self._least_streamed(lanes)
+        if self.run_bytes < least:
+            self._because(f"runs of {self.run_bytes} B are stored through the caches: past them from {least} B on")
+            return False
+        mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self.nest.all_index_bytes)]
+        self._because(
+            f"{mb[0]} MB of out, {mb[1]} MB of data and {mb[2]} MB of indices exceed the last cache of "
+            f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
+        )
+        return True
+
+    def _least_streamed(self, lanes: int) -> int:
+        """Return from how many bytes side by side on storing them past the caches pays."""
+        if self.innermost[1] % lanes == 0:
+            return MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
+        if self._overlaps(lanes):
+            return MIN_STREAMED_ROW_BYTES
+        return self.nest.least_peeled_bytes
+
+    def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
+        inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
+        repeats = self._repeating() is not None
+        asked, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
+        if asked:
+            self._because(why)
+        return asked

@@ -1,0 +1,147 @@
+"""Choosing what data is asked for ahead, from the sizes of a nest and the machine's caches. Plain Python.
+
+Rows and single elements are asked for by the indices of later iterations; where every row of data is read in many
+places, as along the last axis, the next rows are asked for whole, whatever their indices are.
+"""
+
+import math
+
+from .loop_sizes import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role
+from .schedule import Prefetch
+
+NEAR, FAR = 3, 2
+"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
+MOST_LINES = 64
+NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
+"""How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
+NEAR_ROWS, FAR_ROWS = 16, 256
+"""The most rows ahead."""
+LONG_ROW_BYTES = 2048
+"""Rows from which on the processor asks for what follows by itself, soon enough where the last cache is near."""
+MIN_AHEAD = 32
+"""Of fewer indices too many would come before the first that was asked for."""
+SCALARS_AHEAD = 256
+"""Elements; of the loop a sixteenth at most, and of all a 512th: at the start nothing has been asked for."""
+NEXT_ROW, LATER_ROW = 1, 4
+"""Which of the rows that are asked for whole."""
+MIN_SLICES, MIN_SLICE_BYTES, MOST_SLICE_LINES = 4, 4 * 1024, 4
+"""Of slices that are asked for whole: how many, how large each, and the most lines in a step."""
+MIN_USES = 2
+"""How often a line of a slice is read, at least: of random ones seven in eight are then read at all."""
+MOST_ROWS_READ = 2
+"""How many elements of a column are read for each there is, at most: with more, reading takes longer than fetching."""
+MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
+"""Of rows that are asked for whole: shorter ones come as soon without, and longer ones leave the first cache."""
+
+Asked = tuple[tuple[Prefetch, ...], str]
+"""Prefetches, and why; nothing where there are none."""
+NOTHING: Asked = ((), "")
+
+
+def choose_prefetches(
+    nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int | None, *, repeats: bool
+) -> Asked:
+    """Pick what is asked for ahead.
+
+    Args:
+        nest: its sizes.
+        machine: where it is to run.
+        inside: what each loop is called in its tile.
+        lanes: elements a vector.
+        repeats: whether a loop repeats the indices of one inside it.
+    """
+    counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
+    if not counted:
+        return NOTHING
+    if (slices := next_slices(nest, machine)) is not None and lanes is not None:
+        name, lines = slices
+        why = f"the next slice of data along {name} is asked for, {lines} lines a step, while this one is read"
+        return (Prefetch(inside[name], 1, lines, FAR),), why
+    if nest.is_row:
+        is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1] == counted[-1]
+        return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1]) if is_around_rows else NOTHING
+    if lanes is None:
+        return NOTHING
+    asked = _next_rows(nest, machine, inside, lanes)
+    is_far = is_spread_out(nest, machine)
+    if asked is not NOTHING or not (is_far or (repeats and _comes_from_memory(nest, machine))):
+        return asked
+    ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
+    why = f"places in data are spread over much of the last cache: asked for {ahead * lanes} elements ahead"
+    return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
+
+
+def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | None:
+    """Return the loop whose next slice of data is worth asking for whole while this one is read, and lines a step.
+
+    That is one from whose slice, small enough for the second cache, nearly all lines are read.
+    """
+    names = [name for name, _ in nest.loops]
+    axes = [size for name, size in nest.table if role((name, size)) == "axis"]
+    counted = [place for place, name in enumerate(names) if role((name, 0)) == "indices"]
+    if not nest.span_bytes or len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
+        return None
+    name, rows = nest.loops[counted[0] - 1]
+    indices = nest.loops[counted[0]][1]
+    own = {dim.removeprefix("data_") for dim, _ in nest.table}
+    row_bytes = nest.span_bytes // axes[0]
+    piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
+    uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
+    if name not in own or rows < MIN_SLICES or uses < MIN_USES or nest.table_bytes <= machine.l2_bytes:
+        return None
+    if not MIN_SLICE_BYTES <= nest.span_bytes <= machine.l2_bytes // 2 or not nest.has_packed_rows:
+        return None
+    if not nest.is_row and indices > MOST_ROWS_READ * axes[0]:
+        return None
+    is_short = nest.is_row and row_bytes <= LINE_BYTES
+    lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)
+    return (name, lines) if lines <= MOST_SLICE_LINES else None
+
+
+def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
+    """Return whether the places of one loop over the indices are spread over more than a cache holds."""
+    return nest.span_bytes >= machine.l3_bytes // 4
+
+
+def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
+    """Return whether data does not stay in the last cache beside what else is read and written."""
+    return nest.table_bytes + nest.out_bytes + nest.all_index_bytes > machine.l3_bytes
+
+
+def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Asked:
+    row_bytes, near = nest.run_bytes, machine.l2_bytes // 2  # the other half is for what is written
+    is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
+    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < MIN_AHEAD:
+        return NOTHING
+    lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
+    soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, count // 2), 1)
+    later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
+    far = Prefetch(loop, later, lines, FAR)
+    if not _comes_from_memory(nest, machine):
+        if not LINE_BYTES <= row_bytes < LONG_ROW_BYTES and not is_spread_out(nest, machine):
+            return NOTHING
+        asked = far if row_bytes <= LINE_BYTES else Prefetch(loop, soon, lines, NEAR)
+        return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
+    why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
+    if soon == later:
+        return (far,), why
+    return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into the first"
+
+
+def _next_rows(nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int) -> Asked:
+    """Ask for the rows that the loop around the innermost one reads next, some lines in each step of that."""
+    is_long = MIN_NEXT_BYTES <= nest.span_bytes <= MOST_NEXT_BYTES
+    if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
+        return NOTHING
+    name, rows = nest.loops[-2]
+    lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
+    has_own_row = any(dim.removeprefix("data_") == name for dim, _ in nest.table)
+    has_one_axis = sum(role(dim) == "axis" for dim in nest.table) == 1
+    if lines > lanes or rows <= LATER_ROW or not has_own_row or not has_one_axis:
+        return NOTHING
+    why = f"the next row of data is asked for, {lines} lines a step, while this one is read"
+    soon = Prefetch(inside[name], NEXT_ROW, lines, NEAR)
+    if 2 * (nest.table_bytes + nest.out_bytes) <= machine.l3_bytes:
+        return (soon,), why
+    later = Prefetch(inside[name], LATER_ROW, lines, FAR)
+    return (later, soon), f"{why}, and the row {LATER_ROW} ahead into the second cache"

@@ -1,0 +1,318 @@
+"""The schedules that a nest could have: what tuning tries. Sizes only; plain Python, imports no xDSL.
+
+A search goes through generators, one for each thing that a schedule says. Each is handed the schedules that are still
+in the search and gives variations of them; then those that are no good are dropped. A new field of `Schedule` is one
+more generator, a function of a few lines in `GENERATORS`. A generator may give an illegal schedule: the pass that
+refuses it says why, and tuning keeps that.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from .loop_sizes import LINE_BYTES, NestShape
+from .schedule import Prefetch, Schedule
+
+TILE_SIZES = (16, 64, 256, 1024, 4096, 16384)
+LEAST_TILE_BYTES = 8 * 1024
+MOST_TILE_BYTES = 1024 * 1024
+CHECK_TILES = (1024, 16384)
+ROW_PIECE_BYTES = (1024, 4096, 16384)
+VECTOR_BYTES = (32, 64)
+MOST_SPECIALIZED_BYTES = 1024
+DISTANCES = (16, 64)
+MOST_LINES = 16
+MOST_HOISTED = 16384
+UNROLL_FACTORS = (4,)
+MOST_CANDIDATES = 24
+BESIDE = ("check_", "clear_", "scale_")
+"""How the loops of nests beside the one that copies or adds begin."""
+ROW = ("inner", "unit")
+
+Predict = Callable[[NestShape, Schedule], float]
+"""Gives the microseconds that a nest takes under a schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a generator knows.
+
+    Attributes:
+        nest: the sizes of the nest.
+        default: the schedule that is chosen without tuning.
+        threads: how many threads there are.
+        is_gradient: whether the nest adds up, so that loops over indices can be neither reordered nor shared.
+    """
+
+    nest: NestShape
+    default: Schedule
+    threads: int = 1
+    is_gradient: bool = False
+
+    @property
+    def loops(self) -> tuple[tuple[str, int], ...]:
+        """(name, iterations) of the loops that are there, outermost first; those of size 1 are dropped."""
+        return self.nest.loops
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row: what one index brings."""
+        return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.startswith(ROW))
+
+    def tile_bytes(self, place: int) -> int:
+        """Return the bytes that one iteration of the loop at `place` writes."""
+        return self.nest.width_bytes * math.prod(size for _, size in self.loops[place + 1 :])
+
+
+Generator = Callable[[Space, Schedule], Iterable[Schedule]]
+Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
+"""Is handed the schedules in the search, the new ones last, and returns those to go on with."""
+
+
+def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
+    """Return every schedule that was in the search, the default first.
+
+    Args:
+        space: what is searched.
+        keep: drops schedules after each generator; called when it gave new ones.
+    """
+    seen: dict[Schedule, None] = {space.default: None}
+    kept: Sequence[Schedule] = (space.default,)
+    for generate in GENERATORS:
+        given = dict.fromkeys(new for schedule in kept for new in generate(space, schedule))
+        fresh = [schedule for schedule in given if schedule not in seen]
+        if fresh:
+            seen.update(dict.fromkeys(fresh))
+            kept = keep([*kept, *fresh])
+    return tuple(seen)
+
+
+def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict, most: int) -> list[Schedule]:
+    """Return the default and the schedules predicted to be the fastest, `most` in all, in the order given."""
+    ranked = sorted(schedules, key=lambda schedule: (schedule != space.default, predict(space.nest, schedule)))
+    chosen = set(ranked[:most])
+    return [schedule for schedule in schedules if schedule in chosen]
+
+
+def search_space(space: Space, predict: Predict | None = None, most: int = MOST_CANDIDATES) -> tuple[Schedule, ...]:
+    """Return the schedules that a search without a clock finds, the default first.
+
+    Args:
+        space: what is searched.
+        predict: gives a schedule's time; with it, each generator goes on from the `most` best. Without it, from all.
+        most: how many to keep, 1 or more; the default is always among them.
+    """
+    if predict is None:
+        return search(space, lambda schedules: schedules)
+    last: list[Sequence[Schedule]] = [(space.default,)]
+
+    def keep(schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+        last[0] = best_predicted(space, schedules, predict, most)
+        return last[0]
+
+    search(space, keep)
+    return tuple(last[0])
+
+
+def serial_runs(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """One thread, without threads to start or tiles to bound; and the nest as it stands."""
+    if schedule == space.default:
+        yield _with_loops(space, schedule, (), (), ())
+        yield Schedule()
+
+
+def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Every loop as the innermost that threads share, whole or cut into tiles of 8 KiB to 1 MiB."""
+    if schedule != space.default or space.is_gradient:
+        return
+    tiles, shared = _beside(schedule)
+    for place, (name, size) in enumerate(space.loops):
+        outside = tuple(outer for outer, _ in space.loops[:place])
+        yield _with_loops(space, schedule, tiles, (), (*outside, name, *shared))
+        for count in TILE_SIZES:
+            piece_bytes = count * space.tile_bytes(place)
+            if 2 * count <= size and LEAST_TILE_BYTES <= piece_bytes <= MOST_TILE_BYTES:
+                cut = ((name, count), *tiles)
+                yield _with_loops(space, schedule, cut, (), (*outside, f"{name}_o", *shared))
+
+
+def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Other tiles of the nest that checks the indices; and that nest on one thread."""
+    checks = [name for name, _ in schedule.tiles if name.startswith("check_")]
+    if not checks:
+        return
+    for count in CHECK_TILES:
+        yield replace(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
+    yield replace(
+        schedule,
+        tiles=tuple(tile for tile in schedule.tiles if tile[0] not in checks),
+        parallel=tuple(name for name in schedule.parallel if not name.startswith("check_")),
+    )
+
+
+def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """The tiles of a loop around all other loops: one piece of the indices, or of the rows, for every slice."""
+    names = [name for name, _ in space.loops]
+    cut = [name for name, _ in schedule.tiles if name in names]
+    if space.is_gradient or schedule.order or len(cut) != 1 or names.index(cut[0]) == 0:
+        return
+    name, place = cut[0], names.index(cut[0])
+    order = (f"{name}_o", *names[:place], f"{name}_i", *names[place + 1 :])
+    yield _with_loops(space, schedule, schedule.tiles, order, (order[0], *_beside(schedule)[1]))
+
+
+def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Long rows in pieces: threads share pieces, so that few long rows fill them too."""
+    loops, place = space.loops, len(space.loops) - 1
+    if schedule != space.default or not loops or not loops[-1][0].startswith(ROW):
+        return
+    (name, size), (tiles, shared) = loops[-1], _beside(schedule)
+    for piece_bytes in ROW_PIECE_BYTES:
+        count = piece_bytes // space.nest.width_bytes
+        if 2 * count > size:
+            return
+        order = (f"{name}_o", *(outer for outer, _ in loops[:place]), f"{name}_i")
+        cut = (*tiles, (name, count)) if space.is_gradient else ((name, count), *tiles)
+        yield _with_loops(space, replace(schedule, owners=None), cut, order, (order[0], *shared))
+
+
+def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
+    if schedule != space.default or not space.is_gradient:
+        return
+    tiles, shared = _beside(schedule)
+    yield replace(_with_loops(space, schedule, tiles, (), shared), owners=None)
+    axes = [(size, name) for name, size in space.nest.table if name.startswith("axis")]
+    for count in sorted({space.threads, 2 * space.threads} - {1}):
+        if axes and max(axes)[0] >= count:
+            owned = (max(axes)[1], count)
+            yield replace(_with_loops(space, schedule, tiles, (), ("owners", *shared)), owners=owned)
+
+
+def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """The innermost loop by vectors of 32 or 64 bytes, or by elements."""
+    if space.is_gradient or not space.loops:
+        return
+    size = _innermost(space, schedule)[1]
+    for lanes in (count // space.nest.width_bytes for count in VECTOR_BYTES):
+        if 2 <= lanes <= size:
+            yield replace(schedule, lanes=lanes)
+    if schedule.lanes is not None:
+        yield replace(schedule, lanes=None, stream=False)
+
+
+def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
+    name, size = space.loops[-1] if space.loops else ("", 0)
+    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= MOST_SPECIALIZED_BYTES:
+        yield replace(schedule, specialize=size * space.nest.width_bytes)
+    if schedule.specialize is not None:
+        yield replace(schedule, specialize=None)
+
+
+def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Indices resolved once for a tile of them, before the loops that repeat them; or where they are read."""
+    if schedule.hoist is not None:
+        yield replace(schedule, hoist=None)
+    names, sizes, cut = [name for name, _ in space.loops], dict(space.loops), dict(schedule.tiles)
+    count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
+    if space.is_gradient or "indices" not in sizes:
+        return
+    if "indices" in cut:
+        loops = _scheduled_loops(space, schedule)
+        yield replace(schedule, hoist=loops[loops.index("indices_o") + 1])
+    elif count <= MOST_HOISTED and not schedule.order and "indices" not in schedule.parallel and names[0] != "indices":
+        tiles = (*schedule.tiles, ("indices", count))
+        loops = _scheduled_loops(space, replace(schedule, tiles=tiles))
+        shared = [name for name in loops if name in schedule.parallel]
+        order = (*shared, "indices_o", *(name for name in loops if name not in (*shared, "indices_o")))
+        yield replace(_with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
+
+
+def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """The lines of a later row asked for ahead, at some distances; or none asked for."""
+    loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
+    if loops and not space.is_gradient:
+        lines = min(MOST_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
+        near, far = (Prefetch(loops[-1], distance, lines) for distance in DISTANCES)
+        for asked in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
+            yield replace(schedule, prefetch=asked)
+        around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
+        if around and space.row_bytes <= LINE_BYTES:
+            yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
+    if schedule.prefetch:
+        yield replace(schedule, prefetch=())
+
+
+def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Vectors stored past the caches, or through them."""
+    if schedule.lanes is not None:
+        yield replace(schedule, stream=not schedule.stream)
+
+
+def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Several iterations of the innermost loop in one, or one."""
+    if schedule.unroll is not None:
+        yield replace(schedule, unroll=None)
+    elif space.loops and not space.is_gradient and schedule.lanes is None:
+        for factor in UNROLL_FACTORS:
+            yield replace(schedule, unroll=(_scheduled_loops(space, schedule)[-1], factor))
+
+
+GENERATORS: tuple[Generator, ...] = (
+    serial_runs,
+    row_pieces,
+    owner_counts,
+    cuts,
+    tiles_outermost,
+    vectors,
+    specialized_rows,
+    hoisted_indices,
+    prefetches,
+    streamed_stores,
+    unrolled_loops,
+    check_tiles,
+)
+"""In the order in which they are asked: first which loops there are, then what is in them."""
+
+
+def _beside(schedule: Schedule) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
+    """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
+    tiles = tuple(tile for tile in schedule.tiles if tile[0].startswith(BESIDE))
+    return tiles, tuple(name for name in schedule.parallel if name.startswith(BESIDE))
+
+
+def _scheduled_loops(space: Space, schedule: Schedule) -> tuple[str, ...]:
+    """Return the loops that copy or add under a schedule, outermost first."""
+    cut = dict(schedule.tiles)
+    names = [(f"{name}_o", f"{name}_i") if name in cut else (name,) for name, _ in space.loops]
+    return schedule.order or tuple(part for parts in names for part in parts)
+
+
+def _innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
+    """Return (name, iterations) of the innermost loop under a schedule."""
+    name = _scheduled_loops(space, schedule)[-1]
+    return name, {**dict(space.loops), **{f"{loop}_i": size for loop, size in schedule.tiles}}[name]
+
+
+def _with_loops(
+    space: Space,
+    schedule: Schedule,
+    tiles: tuple[tuple[str, int], ...],
+    order: tuple[str, ...],
+    parallel: tuple[str, ...],
+) -> Schedule:
+    """Return a schedule with other loops; what it does in a loop that has been cut, or is whole now, goes on there."""
+    changed = replace(schedule, tiles=tiles, order=order, parallel=parallel)
+    loops = _scheduled_loops(space, changed)
+
+    def now(name: str) -> str:
+        whole = name.removesuffix("_i").removesuffix("_o")
+        return next((other for other in (name, f"{whole}_i", whole) if other in loops), name)
+
+    return replace(
+        changed,
+        hoist=None if schedule.hoist is None or "indices" not in dict(tiles) else now(schedule.hoist),
+        unroll=None if schedule.unroll is None else (now(schedule.unroll[0]), schedule.unroll[1]),
+        prefetch=tuple(replace(prefetch, loop=now(prefetch.loop)) for prefetch in schedule.prefetch),
+    )

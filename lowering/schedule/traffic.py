@@ -1,0 +1,225 @@
+"""The fewest bytes that a gather moves, by stream, from its sizes alone. Plain Python, some microseconds.
+
+Indices are read once, every line of 64 bytes of data that holds a byte of the result is read once, and the output is
+written once. Without the values of the indices the number of lines is the one to expect of uniformly random ones.
+
+Data is seen as pieces. A piece is what one index reads without a whole line between its bytes that it does not read;
+where slices have such holes, an index reads several. A window is a set of positions that one index can choose from.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.array_spec import contiguous_strides
+from ...ir.canonical import CanonicalGather, Operand
+from .loop_sizes import LINE_BYTES
+
+NEAR_BYTES = 256 * 1024
+"""A window of so many bytes or less stays near while all of its indices read it: it comes and goes as a whole."""
+
+Dims = tuple[tuple[int, int], ...]
+"""(size, byte stride) of some dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The fewest bytes of a gather or a gradient.
+
+    Attributes:
+        streams: (name, bytes) of what is read or written: indices, data and output; of a gradient indices, grad and
+            output. What does not fill its lines counts by whole lines.
+        lines: lines of 64 bytes that indices point to, each counted once; of a gradient those that it adds to.
+        piece_lines: how many adjacent lines are found where one index, or one small window, points to; 1 or more.
+        is_counted: whether `lines` was counted from the values of the indices, or is what to expect of random ones.
+    """
+
+    streams: tuple[tuple[str, float], ...]
+    lines: float
+    piece_lines: float
+    is_counted: bool = False
+
+    @property
+    def total_bytes(self) -> float:
+        """The bytes of all streams."""
+        return sum(count for _, count in self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPattern:
+    """Where a gather reads data: pieces, at positions that indices choose.
+
+    Attributes:
+        piece_bytes: bytes of a piece, holes of less than a line included.
+        lowest_bytes: where a piece begins, from its first element; below 0 for negative strides.
+        spread: the dimensions along which an index reads more than one piece.
+        axes: the dimensions that are indexed.
+        own: (name, size, byte stride) of the loops that choose both an index and a place in data, such as a batch.
+        draws: indices for each step of `own`.
+    """
+
+    piece_bytes: int
+    lowest_bytes: int
+    spread: Dims
+    axes: Dims
+    own: tuple[tuple[str, int, int], ...]
+    draws: int
+
+
+def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
+    """Return where a gather of sizes that are known reads data.
+
+    Args:
+        canonical: the arrays, with strides in elements.
+        width_bytes: bytes an element of data.
+    """
+    trips = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    axes: list[tuple[int, int]] = []
+    own: list[tuple[str, int, int]] = []
+    free: list[tuple[int, int]] = []
+    dims = zip(canonical.data.dims, canonical.data.shape, byte_strides(canonical.data, width_bytes), strict=True)
+    for dim, size, stride in dims:
+        loop = dim.removeprefix("data_")
+        if loop.partition("_")[0] == "axis":
+            axes.append((size, stride))
+        elif loop in canonical.indices.dims:
+            own.append((loop, trips[loop], stride))
+        else:
+            free.append((trips[loop], stride))
+    piece_bytes, spread = merged(width_bytes, free)
+    lowest = sum((size - 1) * min(stride, 0) for size, stride in free if (size, stride) not in spread)
+    chosen = {loop for loop, _, _ in own}
+    draws = math.prod(trips[dim] for dim in canonical.indices.dims if dim in trips and dim not in chosen)
+    draws = 0 if any(size == 0 for size, _ in free) else draws
+    return ReadPattern(piece_bytes, lowest, spread, tuple(axes), tuple(own), draws)
+
+
+def gather_traffic(
+    canonical: CanonicalGather,
+    width_bytes: int,
+    index_bytes: int,
+    *,
+    offset_bytes: int = 0,
+    is_gradient: bool = False,
+    through_cache: bool = False,
+) -> Traffic:
+    """Return the fewest bytes of a gather, for indices that are uniformly random.
+
+    Args:
+        canonical: the arrays, with strides in elements.
+        width_bytes, index_bytes: bytes an element of data, and an index.
+        offset_bytes: where data begins in a line of 64 bytes.
+        is_gradient: whether the arrays are used the other way round: `out` is read, and `data` is written whole.
+        through_cache: whether the output is stored through the caches, so that its lines are read first.
+    """
+    pattern = read_pattern(canonical, width_bytes)
+    lines, piece_lines = expected_lines(pattern, offset_bytes)
+    streams = traffic_streams(
+        canonical, width_bytes, index_bytes, lines, is_gradient=is_gradient, through_cache=through_cache
+    )
+    return Traffic(streams, lines, piece_lines)
+
+
+def traffic_streams(
+    canonical: CanonicalGather,
+    width_bytes: int,
+    index_bytes: int,
+    lines: float,
+    *,
+    is_gradient: bool,
+    through_cache: bool,
+) -> tuple[tuple[str, float], ...]:
+    """Return (name, bytes) of every stream of a gather that reads so many lines of data, or a gradient."""
+    slices = ("grad" if is_gradient else "output", stored_bytes(canonical.out, width_bytes))
+    table = ("output", stored_bytes(canonical.data, width_bytes)) if is_gradient else ("data", lines * LINE_BYTES)
+    streams = [("indices", stored_bytes(canonical.indices, index_bytes))]
+    streams += [slices, table] if is_gradient else [table, slices]
+    if through_cache:
+        streams.append(("output read", streams[-1][1]))
+    return tuple((name, float(count)) for name, count in streams)
+
+
+def expected_lines(pattern: ReadPattern, offset_bytes: int = 0) -> tuple[float, float]:
+    """Return (lines of data to expect of uniformly random indices, adjacent lines at each place).
+
+    Every line of a window is taken to be as likely as any other. Windows that share lines, since they begin less than a
+    line apart, count as one with the indices of all of them.
+
+    Args:
+        pattern: where data is read.
+        offset_bytes: where data begins in a line.
+    """
+    windows, draws = float(math.prod(size for size, _ in pattern.spread)), float(pattern.draws)
+    steps = [stride for _, stride in pattern.spread]
+    together = 1.0
+    for _, size, stride in pattern.own:
+        windows, draws = (windows, draws * size) if stride == 0 else (windows * size, draws)
+        if size > 1 and stride:
+            steps.append(stride)
+            together *= max(1.0, min(size, LINE_BYTES / abs(stride)))
+    if windows * draws == 0 or any(size == 0 for size, _ in pattern.axes):
+        return 0.0, 1.0
+    axis_steps = [stride for size, stride in pattern.axes if size > 1]
+    piece = mean_lines(pattern.piece_bytes, [*steps, *axis_steps], offset_bytes)
+    if together > 1:
+        piece, window, holes = 1.0, _lines_together(pattern.axes), ()
+    else:
+        extent, holes = merged(pattern.piece_bytes, pattern.axes)
+        beside = [*steps, *(stride for _, stride in holes)]
+        window = math.prod(size for size, _ in holes) * mean_lines(extent, beside, offset_bytes)
+    missed = math.exp(draws * together * math.log1p(-piece / window)) if piece < window else 0.0
+    found = window * (1 - missed)
+    is_whole = window * LINE_BYTES <= NEAR_BYTES and 2 * found > window and not holes
+    return windows / together * found, max(found if is_whole else piece, 1.0)
+
+
+def _lines_together(axes: Dims) -> float:
+    """Return the lines of windows that share lines: one for each position a line or more from the next."""
+    span_bytes = sum((size - 1) * abs(stride) for size, stride in axes if abs(stride) < LINE_BYTES)
+    return math.prod(size for size, stride in axes if abs(stride) >= LINE_BYTES) * max(1.0, span_bytes / LINE_BYTES)
+
+
+def merged(piece_bytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, Dims]:
+    """Return the piece that grows along dimensions without leaving a whole line out, and the dimensions that do.
+
+    A hole of less than 64 bytes leaves no line out, whatever it lies at.
+    """
+    left: list[tuple[int, int]] = []
+    for size, stride in sorted(dims, key=lambda dim: abs(dim[1])):
+        if size == 1 or stride == 0:
+            continue
+        if not left and abs(stride) - piece_bytes < LINE_BYTES:
+            piece_bytes += (size - 1) * abs(stride)
+        else:
+            left.append((size, stride))
+    return piece_bytes, tuple(left)
+
+
+def mean_lines(piece_bytes: int, steps: list[int], offset_bytes: int = 0) -> float:
+    """Return how many lines a piece lies in, on average over where the steps lead from an offset in a line.
+
+    The steps lead to all multiples of their greatest common divisor with 64, and the sum over them of the rounded
+    down (offset + multiple + piece - 1) / 64 is Hermite's identity.
+    """
+    grain = math.gcd(LINE_BYTES, *steps)
+    return 1 + (offset_bytes % grain + piece_bytes - 1) // grain * grain / LINE_BYTES
+
+
+def stored_bytes(operand: Operand, width_bytes: int) -> float:
+    """Return the bytes of an array's lines; those of its elements alone where they leave none between them unused."""
+    dims = list(zip(operand.shape, byte_strides(operand, width_bytes), strict=True))
+    if any(size == 0 for size, _ in dims):
+        return 0.0
+    distinct = width_bytes * math.prod(size for size, stride in dims if stride)
+    extent, holes = merged(width_bytes, dims)
+    if not holes and extent <= distinct:
+        return float(extent)
+    count = math.prod(size for size, _ in holes)
+    return count * mean_lines(extent, [stride for _, stride in holes]) * LINE_BYTES
+
+
+def byte_strides(operand: Operand, width_bytes: int) -> tuple[int, ...]:
+    """Return the strides of an array in bytes."""
+    if operand.strides is None:
+        return contiguous_strides(operand.shape, width_bytes)
+    return tuple((stride or 0) * width_bytes for stride in operand.strides)

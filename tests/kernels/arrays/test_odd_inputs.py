@@ -1,0 +1,226 @@
+"""Inputs that nobody expects: each gives the right answer or one clear error."""
+
+import asyncio
+import pickle
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.runtime import prepare
+
+pytestmark = pytest.mark.usefixtures("serial")
+
+
+def objects(*items: object) -> np.ndarray:
+    """Return a vector of those very objects."""
+    array = np.empty(len(items), object)
+    for place, item in enumerate(items):
+        array[place] = item
+    return array
+
+
+@pytest.mark.parametrize("item", [np.arange(3), [1, 2], (), "text", np.zeros((2, 2)), {"a": 1}], ids=repr)
+def test_an_object_of_any_kind_is_gathered_as_itself(item):
+    data = objects("first", item)
+    assert gn.gather(data, 1).item() is item
+    assert gn.gather(data, [1])[0] is item
+    assert gn.gather_nd(data, [1]).item() is item
+    assert gn.gather_elements(data, [1, 0])[0] is item
+
+
+@pytest.mark.parametrize("item", [np.arange(3), [1, 2]], ids=repr)
+def test_an_object_of_any_kind_goes_into_out_as_itself(item):
+    out = np.empty((), object)
+    gn.gather(objects("first", item), 1, out=out)
+    assert out.item() is item
+
+
+@pytest.mark.parametrize(
+    "data", [{1: 2}, "text", None, 3, np.float32(3), object()], ids=lambda data: type(data).__name__
+)
+def test_data_that_numpy_sees_as_a_scalar_is_refused(data):
+    with pytest.raises(gn.InvalidGatherError, match="data has rank 0 and no axis to gather from"):
+        gn.gather(data, [0])
+
+
+@pytest.mark.parametrize("code", "bBhHiIlLqQpPnN")
+def test_every_c_integer_is_an_index_dtype(code):
+    assert gn.gather(np.array([7, 9]), np.array([1, 0], code)).tolist() == [9, 7]
+
+
+@pytest.mark.parametrize("axis", [[], np.array([], int), [[1]], {1}, np.array(["1"]), 1j], ids=repr)
+def test_an_axis_that_is_no_single_integer_is_refused(axis):
+    with pytest.raises(gn.InvalidGatherError, match="axis must be an int, a 0-D array or an array of one element"):
+        gn.gather(np.eye(3), [0], axis)
+
+
+def test_an_axis_of_foreign_byte_order_is_read():
+    assert gn.gather(np.eye(3), [0], np.array([1], ">i8")).shape == (3, 1)
+
+
+def test_int4_of_ml_dtypes_is_no_index_dtype():
+    import ml_dtypes
+
+    with pytest.raises(gn.IndexTypeError, match="indices must be integers, got dtype int4"):
+        gn.gather([1, 2], np.zeros(2, ml_dtypes.int4))
+
+
+@pytest.mark.parametrize("shape", [(2, 2**40), (2, 2**40, 0)])
+def test_a_result_that_no_memory_could_hold_is_refused_before_anything_is_compiled(shape):
+    with pytest.raises(gn.InvalidGatherError, match=r"has no addresses; its sizes.* make 2\*\*63 bytes or more"):
+        gn.gather(np.broadcast_to(np.int8(0), shape), np.broadcast_to(np.int8(0), (2**40,)))
+
+
+def test_many_indices_of_empty_slices_are_checked_and_give_an_empty_result():
+    assert gn.gather(np.zeros((3, 0)), np.broadcast_to(np.int8(2), (2**20,))).shape == (2**20, 0)
+
+
+@pytest.mark.parametrize("itemsize", [1000, 100_003])
+def test_elements_of_many_bytes_are_moved_whole(itemsize):
+    raw = np.random.default_rng(0).bytes(3 * itemsize)
+    data = np.frombuffer(raw, f"V{itemsize}")
+    assert gn.gather(data, [2, 0]).tobytes() == raw[2 * itemsize :] + raw[:itemsize]
+
+
+def test_indices_that_are_also_the_data_and_out_work():
+    array = np.arange(20)[::-1].copy()
+    assert gn.gather(array, array, out=array) is array
+    assert array.tolist() == list(range(20))
+
+
+def test_an_object_whose_array_is_itself_gathered_works():
+    class Lazy:
+        def __array__(self, dtype=None, copy=None):
+            return gn.gather([5, 6, 7], [2, 1])
+
+    assert gn.gather(Lazy(), [1, 0]).tolist() == [6, 7]
+
+
+def test_a_forgetful_process_keeps_giving_right_results(monkeypatch, forget):
+    monkeypatch.setattr(prepare, "_MOST_REMEMBERED", 3)
+    for size in range(2, 20):
+        assert gn.gather(np.arange(size), [size - 1]).tolist() == [size - 1]
+    assert len(prepare._prepared) <= 3
+
+
+def test_arrays_of_the_same_shapes_share_what_was_prepared(forget):
+    for offset in range(3):
+        gn.gather(np.arange(4) + offset, [offset])
+    assert len(prepare._prepared) == 1
+
+
+def test_gathers_in_asyncio_threads_work():
+    data = np.arange(8000.0).reshape(-1, 8)
+
+    async def run() -> list[np.ndarray]:
+        return await asyncio.gather(*(asyncio.to_thread(gn.gather, data, [number]) for number in range(4)))
+
+    assert [result[0, 0] for result in asyncio.run(run())] == [0, 8, 16, 24]
+
+
+def test_an_error_in_a_worker_process_arrives_whole():
+    with ProcessPoolExecutor(1) as pool, pytest.raises(gn.BoundsError, match="index 7 at position"):
+        pool.submit(gn.gather, [1, 2, 3], [7]).result()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        gn.BoundsError("text"),
+        gn.InvalidGatherError("text"),
+        gn.CompileError("text", file="kernel.py", line=3, op="memref.load"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_survives_pickling(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+def test_a_kernel_survives_pickling():
+    kernel = gn.compile("gather", "4xf32", "2xi64")
+    copy = pickle.loads(pickle.dumps(kernel))
+    assert copy(np.arange(4, dtype=np.float32), [3, 1]).tolist() == [3, 1]
+
+
+def test_a_schedule_made_of_lists_is_one_made_of_tuples():
+    schedule = gn.Schedule(tiles=[("indices", 2)], order=["indices_o", "indices_i"], parallel=["indices_o"])
+    assert schedule == gn.Schedule((("indices", 2),), ("indices_o", "indices_i"), ("indices_o",))
+    kernel = gn.compile("gather", "4xf32", "3xi64", schedule=schedule)
+    assert kernel(np.arange(4, dtype=np.float32), [3, 1, 0]).tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        gn.Schedule(tiles=(("indices", 2**63),)),
+        gn.Schedule(parallel=("inner",)),
+        gn.Schedule(parallel=("nothing",)),
+    ],
+    ids=str,
+)
+def test_a_schedule_that_means_nothing_is_refused(schedule):
+    with pytest.raises(gn.ScheduleError):
+        gn.compile("gather", "4x3xf32", "2xi64", schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"parallel": "indices"}, "parallel of a schedule must be a sequence of names of loops, got 'indices'"),
+        ({"parallel": ("indices", 3)}, "parallel of a schedule must be a sequence of names of loops"),
+        ({"order": ("indices", "indices")}, "order of a schedule names a loop twice: indices, indices"),
+        ({"tiles": 5}, "tiles of a schedule must be pairs of a name and a whole number from 1, got 5"),
+        ({"tiles": (("indices",),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 2.5),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", True),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 0),)}, "tiles of a schedule must be pairs"),
+        ({"tiles": (("indices", 2), ("indices", 2))}, "tiles of a schedule names a loop twice"),
+        ({"owners": "axis"}, "owners of a schedule must be pairs"),
+    ],
+)
+def test_fields_that_are_no_schedule_are_refused(fields, message):
+    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
+        gn.Schedule(**fields)
+
+
+def test_tiles_may_be_a_dictionary():
+    assert gn.Schedule(tiles={"indices": 2}) == gn.Schedule(tiles=(("indices", 2),))
+
+
+def test_operators_pickle_as_their_names():
+    assert pickle.loads(pickle.dumps(gn.ops["onnx.Gather-13"])) is gn.ops["onnx.Gather-13"]
+    assert pickle.loads(pickle.dumps(gn.ops)) is gn.ops
+
+
+def test_operators_and_knobs_show_what_they_hold():
+    assert "onnx.Gather-13(data" in repr(gn.ops["onnx.Gather-13"])
+    assert "labview.GatherND" in repr(gn.ops)
+    assert "num_threads=" in repr(gn.knobs)
+    assert "num_threads" in dir(gn.knobs)
+
+
+@pytest.mark.parametrize("value", ["", 3, 2.5])
+def test_a_folder_that_is_no_path_is_refused(value):
+    with pytest.raises(gn.GathernestError, match="is not allowed; set it to a path"), gn.knobs.scope(cache_dir=value):
+        pass
+
+
+def test_none_is_the_default_of_a_knob():
+    with gn.knobs.scope(interpret=None):
+        assert gn.knobs.interpret is False
+
+
+def test_an_out_whose_elements_overlap_is_written_through_a_temporary():
+    out = np.lib.stride_tricks.as_strided(np.zeros(10, int), (2, 3), (8, 8))
+    gn.gather(np.arange(6).reshape(2, 3), [0, 1], out=out)
+    assert out[1].tolist() == [3, 4, 5]
+
+
+def test_a_cache_folder_in_the_home_folder_is_found(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", "~/kernels")
+    assert gn.knobs.cache_dir == Path.home() / "kernels"

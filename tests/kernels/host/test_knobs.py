@@ -1,0 +1,251 @@
+"""Settings: where their values come from, what they do, and what they refuse."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.host.knobs import KNOBS, KnobError
+
+DATA, INDICES = np.arange(12.0).reshape(4, 3), np.array([3, 0, -2])
+WANTED = DATA[INDICES].tolist()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for knob in KNOBS.values():
+        if knob.variable != "GATHERNEST_CACHE_DIR":
+            monkeypatch.delenv(knob.variable, raising=False)
+    yield
+    for name in KNOBS:
+        delattr(gn.knobs, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("num_threads", None),
+        ("dump_dir", None),
+        ("interpret", False),
+        ("always_compile", False),
+        ("schedule", None),
+        ("no_color", False),
+    ],
+)
+def test_a_knob_without_a_setting_has_its_default(name, default):
+    assert getattr(gn.knobs, name) == default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("num_threads", "3", 3),
+        ("interpret", "1", True),
+        ("interpret", "true", True),
+        ("interpret", " ON ", True),
+        ("interpret", "0", False),
+        ("interpret", "off", False),
+        ("always_compile", "yes", True),
+        ("schedule", "parallelize-loops{loops=indices}", "parallelize-loops{loops=indices}"),
+        ("no_color", "anything", True),
+    ],
+)
+def test_a_knob_reads_its_environment_variable(monkeypatch, name, text, value):
+    monkeypatch.setenv(KNOBS[name].variable, text)
+    assert getattr(gn.knobs, name) == value
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
+    monkeypatch.setenv(KNOBS[name].variable, "")
+    assert getattr(gn.knobs, name) == KNOBS[name].default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("num_threads", "two", "GATHERNEST_NUM_THREADS='two' is not allowed; set it to a whole number from 1"),
+        ("num_threads", "0", "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1"),
+        ("num_threads", "-1", "GATHERNEST_NUM_THREADS='-1' is not allowed; set it to a whole number from 1"),
+        ("num_threads", "1.5", "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1"),
+        ("interpret", "maybe", "GATHERNEST_INTERPRET='maybe' is not allowed; set it to 0 or 1"),
+        ("always_compile", "2", "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0 or 1"),
+    ],
+)
+def test_a_text_that_a_knob_cannot_read_is_refused(monkeypatch, name, text, message):
+    monkeypatch.setenv(KNOBS[name].variable, text)
+    with pytest.raises(KnobError) as caught:
+        getattr(gn.knobs, name)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_threads", 0), ("num_threads", 2.5), ("num_threads", True), ("interpret", "perhaps"), ("cache_dir", True)],
+)
+def test_a_value_that_a_knob_cannot_have_is_refused(name, value):
+    message = f"knobs.{name} = {value!r} is not allowed; set it to {KNOBS[name].allowed}"
+    for setting in (lambda: setattr(gn.knobs, name, value), lambda: gn.knobs.scope(**{name: value}).__enter__()):
+        with pytest.raises(KnobError) as caught:
+            setting()
+        assert str(caught.value) == message
+    assert getattr(gn.knobs, name) != value
+
+
+def test_a_scope_goes_before_an_assignment_and_that_before_the_environment(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "1")
+    gn.knobs.num_threads = 2
+    with gn.knobs.scope(num_threads=3):
+        assert gn.knobs.num_threads == 3
+        with gn.knobs.scope(num_threads=4):
+            assert gn.knobs.num_threads == 4
+        assert gn.knobs.num_threads == 3
+    assert gn.knobs.num_threads == 2
+    del gn.knobs.num_threads
+    assert gn.knobs.num_threads == 1
+
+
+def test_a_scope_ends_with_an_error_inside_it():
+    with pytest.raises(ZeroDivisionError), gn.knobs.scope(num_threads=3):
+        1 / 0  # noqa: B018
+    assert gn.knobs.num_threads is None
+
+
+def test_a_scope_with_one_bad_value_sets_none():
+    with pytest.raises(KnobError), gn.knobs.scope(num_threads=3, interpret="perhaps"):
+        pass
+    assert gn.knobs.num_threads is None
+
+
+def test_a_scope_holds_for_its_own_thread_alone():
+    seen = []
+    with gn.knobs.scope(num_threads=3):
+        thread = threading.Thread(target=lambda: seen.append(gn.knobs.num_threads))
+        thread.start()
+        thread.join()
+    assert seen == [None]
+
+
+def test_an_assignment_holds_for_every_thread():
+    seen = []
+    gn.knobs.num_threads = 3
+    thread = threading.Thread(target=lambda: seen.append(gn.knobs.num_threads))
+    thread.start()
+    thread.join()
+    assert seen == [3]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: gn.knobs.num_thread,
+        lambda: setattr(gn.knobs, "num_thread", 2),
+        lambda: delattr(gn.knobs, "num_thread"),
+        lambda: gn.knobs.scope(num_thread=2).__enter__(),
+    ],
+    ids=["read", "assign", "delete", "scope"],
+)
+def test_an_unknown_knob_is_refused_with_the_closest_name(use):
+    with pytest.raises(KnobError, match=r"there is no knob 'num_thread'; the knobs are .*; did you mean 'num_threads'"):
+        use()
+
+
+def test_asking_whether_there_is_a_knob_gives_an_answer():
+    assert hasattr(gn.knobs, "num_threads")
+    assert not hasattr(gn.knobs, "num_thread")
+
+
+def test_interpret_runs_the_interpreter_and_compiles_nothing(forget, cache_dir):
+    with gn.knobs.scope(interpret=True):
+        assert gn.gather(DATA, INDICES).tolist() == WANTED
+    assert not cache_dir.exists()
+
+
+def test_interpret_refuses_a_bad_index_with_the_same_message_and_leaves_out_untouched():
+    messages = []
+    for interpret in (False, True):
+        out = np.full((3, 3), 7.0)
+        with gn.knobs.scope(interpret=interpret), pytest.raises(gn.BoundsError) as caught:
+            gn.gather(DATA, [3, 9, -2], out=out)
+        assert (out == 7).all()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_interpret_from_the_environment_needs_no_numba(python):
+    code = """
+        import sys, gathernest as gn
+        print(gn.gather([1, 2, 3], [2, 0]).tolist(), "numba" in sys.modules)
+    """
+    assert python(code, GATHERNEST_INTERPRET="1").strip() == "[3, 1] False"
+
+
+def test_always_compile_neither_reads_nor_writes_the_cache(forget, cache_dir):
+    with gn.knobs.scope(always_compile=True, schedule=""):
+        assert gn.gather(DATA, INDICES).tolist() == WANTED
+    assert not cache_dir.exists()
+
+
+def test_dump_dir_gets_every_stage_and_the_source(forget, cache_dir, tmp_path):
+    with gn.knobs.scope(dump_dir=tmp_path / "dump", schedule=""):
+        gn.gather(DATA, INDICES)
+    (folder,) = (tmp_path / "dump").iterdir()
+    names = [path.name for path in sorted(folder.iterdir())]
+    assert names[0] == "00-operator.mlir"
+    assert names[-1].endswith("-kernel.py")
+    assert [name[:2] for name in names] == [f"{number:02}" for number in range(len(names))]
+    stages = {name[3:-5] for name in names[:-1]}
+    assert {"normalize-gather", "collapse-dims", "lower-gather-to-nest", "fold-bounds", "lower-nest-to-loops"} <= stages
+    assert "gather.gather" in (folder / names[0]).read_text()
+    assert "@njit" in (folder / names[-1]).read_text()
+
+
+def test_dump_dir_gets_a_folder_for_each_kernel(forget, cache_dir, tmp_path):
+    with gn.knobs.scope(dump_dir=tmp_path / "dump", schedule=""):
+        gn.gather(DATA, INDICES)
+        gn.gather(DATA, INDICES, bounds="clip")
+        gn.gather(DATA, INDICES, bounds="clip")
+    assert len(list((tmp_path / "dump").iterdir())) == 2
+
+
+def test_schedule_is_used_for_every_gather(forget):
+    with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
+        assert gn.gather(DATA, INDICES).tolist() == WANTED
+        assert gn.compile("gather", DATA, INDICES).schedule == gn.Schedule(tiles=(("indices", 2),))
+
+
+def test_schedule_does_not_override_a_given_one():
+    with gn.knobs.scope(schedule="tile-loops{loops=indices sizes=2}"):
+        assert gn.compile("gather", DATA, INDICES, schedule=gn.Schedule()).schedule == gn.Schedule()
+
+
+def test_a_schedule_that_does_not_parse_is_refused():
+    with (
+        gn.knobs.scope(schedule="tile-loop{loops=indices sizes=2}"),
+        pytest.raises(gn.ScheduleError, match=r"'tile-loop' is not a pass of a schedule.*did you mean 'tile-loops'"),
+    ):
+        gn.gather(DATA, INDICES)
+
+
+def test_a_schedule_of_loops_that_a_nest_lacks_is_refused():
+    with (
+        gn.knobs.scope(schedule="parallelize-loops{loops=outer}"),
+        pytest.raises(gn.ScheduleError, match="the nest has no loop 'outer'; its loops are "),
+    ):
+        gn.gather(DATA, INDICES)
+
+
+def test_a_schedule_from_the_environment_is_part_of_the_key(forget, monkeypatch):
+    keys = set()
+    for size in ("2", "3"):
+        monkeypatch.setenv("GATHERNEST_SCHEDULE", f"tile-loops{{loops=indices sizes={size}}}")
+        keys.add(gn.compile("gather", DATA, INDICES).key)
+        assert gn.gather(DATA, INDICES).tolist() == WANTED
+    assert len(keys) == 2
+
+
+def test_a_path_in_a_home_folder_that_nobody_knows_is_not_allowed(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", "~nobody-of-that-name/cache")
+    with pytest.raises(KnobError, match=r"GATHERNEST_CACHE_DIR='~nobody-of-that-name/cache' is not allowed; set it to"):
+        _ = gn.knobs.cache_dir

@@ -1,0 +1,50 @@
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from gathernest.kernels.host import timing
+from gathernest.kernels.host.timing import Timings, time_interleaved
+
+
+def test_interleaved_calls_take_turns_and_each_begins_in_turn() -> None:
+    seen: list[str] = []
+    timings = time_interleaved({name: lambda name=name: seen.append(name) for name in "ab"}, rounds=3, shortest_s=0)
+    assert seen[-6:] == list("abbaab")
+    assert [len(times) for times in timings.rounds_s.values()] == [3, 3]
+
+
+def test_short_calls_are_repeated_until_a_round_is_long_enough() -> None:
+    count = [0]
+
+    def call() -> None:
+        count[0] += 1
+
+    timings = time_interleaved({"call": call}, rounds=1, shortest_s=0.001)
+    assert count[0] > 100
+    assert 0 < timings.median_s("call") < 0.001
+
+
+def test_the_ratio_is_taken_within_the_rounds_so_that_a_slow_round_does_not_count() -> None:
+    timings = Timings({"ours": [1.0, 10.0, 1.0], "theirs": [2.0, 20.0, 2.0]})
+    assert timings.ratio("ours", "theirs") == 2.0
+    assert timings.median_s("theirs") == 2.0
+
+
+@pytest.mark.parametrize("settle_s", [0, 1e-6])
+def test_settling_makes_a_call_of_the_same_contender_before_each_turn(monkeypatch, settle_s) -> None:
+    monkeypatch.setattr(timing, "SETTLED_S", 0)
+    seen: list[str] = []
+    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(contenders, rounds=2, shortest_s=0, settle_s=settle_s)
+    assert seen[-8:] == list("aabbbbaa")
+
+
+def test_settling_makes_more_calls_where_they_are_short(monkeypatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(timing, "SETTLED_S", 4)
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=clock.__next__, sleep=lambda seconds: None))
+    seen: list[str] = []
+    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(contenders, rounds=1, shortest_s=0, settle_s=0)
+    assert seen[-10:] == [*"aaaa", "a", *"bbbb", "b"]

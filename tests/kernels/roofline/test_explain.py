@@ -1,0 +1,309 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir.errors import InternalError
+from gathernest.kernels.host.timing import time_interleaved
+from gathernest.kernels.roofline import explain as explain_module
+from gathernest.kernels.roofline.explain import ExplainError, explain, shorter_schedules
+from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
+from gathernest.kernels.tuning import sample_arrays as sample_module
+from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
+from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+
+RATES = Ceilings({"threads": 2}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
+TILED = "tile-loops{loops=indices sizes=16}"
+
+
+@pytest.fixture(autouse=True)
+def known_ceilings(monkeypatch):
+    monkeypatch.setattr(explain_module, "ceilings", lambda progress: RATES)
+
+
+def test_explanation_has_bytes_limit_time_and_passes():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=2)
+    assert found.gather == "gather 300x16xf32 by 50xi64, axis 0, batch_dims 0, bounds error"
+    assert found.schedule == TILED
+    assert found.floor.bytes_by_stream["output"] == 50 * 64
+    assert found.floor.traffic.is_counted
+    assert found.rounds == 2
+    assert found.fraction == found.limit.time_us / found.measured_us > 0
+    assert found.limit.floor.traffic == found.floor.traffic
+    (ablation,) = found.ablations
+    assert ablation.left_out == TILED
+    assert ablation.refused is None and ablation.measured_us is not None and ablation.times_as_fast is not None
+
+
+def test_text_has_a_part_for_each_question():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=1)
+    text = str(found)
+    titles = [line for line in text.splitlines() if line in found.sections()]
+    assert titles == [
+        "The schedule",
+        "Why this schedule",
+        "The fewest bytes",
+        "The limit, timed in turn with the kernel",
+        "The same at the rates kept of this machine, which the prediction stands on",
+        "The time",
+        "Without a pass, the time of a call, and how many times as fast the whole schedule is",
+    ]
+    for part in ("together", "counted from the indices", "at 100.0 GB/s", "median of 1 round\n"):
+        assert part in text
+    assert "predicted" in text
+
+
+def test_limit_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
+    timed = []
+
+    def interleaved(contenders, **settings):
+        timings = time_interleaved(contenders, **settings)
+        timed.append(timings)
+        return timings
+
+    monkeypatch.setattr(explain_module, "time_interleaved", interleaved)
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=3)
+    (timings,) = timed
+    assert list(timings.rounds_s) == [explain_module.WHOLE, TILED, "copy", "random lines"]
+    assert {name: len(times) for name, times in found.limit.rounds_us.items()} == {"copy": 3, "random lines": 3}
+    assert [ablation.left_out for ablation in found.ablations] == [TILED]
+
+
+def test_lines_that_come_again_have_a_limit_beside_the_other(monkeypatch):
+    monkeypatch.setattr("gathernest.kernels.roofline.capacity_misses.own_cache_bytes", lambda table_bytes: 1024)
+    indices = np.random.default_rng(0).integers(0, 300, 4000)
+    with gn.knobs.scope(num_threads=1):
+        found = gn.compile("gather", "300x16xf32", "4000xi64", schedule="").explain(
+            np.zeros((300, 16), np.float32), indices, rounds=2
+        )
+    limit, stored = found.limit, json.loads(json.dumps(found.to_json()))
+    assert limit.ordered_lines is not None and limit.ordered_lines > 2000
+    assert limit.in_order_us is not None and limit.in_order_us >= limit.time_us
+    assert found.fraction_in_order == limit.in_order_us / found.measured_us == stored["fraction_in_order"]
+    assert (stored["limit"]["ordered_lines"], stored["limit"]["limit_in_order_us"]) == (
+        limit.ordered_lines,
+        limit.in_order_us,
+    )
+    sections = found.sections()
+    assert sections["The fewest bytes"][-1] == (
+        f"{limit.ordered_lines:,.0f} lines in the order of the indices, whatever the cores' own caches keep"
+    )
+    row = sections["The limit, timed in turn with the kernel"][2]
+    assert row.startswith("lines in the order of the indices ") and row.endswith(limit.ways["lines again"])
+    assert sections["The time"][4].split()[-1] == f"{found.fraction:.2f}"
+    name, _, value = sections["The time"][5].rpartition("  ")
+    assert (name.rstrip(), value.strip()) == ("fraction of it in this order", f"{found.fraction_in_order:.2f}")
+
+
+def test_lines_that_need_not_come_again_are_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    assert found.fraction_in_order == found.fraction
+    assert found.sections()["The fewest bytes"][-1] == (
+        "none of them is sure to come again in the order of the indices"
+    )
+    assert len(found.sections()["The limit, timed in turn with the kernel"]) == 3
+
+
+def test_limit_and_best_rates_are_told_apart_in_the_text():
+    with gn.knobs.scope(num_threads=1):
+        found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    copy, lines, bound = found.sections()["The limit, timed in turn with the kernel"]
+    assert copy.endswith(found.limit.ways["copy"]) and lines.endswith(found.limit.ways["random lines"])
+    assert bound == f"bound by {found.limit.floor.bound_by}, on 1 thread"
+    copy, lines, *_ = found.sections()["The same at the rates kept of this machine, which the prediction stands on"]
+    assert copy.endswith("at 100.0 GB/s") and lines.endswith("at 1,000 million a second")
+    limit = found.sections()["The time"][0]
+    assert limit.split() == ["limit", f"{found.limit.time_us:,.1f}", "µs"]
+
+
+def test_kept_rates_slower_than_those_of_now_are_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    remark = (
+        "the machine is faster now than when they were measured: "
+        "gathernest.kernels.roofline.peak_rates.ceilings(remeasure=True) measures again and keeps the better"
+    )
+    title = "The same at the rates kept of this machine, which the prediction stands on"
+    slow = dataclasses.replace(found, floor=dataclasses.replace(found.floor, copy_us=2 * found.limit.time_us))
+    fast = dataclasses.replace(found.floor, copy_us=found.limit.time_us, lines_us=0.0)
+    assert slow.sections()[title][-1] == remark
+    assert remark not in dataclasses.replace(found, floor=fast).sections()[title]
+
+
+def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    assert found.sections()["The schedule"] == ["none"]
+    assert not any(title.startswith("Without a pass") for title in found.sections())
+
+
+def test_median_far_above_the_fastest_round_is_remarked_on():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
+    remark = "the median is far above the fastest round: the machine is busy, and times say little"
+    assert found.fastest_us == found.measured_us
+    assert remark not in str(found)
+    assert remark in str(dataclasses.replace(found, fastest_us=found.measured_us / 2))
+
+
+def test_reasons_are_printed_and_predictions_where_they_are_given():
+    kernel = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED)
+    seen = []
+
+    def predict(plan, ceilings):
+        seen.append((plan.problem, ceilings))
+        return 12.5
+
+    found = explain(kernel, rounds=1, predict=predict)
+    assert seen == [(kernel.problem, RATES)]
+    assert (found.predicted_us, found.to_json()["predicted_us"]) == (12.5, 12.5)
+    assert found.sections()["Why this schedule"] == list(found.reasons) == ["it was asked for"]
+    assert any(line.startswith("predicted") and "12.5 µs" in line for line in found.sections()["The time"])
+
+
+def test_json_holds_what_the_text_says():
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=1)
+    stored = json.loads(json.dumps(found.to_json()))
+    assert stored["schedule"] == TILED
+    assert stored["floor"]["bytes"]["all"] == found.floor.traffic.total_bytes
+    assert stored["fraction"] == found.fraction == stored["limit"]["time_us"] / stored["measured_us"]
+    assert stored["floor"]["copy_bytes_per_s"] == 1e11
+    assert set(stored["limit"]["rounds_us"]) == set(stored["limit"]["ways"]) == {"copy", "random lines"}
+    assert Ceilings.from_json(stored["ceilings"]) == RATES
+    assert stored["ablations"][0]["left_out"] == TILED
+    assert stored["predicted_us"] == found.predicted_us > 0
+
+
+def test_refused_rest_is_reported_with_its_reason():
+    schedule = f"{TILED},parallelize-loops{{loops=indices_o}}"
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=schedule).explain(rounds=1)
+    tiles, parallel = found.ablations
+    assert tiles.left_out == TILED and tiles.measured_us is None
+    assert tiles.refused is not None and tiles.refused.startswith("the nest has no loop 'indices_o'")
+    assert parallel.refused is None
+    assert f"refused: {tiles.refused}" in str(found)
+
+
+def test_two_prefetches_are_left_out_together_and_have_a_line_each():
+    far = "prefetch-indices{loop=indices distance=16 lines=1 locality=2}"
+    near = "prefetch-indices{loop=indices distance=4 lines=1 locality=3}"
+    found = gn.compile("gather", "300x16xf32", "50xi64", schedule=f"{far},{near}").explain(rounds=1)
+    (ablation,) = found.ablations
+    assert ablation.left_out == f"{far},{near}"
+    assert shorter_schedules(Schedule.parse(found.schedule)) == {f"{far},{near}": Schedule()}
+    first, last = found.sections()[
+        "Without a pass, the time of a call, and how many times as fast the whole schedule is"
+    ]
+    assert first == f"{far},"
+    assert last.startswith(near) and last.endswith(f"{ablation.times_as_fast:.2f}x")
+
+
+def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline():
+    schedule = Schedule(
+        tiles=(("indices", 16),),
+        order=("indices_o", "indices_i", "inner"),
+        parallel=("indices_o",),
+        owners=("axis", 2),
+        specialize=64,
+        hoist="indices_o",
+        lanes=8,
+        unroll=("inner", 2),
+        prefetch=(Prefetch("indices_i"),),
+        stream=True,
+    )
+    shorter = shorter_schedules(schedule)
+    assert ",".join(shorter) == str(schedule)
+    for left_out, rest in shorter.items():
+        assert left_out not in str(rest)
+        assert len(str(rest)) == len(str(schedule)) - len(left_out) - 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "data", "indices", "axis"),
+    [
+        ("gather", "40x30xui8 strided<[60, 2]>", "9xi8", 1),
+        ("gather", "40x30xf64 strided<[-30, 1]>", "3x4xui64", 0),
+        ("gather_nd", "9x8x7xf32", "5x2xi32", 0),
+        ("gather_elements", "9x8xf32", "4x8xi64", 0),
+        ("gather_grad", "40x16xf32", "30xi64", 0),
+    ],
+)
+def test_every_operator_and_layout_is_explained_over_made_up_arrays(operator, data, indices, axis):
+    found = gn.compile(operator, data, indices, axis, schedule="").explain(rounds=1)
+    assert found.measured_us > 0
+    assert set(found.floor.bytes_by_stream) == (
+        {"indices", "grad", "output"} if operator.endswith("_grad") else {"indices", "data", "output"}
+    )
+    assert (found.fraction_in_order is None) == operator.endswith("_grad")
+
+
+def test_given_arrays_of_other_sizes_are_explained_as_they_are():
+    kernel = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED)
+    data, indices = np.ones((70, 32), np.float32)[::2], np.array([0, 34, -1])
+    found = kernel.explain(data, indices, rounds=1)
+    assert found.gather.startswith("gather 35x32xf32 strided<[64, 1]> by 3xi64")
+    assert found.schedule == TILED
+
+
+def test_out_takes_the_result():
+    data, indices = np.arange(60, dtype=np.float32).reshape(20, 3), np.array([3, -1, 19])
+    out = np.zeros((3, 6), np.float32)[:, ::2]
+    explain(gn.compile("gather", data, indices, schedule=TILED), data, indices, out, rounds=1)
+    np.testing.assert_array_equal(out, data[indices])
+
+
+def test_a_schedule_that_gives_other_bytes_is_an_internal_error(monkeypatch):
+    kernel = gn.compile("gather", "20x3xi32", "5xi64", schedule=TILED)
+    call = gn.Kernel.__call__
+
+    def wrong(self, data, indices, out=None):
+        result = call(self, data, indices, out)
+        if not str(self.schedule):
+            result[0] += 1
+        return result
+
+    monkeypatch.setattr(gn.Kernel, "__call__", wrong)
+    with pytest.raises(InternalError, match=r"^without tile-loops\{.*\} the bytes are others than with the whole"):
+        kernel.explain(rounds=1)
+
+
+def test_wrong_calls_say_how_to_mend_them():
+    kernel = gn.compile("gather", "20x3xf32", "5xi64", schedule="")
+    with pytest.raises(ExplainError) as caught:
+        kernel.explain(np.zeros((20, 3), np.float32))
+    assert str(caught.value) == ("explain takes both data and indices, or neither for made-up ones; got one of them")
+    with pytest.raises(ExplainError) as caught:
+        kernel.explain(rounds=0)
+    assert str(caught.value) == "rounds must be a whole number from 1, got 0"
+    with gn.knobs.scope(interpret=True), pytest.raises(ExplainError) as caught:
+        kernel.explain()
+    assert str(caught.value) == "GATHERNEST_INTERPRET is set, and the interpreter's time explains nothing; unset it"
+    with pytest.raises(ExplainError) as caught:
+        gn.compile("gather", "20x3xf32", "0xi64").explain()
+    assert str(caught.value) == "nothing runs for these sizes, so there is nothing to measure; pass larger arrays"
+    with pytest.raises(gn.InvalidGatherError, match="compiled for data 20x3xf32, got 20x3xf64"):
+        kernel.explain(np.zeros((20, 3)), np.zeros(5, np.int64))
+    with pytest.raises(gn.InvalidGatherError, match=r"out must have shape \(5, 3\), got \(5, 4\)"):
+        explain(kernel, np.zeros((20, 3), np.float32), np.zeros(5, np.int64), np.zeros((5, 4), np.float32))
+    with pytest.raises(gn.BoundsError, match="index 20 at position"):
+        kernel.explain(np.zeros((20, 3), np.float32), np.full(5, 20))
+
+
+def test_made_up_arrays_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(sample_module, "free_memory_bytes", lambda: 2**30)
+    with pytest.raises(SampleError) as caught:
+        gn.compile("gather", "1000000x1024xf32", "1000xi64", schedule="").explain()
+    assert str(caught.value) == (
+        "data 1000000x1024xf32 and indices 1000xi64, their result and two copies of it take 3.8 GiB, and 1.0 GiB of "
+        "memory are free; pass arrays of your own, or compile the kernel for smaller ones"
+    )
+
+
+def test_made_up_arrays_have_the_layout_and_indices_inside():
+    problem = gn.compile("gather", "300x8xi16 strided<[-32, 2]>", "1000xi8", schedule="").problem
+    data, indices = sample_arrays(problem)
+    assert (data.shape, data.strides, data.dtype) == ((300, 8), (-64, 4), np.int16)
+    assert (indices.shape, indices.dtype) == ((1000,), np.int8)
+    assert indices.min() >= 0 and len(np.unique(indices)) == 128
+    assert len(np.unique(data)) > 1000
+    again = sample_arrays(problem)
+    np.testing.assert_array_equal(again[0], data)

@@ -1,0 +1,275 @@
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.reference import run as run_reference
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.roofline.distinct_lines import count_lines
+from gathernest.kernels.roofline.lower_bound import fewest_bytes, gather_floor
+from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
+from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.lowering.schedule.traffic import merged
+
+CEILINGS = Ceilings(
+    {"threads": 2},
+    (CopyRate(1 << 15, 4e11), CopyRate(1 << 28, 8e10)),
+    tuple(
+        LineRate(table, piece, rate * piece**0.2)
+        for piece in (1, 16)
+        for table, rate in ((1 << 15, 4e9), (1 << 20, 2e9), (1 << 28, 2.5e8))
+    ),
+)
+
+
+def problem_of(operator, data, indices, bounds=Bounds.ERROR, gradient=None):
+    return Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(indices), bounds, gradient=gradient)
+
+
+def element_offsets(data):
+    """The byte offset of every element of an array from its first, with the bytes of the element behind it."""
+    offsets = np.zeros((), np.int64)
+    for size, stride in zip(data.shape, data.strides, strict=True):
+        offsets = np.add.outer(offsets, np.arange(size) * stride)
+    return offsets
+
+
+def lines_by_brute_force(operator, data, indices, bounds, start):
+    """Gather the offset of every element, and count the lines of all the bytes that are reached."""
+    offsets = element_offsets(data)
+    read = run_reference(operator, offsets + 2**40, indices, bounds).reshape(-1)
+    read = np.unique(read[read > 0]) - 2**40  # what `zero` gives for an index outside is no element
+    reached = np.add.outer(read, np.arange(data.itemsize)).reshape(-1) + start
+    return len(np.unique(reached // 64))
+
+
+RNG = np.random.default_rng(7)
+WIDE = np.zeros((40, 30, 50), np.float32)
+LAYOUTS = {
+    "contiguous": np.zeros((30, 20, 7), np.float32),
+    "odd bytes": np.zeros((50, 13, 5), np.uint8),
+    "records": np.zeros((40, 6, 3), "V10"),
+    "reversed": np.zeros((30, 20, 7), np.float32)[::-1, :, ::-1],
+    "transposed": np.zeros((7, 20, 30), np.float64).T,
+    "every third": np.zeros((90, 20, 21), np.int16)[::3, :, ::3],
+    "far apart": np.zeros((20, 12, 200), np.float32)[:, :, ::40],
+    "broadcast": np.broadcast_to(np.zeros((30, 1, 7), np.float32), (30, 20, 7)),
+    "wide rows": WIDE,
+}
+
+
+@pytest.mark.parametrize("start", [0, 16, 40])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_counted_lines_are_those_of_brute_force_for_every_operator_and_layout(name, start, gathers_of):
+    data = LAYOUTS[name]
+    for operator, indices, bounds in gathers_of(data, RNG):
+        plan = make_plan(problem_of(operator, data, indices, bounds))
+        found = count_lines(plan, indices, start)
+        assert found is not None
+        assert found[0] == lines_by_brute_force(operator, data, indices, bounds, start), (operator, bounds)
+        assert found[1] >= 1
+
+
+@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.CLIP, Bounds.WRAP])
+def test_counted_lines_take_indices_of_every_dtype(bounds):
+    data = np.zeros((100, 20), np.float32)
+    for dtype in (np.int8, np.uint8, np.uint16, np.int64, np.uint64):
+        indices = np.array([0, 99, 7, 7, 50], dtype)
+        found = count_lines(make_plan(problem_of(Gather(), data, indices, bounds)), indices)
+        assert found is not None and found[0] == lines_by_brute_force(Gather(), data, indices, bounds, 0)
+    huge = np.array([2**64 - 1, 2**63], np.uint64)
+    found = count_lines(make_plan(problem_of(Gather(), data, huge, bounds)), huge)
+    expected = {Bounds.ERROR: 0, Bounds.CLIP: 2, Bounds.WRAP: 4}[bounds]
+    assert found is not None and found[0] == expected
+
+
+EXPECTED = [
+    (Gather(), (5000, 16), np.float32, (3000,)),
+    (Gather(), (5000, 12), np.float32, (2000,)),
+    (Gather(), (5000, 3), np.float32, (800,)),
+    (Gather(), (3000, 40), np.float32, (5000,)),
+    (Gather(), (50000,), np.float32, (2000,)),
+    (Gather(), (900, 7), np.uint8, (300,)),
+    (Gather(1), (200, 300), np.float32, (20,)),
+    (Gather(1), (100, 300, 9), np.float64, (50,)),
+    (Gather(2), (30, 40, 5), np.int8, (4,)),
+    (Gather(1, 1), (20, 500, 6), np.float32, (20, 90)),
+    (Gather(1, 1), (600, 3), np.float32, (600, 2)),
+    (GatherNd(), (60, 70, 8), np.float32, (900, 2)),
+    (GatherNd(1), (20, 70, 30), np.float32, (20, 50, 1)),
+    (GatherElements(0), (4000, 40), np.float32, (60, 40)),
+    (GatherElements(1), (50, 3000), np.float32, (50, 200)),
+    (GatherElements(1), (300, 5), np.float32, (300, 2)),
+]
+
+
+@pytest.mark.parametrize(("operator", "shape", "dtype", "indices_shape"), EXPECTED)
+@pytest.mark.parametrize("layout", ["contiguous", "reversed", "every second", "transposed"])
+def test_expected_lines_are_near_the_counted_ones_of_random_indices(operator, shape, dtype, indices_shape, layout):
+    if layout == "every second":
+        data = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+    elif layout == "transposed":
+        data = np.zeros(shape[::-1], dtype).T
+    else:
+        data = np.zeros(shape, dtype)
+    data = data[::-1] if layout == "reversed" else data
+    sizes = np.array([shape[axis] for axis in operator.normalized(shape, indices_shape).axes(indices_shape)])
+    rng = np.random.default_rng(len(shape))
+    counted = []
+    for _ in range(8):
+        indices = rng.integers(0, sizes if len(sizes) > 1 else sizes[0], indices_shape)
+        found = gather_floor(problem_of(operator, data, indices), indices, CEILINGS).traffic
+        assert found.is_counted
+        counted.append(found.lines)
+    expected = gather_floor(problem_of(operator, data, indices), None, CEILINGS).traffic
+    assert not expected.is_counted
+    assert expected.lines == pytest.approx(np.mean(counted), rel=0.1)
+
+
+@pytest.mark.parametrize("start", [0, 16, 36, 60])
+@pytest.mark.parametrize("columns", [1, 7, 16, 40])
+def test_expected_lines_heed_where_data_begins(start, columns):
+    memory = np.zeros(4 * 3000 * columns + 128, np.uint8)
+    first = (start - memory.__array_interface__["data"][0]) % 64
+    data = np.ndarray((3000, columns), np.float32, memory, first)
+    indices = np.random.default_rng(start).integers(0, 3000, 2000)
+    problem = problem_of(Gather(), data, indices)
+    counted = gather_floor(problem, indices, CEILINGS, data=data).traffic
+    assert counted.lines == lines_by_brute_force(Gather(), data, indices, Bounds.ERROR, start)
+    assert gather_floor(problem, None, CEILINGS, data=data).traffic.lines == pytest.approx(counted.lines, rel=0.05)
+
+
+def test_streams_are_indices_data_and_output():
+    data, indices = np.zeros((1000, 16), np.float32), np.arange(10, dtype=np.int32)
+    floor = gather_floor(problem_of(Gather(), data, indices), indices, CEILINGS)
+    assert floor.bytes_by_stream == {"indices": 40, "data": 640, "output": 640}
+    assert floor.traffic.total_bytes == 1320
+
+
+def test_rows_that_straddle_lines_count_both():
+    data, indices = np.zeros((1000, 16), np.float32), np.array([3, 500, 900])
+    problem = problem_of(Gather(), data, indices)
+    assert count_lines(make_plan(problem), indices, 0) == (3, 1.0)
+    assert count_lines(make_plan(problem), indices, 16) == (6, 2.0)
+
+
+def test_output_through_the_cache_is_read_too():
+    problem = problem_of(Gather(), np.zeros((1000, 16), np.float32), np.arange(10))
+    floor = gather_floor(problem, None, CEILINGS, through_cache=True)
+    assert floor.bytes_by_stream["output read"] == floor.bytes_by_stream["output"] == 640
+    assert floor.copy_us > gather_floor(problem, None, CEILINGS).copy_us
+
+
+def test_gradient_reads_grad_and_writes_the_whole_output():
+    problem = problem_of(Gather(), np.zeros((1000, 16), np.float32), np.arange(10), gradient=Gradient())
+    floor = gather_floor(problem, np.arange(10), CEILINGS)
+    assert floor.bytes_by_stream == {"indices": 80, "grad": 640, "output": 64000}
+    assert floor.traffic.lines == 10
+
+
+def test_repeated_and_broadcast_arrays_are_read_once():
+    data = np.broadcast_to(np.zeros((1, 50, 16), np.float32), (100, 50, 16))
+    indices = np.broadcast_to(np.arange(5), (100, 5))
+    floor = gather_floor(problem_of(Gather(1, 1), data, indices), indices, CEILINGS)
+    assert floor.bytes_by_stream == {"indices": 40, "data": 5 * 64, "output": 100 * 5 * 64}
+
+
+def test_a_piece_grows_over_holes_of_less_than_a_line():
+    assert merged(64, [(3, 127)]) == (64 + 2 * 127, ())
+    assert merged(64, [(3, 128)]) == (64, ((3, 128),))
+    assert merged(4, [(5, -400), (10, -40), (1, 7), (9, 0)]) == (4 + 9 * 40 + 4 * 400, ())
+
+
+def test_batches_of_one_broadcast_table_draw_from_it_together():
+    data = np.broadcast_to(np.zeros((1, 5000, 16), np.float32), (40, 5000, 16))
+    indices = np.random.default_rng(0).integers(0, 5000, (40, 100))
+    problem = problem_of(Gather(1, 1), data, indices)
+    counted = gather_floor(problem, indices, CEILINGS).traffic.lines
+    assert gather_floor(problem, None, CEILINGS).traffic.lines == pytest.approx(counted, rel=0.03)
+
+
+def test_arrays_with_holes_count_by_whole_lines():
+    data, indices = np.zeros((50, 3), np.float32), np.zeros((10, 32), np.int32)[:, 5]
+    out = ArraySpec((10, 3), np.float32, (256, 128))
+    problem = Problem.checked(Gather(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.ERROR, out)
+    assert gather_floor(problem, None, CEILINGS).bytes_by_stream | {"data": 0} == {
+        "indices": 10 * 64,
+        "data": 0,
+        "output": 30 * 64,
+    }
+
+
+def test_every_second_index_costs_the_lines_of_all():
+    indices = np.zeros(20, np.int32)[::2]
+    problem = problem_of(Gather(), np.zeros((50, 16), np.float32), indices)
+    assert gather_floor(problem, indices, CEILINGS).bytes_by_stream == {"indices": 128, "data": 64, "output": 640}
+
+
+def test_an_empty_gather_reads_no_data():
+    for data, indices in ((np.zeros((5, 4)), np.zeros(0, np.int64)), (np.zeros((5, 0)), np.arange(3))):
+        problem = problem_of(Gather(), data, indices)
+        for given in (None, indices):
+            floor = gather_floor(problem, given, CEILINGS)
+            assert (floor.traffic.lines, floor.bytes_by_stream["output"]) == (0, 0)
+
+
+def test_floor_never_falls_when_there_are_more_indices():
+    times = [
+        gather_floor(problem_of(Gather(), ArraySpec((10**6, 64), "f4"), ArraySpec((count,), "i8")), None, CEILINGS)
+        for count in (10, 100, 10**4, 10**5, 10**6, 10**7)
+    ]
+    assert [floor.time_us for floor in times] == sorted(floor.time_us for floor in times)
+    assert times[0].time_us < times[-1].time_us
+
+
+def test_floor_is_the_larger_of_both_times():
+    scalars = gather_floor(
+        problem_of(Gather(), ArraySpec((64 << 20,), "f4"), ArraySpec((10**6,), "i4")), None, CEILINGS
+    )
+    assert scalars.bound_by == "random lines"
+    assert scalars.time_us == scalars.lines_us > scalars.copy_us
+    rows = gather_floor(problem_of(Gather(), ArraySpec((64, 1 << 20), "f4"), ArraySpec((64,), "i4")), None, CEILINGS)
+    assert rows.bound_by == "copy"
+    assert rows.fraction(2 * rows.time_us) == pytest.approx(0.5)
+
+
+def test_sorted_indices_are_read_as_one_long_piece():
+    data, indices = np.zeros((1000, 16), np.float32), np.arange(1000)
+    problem = problem_of(Gather(), data, indices)
+    assert count_lines(make_plan(problem), indices) == (1000, 1000.0)
+
+
+def test_small_windows_count_as_whole_pieces():
+    last_axis = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((512,), "i8"))
+    assert gather_floor(last_axis, None, CEILINGS).traffic.piece_lines == pytest.approx(64, rel=0.01)
+    sparse = problem_of(Gather(1), ArraySpec((8192, 1024), "f4"), ArraySpec((3,), "i8"))
+    assert gather_floor(sparse, None, CEILINGS).traffic.piece_lines == 1
+
+
+def test_floor_takes_a_kernel_and_prints_as_json():
+    kernel = gn.compile("gather", "100x16xf32", "10xi64", schedule="")
+    stored = gather_floor(kernel, None, CEILINGS).to_json()
+    assert stored["bytes"]["all"] == sum(count for name, count in stored["bytes"].items() if name != "all")
+    assert {"time_us", "bound_by", "lines", "copy_us", "lines_us"} <= set(stored)
+
+
+def test_floor_refuses_indices_of_another_shape():
+    problem = problem_of(Gather(), np.zeros((1000, 16), np.float32), np.arange(10))
+    with pytest.raises(gn.InvalidGatherError) as caught:
+        gather_floor(problem, np.arange(11), CEILINGS)
+    assert str(caught.value) == (
+        "indices must have the shape (10,) of the problem, got (11,); compile a kernel for these arrays first"
+    )
+
+
+def test_fewest_bytes_are_those_of_the_floor_and_ask_nothing_of_the_machine(monkeypatch):
+    def measured():
+        raise AssertionError("the machine was measured")
+
+    monkeypatch.setattr("gathernest.kernels.roofline.lower_bound.ceilings", measured)
+    data, indices = np.zeros((1000, 16), np.float32), np.arange(10)
+    problem = problem_of(Gather(), data, indices)
+    assert fewest_bytes(problem, indices, data=data) == gather_floor(problem, indices, CEILINGS, data=data).traffic
+    with pytest.raises(gn.InvalidGatherError, match=r"indices must have the shape \(10,\) of the problem, got \(11,\)"):
+        fewest_bytes(problem, np.arange(11))

@@ -1,0 +1,162 @@
+import json
+import math
+
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.host import cpu
+from gathernest.kernels.roofline import measure_peaks
+from gathernest.kernels.roofline import peak_rates as ceilings_module
+from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate, ceilings, machine_facts
+from gathernest.kernels.runtime.disk_cache import CacheWarning
+
+FACTS = {"threads": 2, "caches_bytes": {"L1": 4096, "L2": 16384, "L3": 65536}, "last_level_cache_bytes": 65536}
+RATES = Ceilings(
+    FACTS,
+    (CopyRate(1000, 100.0), CopyRate(100_000, 10.0)),
+    (LineRate(1000, 1, 40.0), LineRate(100_000, 1, 4.0), LineRate(1000, 16, 160.0), LineRate(100_000, 16, 16.0)),
+)
+
+
+@pytest.fixture
+def measurings(monkeypatch, cache_dir):
+    """Counts how often the machine is measured, which gives made-up rates at once."""
+    calls: list[dict] = []
+
+    def measure(facts, progress):
+        calls.append(facts)
+        if progress is not None:
+            progress(1, 1)
+        return Ceilings(facts, RATES.copies, RATES.lines)
+
+    monkeypatch.setattr(measure_peaks, "measure_ceilings", measure)
+    monkeypatch.setattr(ceilings_module, "_known", {})
+    return calls
+
+
+def forget(monkeypatch):
+    monkeypatch.setattr(ceilings_module, "_known", {})
+
+
+def test_rates_are_interpolated_in_the_logarithm_of_the_size():
+    assert RATES.copy_bytes_per_s(10_000) == pytest.approx(math.sqrt(1000))
+    assert RATES.lines_per_s(10_000) == pytest.approx(math.sqrt(160))
+    assert RATES.lines_per_s(1000, 4) == pytest.approx(80)
+    assert RATES.stream_copy_bytes_per_s == 10
+
+
+@pytest.mark.parametrize(("size", "rate"), [(1, 100.0), (1000, 100.0), (100_000, 10.0), (10**12, 10.0)])
+def test_rates_outside_the_measured_sizes_are_those_at_the_ends(size, rate):
+    assert RATES.copy_bytes_per_s(size) == pytest.approx(rate)
+
+
+def test_ceilings_are_measured_once_and_read_from_their_file(measurings, monkeypatch, cache_dir):
+    found = ceilings()
+    assert ceilings() is found
+    forget(monkeypatch)
+    assert ceilings() == found
+    assert len(measurings) == 1
+    (file,) = (cache_dir / "ceilings").iterdir()
+    stored = json.loads(file.read_text())
+    assert stored["machine"] == machine_facts()
+    assert stored["copies"][0] == {"footprint_bytes": 1000, "bytes_per_s": 100.0}
+
+
+def test_another_number_of_threads_has_ceilings_of_its_own(measurings, cache_dir):
+    ceilings()
+    with gn.knobs.scope(num_threads=1):
+        assert ceilings().threads == 1
+    threads = {facts["threads"] for facts in measurings}
+    assert len(list((cache_dir / "ceilings").iterdir())) == len(threads)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: text.replace('"format": 1', '"format": 0'),
+        lambda text: text.replace("100.0", "-100.0"),
+        lambda text: text.replace("100.0", "NaN"),
+        lambda text: text.replace("100.0", '"fast"'),
+        lambda text: text.replace('"lines"', '"rows"'),
+        lambda text: text.replace('"threads"', '"strands"'),
+    ],
+)
+def test_damaged_file_is_measured_and_written_anew(measurings, monkeypatch, cache_dir, damage):
+    found = ceilings()
+    (file,) = (cache_dir / "ceilings").iterdir()
+    file.write_text(damage(file.read_text()))
+    forget(monkeypatch)
+    assert ceilings() == found
+    assert len(measurings) == 2
+    assert Ceilings.from_json(json.loads(file.read_text())) == found
+
+
+def test_remeasuring_keeps_the_better_rates(measurings, monkeypatch):
+    before = ceilings()
+    faster = Ceilings(before.machine, (CopyRate(1000, 70.0), CopyRate(100_000, 12.0)), before.lines)
+    monkeypatch.setattr(measure_peaks, "measure_ceilings", lambda facts, progress: faster)
+    after = ceilings(remeasure=True)
+    assert [rate.bytes_per_s for rate in after.copies] == [100.0, 12.0]
+    forget(monkeypatch)
+    assert ceilings() == after
+
+
+def test_rates_at_other_sizes_replace_the_known_ones(measurings, monkeypatch):
+    ceilings()
+    other = Ceilings(machine_facts(), (CopyRate(2000, 1.0),), RATES.lines)
+    monkeypatch.setattr(measure_peaks, "measure_ceilings", lambda facts, progress: other)
+    assert ceilings(remeasure=True) == other
+
+
+def test_unwritable_folder_is_one_warning_and_ceilings_in_memory(measurings, tmp_path):
+    (tmp_path / "file").write_text("")
+    gn.knobs.cache_dir = tmp_path / "file" / "cache"
+    with pytest.warns(CacheWarning) as caught:
+        found = ceilings()
+    assert str(caught[0].message) == (
+        f"the cache folder {tmp_path}/file/cache/ceilings cannot be written (Not a directory); the ceilings of this "
+        "machine are measured anew in every process. Set GATHERNEST_CACHE_DIR to a folder that can be written"
+    )
+    assert ceilings() is found
+    assert len(measurings) == 1
+
+
+def test_always_compile_neither_reads_nor_writes_the_file(measurings, monkeypatch, cache_dir):
+    with gn.knobs.scope(always_compile=True):
+        ceilings()
+        assert not (cache_dir / "ceilings").exists()
+    ceilings(remeasure=True)
+    forget(monkeypatch)
+    with gn.knobs.scope(always_compile=True):
+        ceilings()
+    assert len(measurings) == 3
+
+
+def test_measuring_gives_a_rate_for_every_size_and_reports_its_passes(monkeypatch):
+    monkeypatch.setattr(measure_peaks, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(measure_peaks, "COPIED_BYTES", 2**16)
+    monkeypatch.setattr(measure_peaks, "CACHED_READ_LINES", 2**10)
+    monkeypatch.setattr(measure_peaks, "FAR_READ_LINES", 2**10)
+    monkeypatch.setattr(measure_peaks, "TRIED_S", 0.0)
+    monkeypatch.setattr(measure_peaks, "MOST_PASSES", 2)
+    passes: list[tuple[int, int]] = []
+    found = measure_peaks.measure_ceilings(FACTS, lambda done, most: passes.append((done, most)))
+    assert passes == [(1, 2), (2, 2)]
+    footprints = [rate.footprint_bytes for rate in found.copies]
+    assert footprints == sorted(set(footprints)) and footprints[-1] == 8 * 65536
+    pieces = {rate.piece_lines for rate in found.lines}
+    assert pieces == set(measure_peaks.PIECES_LINES)
+    assert {rate.table_bytes for rate in found.lines} >= {65536, 262144, 2**20}
+    assert Ceilings.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_last_level_caches_of_the_usable_cores_count_together():
+    sizes = cpu.cache_sizes()
+    total = cpu.last_level_cache_bytes()
+    assert total % (sizes[max(sizes)] if sizes else 2**25) == 0 and total > 0
+
+
+def test_free_memory_is_what_the_system_says():
+    assert 2**20 < cpu.free_memory_bytes() < 2**50

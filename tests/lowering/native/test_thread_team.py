@@ -1,0 +1,214 @@
+"""Teams of threads: every tile is done once whoever comes late, and nobody waits for those that do not come."""
+
+import ctypes
+import os
+import platform
+import signal
+import time
+
+import numpy as np
+import pytest
+from llvmlite import ir
+from numba import int64, njit
+
+from gathernest.lowering.native.llvm_jit import I64, Code, machine_code
+from gathernest.lowering.native.parallel_for import share
+from gathernest.lowering.native.thread_team import Team
+from gathernest.lowering.native.thread_team_ir import At, Member
+from gathernest.lowering.numba.intrinsics import load_f32, load_i64, store_i64
+
+MOST = 9
+
+
+@pytest.fixture(scope="module")
+def team() -> Team:
+    return Team(MOST)
+
+
+@njit(nogil=True)
+def mark_tile(k, base, step):
+    """Count one more for tile k, and return k * step."""
+    store_i64(base, 8 * k, load_i64(base, 8 * k) + 1)
+    return k * step
+
+
+@njit(nogil=True)
+def silent_tile(k, base):
+    store_i64(base, 8 * k, k)
+
+
+@njit(nogil=True)
+def denormal_tile(k, base):
+    """Return 1 where the double of a denormal is not 0."""
+    return int64(load_f32(base, 0) + load_f32(base, 0) > 0)
+
+
+@njit(int64(int64, int64, int64), nogil=True)
+def denormals(team, tiles, base):
+    return share(team, tiles, denormal_tile, (base,))
+
+
+@njit(int64(int64, int64, int64, int64), nogil=True)
+def mark(team, tiles, base, step):
+    return share(team, tiles, mark_tile, (base, step))
+
+
+@njit(int64(int64, int64, int64), nogil=True)
+def mark_silently(team, tiles, base):
+    return share(team, tiles, silent_tile, (base,))
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, MOST, 1000])
+@pytest.mark.parametrize("tiles", [0, 1, 2, 7, 1000])
+def test_every_tile_is_done_once_and_results_are_summed(team, members, tiles):
+    counts = np.zeros(max(tiles, 1), np.int64)
+    team.use(members)
+    for round_ in range(1, 30):
+        assert mark(team.address, tiles, address(counts), 3) == 3 * sum(range(tiles))
+        assert counts[:tiles].tolist() == [round_] * tiles
+
+
+def test_no_tile_is_lost_or_done_twice_over_many_launches_and_rests(team):
+    counts, rng = np.zeros(64, np.int64), np.random.default_rng(0)
+    expected = np.zeros(64, np.int64)
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        team.use(int(rng.integers(1, MOST + 1)))
+        for _ in range(200):
+            tiles = int(rng.integers(0, 65))
+            assert mark(team.address, tiles, address(counts), 1) == tiles * (tiles - 1) // 2
+            expected[:tiles] += 1
+        if rng.random() < 0.3:
+            time.sleep(0.001)  # members fall asleep
+    assert counts.tolist() == expected.tolist()
+
+
+def test_tiles_without_a_result_count_nothing(team):
+    numbers = np.full(100, -1, np.int64)
+    team.use(3)
+    assert mark_silently(team.address, 100, address(numbers)) == 0
+    assert numbers.tolist() == list(range(100))
+
+
+def test_a_team_has_no_more_members_than_it_may_and_starts_them_once(team):
+    team.use(1000)
+    assert team.size == MOST
+    team.use(2)
+    assert team.size == MOST
+
+
+def test_members_that_never_come_are_not_waited_for(monkeypatch):
+    """Two members are there by their number, but no thread was started for them."""
+    absent = Team(3)
+    monkeypatch.setattr(absent, "_start", lambda number: True)
+    absent.use(3)
+    counts = np.zeros(50, np.int64)
+    for _ in range(3):
+        assert mark(absent.address, 50, address(counts), 1) == 50 * 49 // 2
+    assert counts.tolist() == [3] * 50
+
+
+def test_members_that_are_not_wanted_sleep_on(team):
+    """Launches on two threads wake none of the others, and wait for none."""
+    team.use(MOST)
+    counts = np.zeros(8, np.int64)
+    mark(team.address, 8, address(counts), 1)
+    sleep_all(team)
+    team.use(2)
+    for _ in range(50):
+        mark(team.address, 8, address(counts), 1)
+        assert word(team, At.SLEEPERS) >= team.size - 2
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="sets a register of x86 processors")
+def test_denormals_are_flushed_by_all_members_where_the_caller_flushes_them(team):
+    team.use(MOST)
+    tiny = np.full(1, 1e-39, np.float32)
+    assert denormals(team.address, 3000, address(tiny)) == 3000
+    flush(0x9FC0)  # flush to zero, and denormals are zero
+    try:
+        assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [0] * 20
+    finally:
+        flush(0x1F80)
+    assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [3000] * 20
+
+
+def flush(modes: int) -> None:
+    """Set the modes of this thread's floating-point unit."""
+    module, byte = ir.Module("modes"), ir.IntType(8).as_pointer()
+    set_modes = ir.Function(module, ir.FunctionType(ir.VoidType(), [byte]), "llvm.x86.sse.ldmxcsr")
+    code = Code(module, "set_modes", 1, "external")
+    code.call(set_modes, [code.inttoptr(code.arguments[0], byte)])
+    code.ret(I64(0))
+    value = ctypes.c_uint32(modes)
+    ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine_code(module)("set_modes"))(ctypes.addressof(value))
+
+
+def test_threads_that_the_system_refuses_are_done_without(monkeypatch):
+    alone = Team(4)
+    monkeypatch.setattr(alone, "_start", lambda number: number < 2)
+    alone.use(4)
+    assert alone.size == 2
+    counts = np.zeros(5, np.int64)
+    assert mark(alone.address, 5, address(counts), 1) == 10
+
+
+def word(team: Team, place: int) -> int:
+    return ctypes.c_int64.from_address(team.address + 8 * place).value
+
+
+def sleep_all(team: Team) -> None:
+    """Wait until all members but the caller sleep."""
+    until = time.monotonic() + 10
+    while word(team, At.SLEEPERS) < team.size - 1:
+        assert time.monotonic() < until, "the members look for work for ever"
+        time.sleep(0.001)
+
+
+def test_members_sleep_when_there_is_nothing_to_do(team):
+    team.use(MOST)
+    counts = np.zeros(8, np.int64)
+    mark(team.address, 8, address(counts), 1)
+    sleep_all(team)
+    mark(team.address, 8, address(counts), 1)
+    assert counts.tolist() == [2] * 8
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not tell of threads in /proc")
+def test_members_take_no_signals_and_keep_off_the_core_of_the_caller(team):
+    team.use(MOST)
+    sleep_all(team)
+    before = {int(entry) for entry in os.listdir("/proc/self/task")}
+    other = Team(2)
+    other.use(2)
+    (thread,) = {int(entry) for entry in os.listdir("/proc/self/task")} - before
+    with open(f"/proc/self/task/{thread}/status") as status:
+        blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
+    assert blocked >> (signal.SIGINT - 1) & 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        return
+    here = min(cores)
+    sleep_all(other)
+    os.sched_setaffinity(0, {here, max(cores)})
+    try:
+        for core in (here, max(cores)):
+            os.sched_setaffinity(0, {core})  # moves the caller there at once
+            os.sched_setaffinity(0, {here, max(cores)})
+            sleep_all(other)
+            counts = np.zeros(4, np.int64)
+            mark(other.address, 4, address(counts), 1)
+            assert os.sched_getaffinity(thread) < {here, max(cores)}
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def test_members_lie_in_lines_of_their_own(team):
+    assert team.address % 64 == 0
+    assert 8 * Member.WORDS % 64 == 0
+    assert At.GENERATION // 8 != At.ACTIVE // 8 != At.SLEEPERS // 8

@@ -1,0 +1,88 @@
+"""Indices that are known while compiling: resolved there, refused there, and the same bytes at every stage."""
+
+import numpy as np
+import pytest
+
+from gathernest.ir import reference
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.errors import BoundsError
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.operator_module import gather_module
+from gathernest.ir.semantics import Bounds
+from gathernest.lowering.numba.compiler import load_text
+from gathernest.lowering.numba.emitter import emit
+from gathernest.lowering.pipeline import run_pipeline
+
+DATA = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
+VALUES = {
+    Bounds.ERROR: [[0, -5], [4, -1]],
+    Bounds.ZERO: [[0, -6], [4, 5]],
+    Bounds.CLIP: [[-9, 99], [4, 127]],
+    Bounds.WRAP: [[-9, 99], [4, -128]],
+    Bounds.UNCHECKED: [[1, 0], [4, 2]],
+}
+
+
+def constant_module(bounds, values, data=DATA, axis=1):
+    specs = ArraySpec.of(data), ArraySpec.of(values)
+    return gather_module(*specs, axis=axis, bounds=bounds, constant_indices=values)
+
+
+def run_compiled(module, data, out):
+    gather = load_text(emit(module), "constant")
+    return gather(data.ctypes.data, out.ctypes.data, 0)
+
+
+@pytest.mark.parametrize("bounds", list(Bounds))
+@pytest.mark.parametrize("dtype", [np.int8, np.int64])
+def test_every_stage_and_the_kernel_give_the_bytes_of_the_reference(bounds, dtype):
+    values = np.array(VALUES[bounds], dtype)
+    expected = reference.gather(DATA, values, 1, 0, bounds)
+    module = constant_module(bounds, values)
+    for stage in run_pipeline(module, "static"):
+        out = np.full_like(expected, 99)
+        interpret(parse_module(stage.text), DATA, None, out)
+        assert out.tobytes() == expected.tobytes(), stage.name
+    out = np.full_like(expected, 99)
+    assert run_compiled(module, DATA, out) == 0
+    assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.CLIP, Bounds.WRAP, Bounds.UNCHECKED])
+def test_nothing_is_left_of_the_bounds(bounds):
+    module = constant_module(bounds, np.array(VALUES[bounds]))
+    text = run_pipeline(module, "static")[-1].text
+    assert not any(word in text for word in ("cmpi", "select", "shrsi", "minsi", "maxsi", "rem", "scf.if"))
+    positions = [reference.resolve(value, 5, bounds) for row in VALUES[bounds] for value in row]
+    assert f"dense<[{positions}]> : tensor<1x4xi64>" in text
+
+
+def test_unsigned_constants_are_read_as_they_are():
+    values = np.array([2**64 - 1, 2**63, 3], np.uint64)
+    module = constant_module(Bounds.CLIP, values)
+    text = run_pipeline(module, "nest")[-1].text
+    assert "dense<[[4, 4, 3]]> : tensor<1x3xi64>" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0, 5], r"constant index 5 is out of range \[-5, 4\] \(element 1 of the indices\)"),
+        ([-6, 0], r"constant index -6 is out of range \[-5, 4\] \(element 0 of the indices\)"),
+    ],
+)
+def test_constant_outside_is_refused_while_compiling(values, message):
+    with pytest.raises(BoundsError, match=message):
+        run_pipeline(constant_module(Bounds.ERROR, np.array(values)), "static")
+
+
+def test_constant_uint64_outside_is_not_minus_one():
+    with pytest.raises(BoundsError, match=r"constant index 18446744073709551615 is out of range \[-5, 4\]"):
+        run_pipeline(constant_module(Bounds.ERROR, np.array([2**64 - 1], np.uint64)), "static")
+
+
+def test_constant_positions_keep_the_size_of_their_axis():
+    module = constant_module(Bounds.ERROR, np.array([4, -1]))
+    text = run_pipeline(module, "default")[-1].text
+    assert "memref<1x2x5x3xi32>" in text

@@ -1,0 +1,345 @@
+"""How the schedule of a gather is chosen from its sizes and the machine."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.runtime.compile import build_program
+from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.lowering.schedule.gather_heuristic import choose_schedule
+from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
+from gathernest.lowering.schedule.loop_sizes import MachineShape, NestShape
+from gathernest.lowering.schedule.schedule import Schedule
+
+MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+
+
+def nest(batch=1, outer=1, axis=100, indices=1, inner=1, *, width=4, checked=False, **facts):
+    copied = (("batch", batch), ("outer", outer), ("indices", indices), ("inner", inner))
+    table = (("batch", batch), ("outer", outer), ("axis", axis), ("inner", inner))
+    looked_up = frozenset({"batch", "indices"})
+    return NestShape(copied, (copied[0], copied[2]) if checked else (), width, table, looked_up=looked_up, **facts)
+
+
+def chosen(shape, machine=MACHINE):
+    return str(choose_schedule(shape, machine).schedule)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (nest(indices=3, inner=4), ""),
+        (nest(indices=100, inner=16), "specialize-inner{bytes=64},vectorize-inner{lanes=8}"),
+        (
+            nest(indices=20_000, inner=64),
+            "specialize-inner{bytes=256},tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o},"
+            "vectorize-inner{lanes=8}",
+        ),
+        (
+            nest(axis=1_000_000, indices=100_000, inner=64, checked=True),
+            "specialize-inner{bytes=256},tile-loops{loops=indices,check_indices sizes=1024,4096},"
+            "parallelize-loops{loops=indices_o,check_indices_o},vectorize-inner{lanes=16},"
+            "prefetch-indices{loop=indices_i distance=64 lines=5 locality=2},"
+            "prefetch-indices{loop=indices_i distance=16 lines=5 locality=3},stream-stores",
+        ),
+        (
+            nest(axis=2000, indices=1000, inner=16384),
+            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=16},"
+            "prefetch-indices{loop=indices_i distance=1 lines=64 locality=2},stream-stores",
+        ),
+        (
+            nest(axis=64_000, indices=1_000_000),
+            "tile-loops{loops=indices sizes=4096},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8}",
+        ),
+        (
+            nest(axis=1024, outer=8192, indices=512),
+            "tile-loops{loops=outer,indices sizes=16,4096},"
+            "interchange-loops{order=outer_o,indices_o,outer_i,indices_i},parallelize-loops{loops=outer_o},"
+            "hoist-indices{before=outer_i},vectorize-inner{lanes=8},"
+            "prefetch-indices{loop=outer_i distance=4 lines=1 locality=2},"
+            "prefetch-indices{loop=outer_i distance=1 lines=1 locality=3},stream-stores",
+        ),
+        (
+            nest(indices=20_000, inner=64, is_packed=False),
+            "specialize-inner{bytes=256},tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o}",
+        ),
+    ],
+)
+def test_schedule_fits_the_sizes(shape, expected):
+    assert chosen(shape) == expected
+
+
+def test_what_fits_the_caches_is_neither_asked_for_nor_streamed():
+    shape = nest(axis=1_000_000, indices=100_000, inner=64)
+    large = MachineShape(l2_bytes=1 << 30, l3_bytes=1 << 31, threads=2)
+    assert "prefetch" in chosen(shape) and "stream" in chosen(shape)
+    assert "prefetch" not in chosen(shape, large) and "stream" not in chosen(shape, large)
+
+
+def large(width, inner):
+    """Return a schedule of rows of so many elements, which are far more than the caches hold."""
+    return chosen(nest(axis=2_000_000, indices=40_000_000 // (width * inner), inner=inner, width=width))
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "expected"),
+    [
+        (4, 64, "vectorize-inner{lanes=16}"),
+        (4, 24, "vectorize-inner{lanes=8}"),
+        (4, 20, "vectorize-inner{lanes=4}"),
+        (4, 4, "vectorize-inner{lanes=4}"),
+        (4, 25, "vectorize-inner{lanes=4}"),
+        (1, 255, "vectorize-inner{lanes=16}"),
+        (1, 257, "vectorize-inner{lanes=32}"),
+        (4, 511, "vectorize-inner{lanes=8}"),
+        (16, 7, "vectorize-inner{lanes=2}"),
+        (16, 8, "vectorize-inner{lanes=4}"),
+        (4, 1001, "vectorize-inner{lanes=8}"),
+        (1, 16384, "vectorize-inner{lanes=64}"),
+    ],
+)
+def test_rows_past_the_caches_are_stored_in_vectors_that_fill_them_or_overlap(width, inner, expected):
+    schedule = large(width, inner)
+    assert expected in schedule and schedule.endswith("stream-stores")
+
+
+@pytest.mark.parametrize(("width", "least"), [(4, 25), (1, 97), (2, 49), (8, 13), (16, 7)])
+def test_odd_rows_are_stored_past_the_caches_from_a_line_and_a_half_on(width, least):
+    assert "stream-stores" in large(width, least)
+    assert "stream-stores" not in large(width, least - 2)
+
+
+def test_long_odd_rows_of_narrow_elements_are_made_code_for_or_have_cached_ends():
+    assert "specialize-inner{bytes=16383}" in large(1, 16383) and "stream" in large(1, 16383)
+    assert "specialize" not in large(1, 16385) and "stream" in large(1, 16385)
+    assert "specialize" not in large(4, 513) and "stream" in large(4, 513)
+
+
+@pytest.mark.parametrize(("width", "count"), [(4, 128), (4, 129), (2, 256), (2, 8193), (16, 33)])
+def test_elements_from_places_of_their_own_are_stored_past_the_caches_in_long_runs(width, count):
+    def runs(count):
+        return chosen(nest(outer=200_000_000 // (width * count), axis=4 * count, indices=count, width=width))
+
+    assert "stream-stores" in runs(count)
+    assert "stream-stores" not in runs(count - 2)
+    assert "stream-stores" not in runs(count - 1 & -8 if count % 8 == 0 else 8)
+
+
+def test_scalars_spread_over_more_than_the_caches_are_asked_for_past_the_first():
+    spread = chosen(nest(axis=16_000_000, indices=1_000_000))
+    assert "prefetch-indices{loop=indices_i distance=32 lines=1 locality=2}" in spread
+    assert "prefetch-indices{loop=indices_i distance=24 " in chosen(nest(axis=16_000_000, indices=100_000))
+    assert "prefetch" not in chosen(nest(axis=500_000, indices=1_000_000))
+    quarter = MACHINE.l3_bytes // 4 // 4
+    assert "prefetch" in chosen(nest(axis=quarter, indices=1_000_000))
+    assert "prefetch" not in chosen(nest(axis=quarter - 1, indices=1_000_000))
+
+
+def test_small_rows_are_asked_for_farther_ahead_with_every_line_that_they_may_touch():
+    rows = chosen(nest(axis=1_000_000, indices=400_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}," in rows
+    assert "prefetch-indices{loop=indices_i distance=16 lines=2 locality=3}" in rows
+
+
+def test_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_first_alone():
+    rows = chosen(nest(axis=50_000, indices=20_000, inner=32))
+    assert "prefetch-indices{loop=indices_i distance=16 lines=3 locality=3}" in rows
+    assert rows.count("prefetch-indices") == 1
+
+
+def test_elements_of_short_loops_are_asked_for_less_far_ahead():
+    copied, table = (("indices", 2048), ("inner", 1024)), (("axis", 8192), ("inner", 1024))
+    own = NestShape(copied, (), 4, table, looked_up=frozenset({"indices", "inner"}))
+    assert "prefetch-indices{loop=inner distance=8 lines=1 locality=2}" in chosen(own)
+
+
+def test_short_rows_of_a_table_in_the_last_cache_are_asked_for_into_the_second_alone():
+    rows = chosen(nest(axis=100_000, indices=40_000, inner=16))
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}" in rows
+    assert rows.count("prefetch-indices") == 1
+
+
+def test_rows_shorter_than_a_line_are_asked_for_where_they_are_spread_over_much_of_the_last_cache():
+    assert "prefetch" not in chosen(nest(axis=100_000, indices=400_000, inner=8))
+    assert "prefetch-indices{loop=indices_i distance=256 lines=2 locality=2}" in chosen(
+        nest(axis=500_000, indices=200_000, inner=8)
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "inner", "expected"),
+    [
+        (1, 16, "specialize-inner{bytes=16},vectorize-inner{lanes=16}"),
+        (4, 2, "specialize-inner{bytes=8},vectorize-inner{lanes=2}"),
+        (2, 3, "specialize-inner{bytes=6},vectorize-inner{lanes=2}"),
+        (4, 6, "specialize-inner{bytes=24},vectorize-inner{lanes=4}"),
+        (1, 50, "specialize-inner{bytes=50},vectorize-inner{lanes=32}"),
+        (4, 250, "specialize-inner{bytes=1000},vectorize-inner{lanes=8}"),
+        (4, 256, "vectorize-inner{lanes=8}"),
+        (4, 510, "specialize-inner{bytes=2040},vectorize-inner{lanes=8}"),
+        (4, 514, "vectorize-inner{lanes=8}"),
+    ],
+)
+def test_rows_are_copied_in_vectors_of_which_the_last_may_overlap(width, inner, expected):
+    assert chosen(nest(indices=4096 // (width * inner) + 1, inner=inner, width=width)) == expected
+
+
+def test_rows_whose_elements_lie_apart_end_with_single_ones():
+    assert chosen(nest(indices=10, inner=250, has_packed_rows=False)) == "vectorize-inner{lanes=8}"
+
+
+def test_rows_of_elements_of_sixteen_bytes_are_copied_in_vectors_beyond_the_caches_too():
+    assert "vectorize-inner{lanes=4}" in chosen(nest(axis=1_000_000, indices=100_000, inner=8, width=16))
+
+
+def test_long_rows_of_a_table_in_the_last_cache_are_not_asked_for():
+    assert "prefetch" in chosen(nest(axis=3000, indices=2000, inner=511))
+    assert "prefetch" not in chosen(nest(axis=3000, indices=2000, inner=512))
+
+
+def test_slices_that_are_read_nearly_whole_are_asked_for_whole():
+    far = "prefetch-indices{loop=outer_i distance=1 lines=1 locality=2}"
+    assert far in chosen(nest(axis=4096, outer=256, indices=2048, inner=2))
+    assert far not in chosen(nest(axis=4096, outer=256, indices=600, inner=2))
+    assert far not in chosen(nest(axis=4096, outer=8, indices=2048, inner=2))
+    assert "loop=outer distance=1 lines=1" in chosen(nest(axis=1000, outer=200, indices=2000, inner=32))
+
+
+def test_few_slices_are_not_asked_for_whole():
+    assert "loop=outer" in chosen(nest(axis=4000, outer=4, indices=8000, inner=32))
+    assert "loop=outer" not in chosen(nest(axis=4000, outer=3, indices=8000, inner=32))
+
+
+def test_slices_that_are_small_or_whose_elements_lie_apart_are_not_asked_for_whole():
+    assert "loop=outer" in chosen(nest(axis=128, outer=1000, indices=400, inner=8))
+    assert "loop=outer" not in chosen(nest(axis=127, outer=1000, indices=400, inner=8))
+    assert "loop=outer" not in chosen(nest(axis=1000, outer=200, indices=2000, inner=32, has_packed_rows=False))
+
+
+def test_rows_are_not_asked_for_where_each_index_brings_several():
+    several = chosen(nest(batch=500, outer=2, axis=9, inner=20_000))
+    assert "parallelize-loops{loops=batch,outer}" in several and "prefetch" not in several
+
+
+def test_slices_are_asked_for_whole_where_they_fit_half_of_the_second_cache():
+    assert "loop=outer" in chosen(nest(axis=4096, outer=64, indices=8192, inner=32))
+    assert "loop=outer" not in chosen(nest(axis=4097, outer=64, indices=8194, inner=32))
+
+
+def test_rows_longer_than_a_line_are_asked_for_one_by_one():
+    assert "distance=1 lines=1" in chosen(nest(axis=500, outer=200, indices=1000, inner=128))
+
+
+def columns(outer, axis, indices, inner):
+    copied = (("outer", outer), ("indices", indices), ("inner", inner))
+    table = (("data_outer", outer), ("axis", axis), ("data_inner", inner))
+    return NestShape(copied, (), 4, table, looked_up=frozenset({"outer", "indices", "inner"}))
+
+
+def test_columns_are_read_in_vectors_while_the_next_slice_is_asked_for():
+    asked = "prefetch-indices{loop=outer distance=1 lines=2 locality=2}"
+    in_cache, beyond = chosen(columns(16, 512, 256, 128)), chosen(columns(64, 512, 256, 128))
+    assert f"vectorize-inner{{lanes=8}},{asked}" in in_cache and "stream" not in in_cache
+    assert f"vectorize-inner{{lanes=8}},{asked},stream-stores" in beyond
+    assert "vectorize" not in chosen(columns(64, 512, 2048, 128))
+
+
+def test_columns_of_which_few_elements_are_read_are_not_asked_for():
+    assert "lines=4" in chosen(columns(64, 512, 128, 128))
+    assert "vectorize" not in chosen(columns(64, 512, 127, 128))
+
+
+def test_what_is_read_again_while_it_is_near_is_not_asked_for():
+    assert "prefetch" in chosen(nest(axis=1000, outer=64, indices=500, inner=32))
+    assert "prefetch" not in chosen(nest(axis=1000, outer=64, indices=1500, inner=32))
+
+
+def test_rows_with_indices_of_their_own_are_asked_for_whole():
+    copied, table = (("outer", 8192), ("indices", 256)), (("data_outer", 8192), ("axis", 1024))
+    own = NestShape(copied, (), 4, table, looked_up=frozenset({"outer", "indices"}))
+    text = chosen(own)
+    assert "prefetch-indices{loop=outer_i distance=4 lines=2 locality=2}," in text
+    assert "prefetch-indices{loop=outer_i distance=1 lines=2 locality=3}" in text
+    short = replace(own, table=(("data_outer", 65536), ("axis", 128)))
+    assert "prefetch" not in chosen(short)
+
+
+def test_a_large_result_is_stored_past_the_caches_where_data_does_not_stay_in_them():
+    rows = nest(axis=130_000, indices=20_000, inner=64)
+    assert rows.moved_bytes < MACHINE.l3_bytes < rows.table_bytes + rows.out_bytes
+    assert "stream-stores" in chosen(rows)
+    assert "stream-stores" not in chosen(nest(axis=130_000, indices=10_000, inner=64))
+
+
+def test_few_elements_a_row_are_neither_held_nor_joined():
+    assert chosen(nest(axis=16, outer=500_000, indices=4)) == (
+        "tile-loops{loops=outer sizes=4096},parallelize-loops{loops=outer_o}"
+    )
+
+
+def test_few_indices_are_checked_by_one_thread():
+    assert "check" not in chosen(nest(indices=20_000, inner=64, checked=True))
+    assert "check" in chosen(nest(indices=70_000, inner=64, checked=True))
+
+
+def test_each_pass_has_its_reason():
+    choice = choose_schedule(nest(axis=1_000_000, indices=100_000, inner=64), MACHINE)
+    text = "; ".join(choice.reasons)
+    for words in (
+        "part of the code",
+        "threads share indices_o",
+        "64 B at a time",
+        "asked for 64 rows ahead into the second cache and 16 rows ahead into the first",
+        "past it",
+    ):
+        assert words in text
+
+
+SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(
+    *(SIZES, SIZES, SIZES, SIZES),
+    st.sampled_from([Bounds.ERROR, Bounds.ZERO, Bounds.WRAP]),
+    st.sampled_from(["packed", "strided", "reversed"]),
+    st.sampled_from(["i1", "f4", "c16", "S12"]),
+    st.sampled_from(["i8", "u4"]),
+)
+def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, layout, dtype, index_dtype):
+    assume(16 * batch * outer * indices * inner < 2**63)  # a result of more bytes is refused
+    unit = {"packed": None, "strided": (-1, 0, 1, 5, 1, 0), "reversed": (9, 9, 9, 9, -1, 1)}[layout]
+    strides = unit and [int(dtype[1:]) * stride for stride in unit]
+    data = ArraySpec((batch, outer, 1, 9, inner, 1), dtype, strides)
+    problem = Problem.checked(Gather(3, 1), data, ArraySpec((batch, indices), index_dtype), bounds)
+    plan = make_plan(problem)
+    assert make_plan(problem) == plan
+    assert ("share(team, " in build_program(plan)[0].source) == bool(plan.schedule.parallel)
+
+
+def nests_of_sizes(sizes):
+    """Return (nest, is a gradient) of every operator, on data and indices with each of the sizes at every place."""
+    nests = set()
+    for batch, axis, inner, count in product(sizes, repeat=4):
+        indices = [(Gather(1), (count,)), (Gather(2, 1), (batch, count)), (GatherNd(), (batch, count, 2))]
+        indices += [(GatherNd(1), (batch, count, 1)), (GatherElements(1), (batch, count, inner))]
+        for (operator, shape), gradient in product(indices, (None, Gradient(2.0))):
+            specs = ArraySpec((batch, axis, inner), "f4"), ArraySpec(shape, "i8")
+            plan = make_plan(Problem.checked(operator, *specs, Bounds.ERROR, gradient=gradient), Schedule())
+            nests.add((plan.nest, gradient is not None))
+    return nests
+
+
+def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
+    nests, sizes = nests_of_sizes((0, 3, 5000)), ((12, 16), (20, 25))
+    assert len(nests) > 300
+    machines = [MachineShape(1 << l2, 1 << l3, threads) for (l2, l3), threads in product(sizes, (1, 2, 64))]
+    for (shape, is_gradient), machine in product(nests, machines):
+        schedule = (choose_gradient_schedule if is_gradient else choose_schedule)(shape, machine).schedule
+        assert Schedule.parse(str(schedule)) == schedule

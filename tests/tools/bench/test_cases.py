@@ -1,0 +1,205 @@
+"""Every case of the suite, cut small: arrays are what it says, and gathernest gives what the plain reference gives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir import reference
+from gathernest.ir.semantics import Bounds
+from gathernest.tools.bench.cases import RUN, Case, expected
+from gathernest.tools.bench.peers.gathernest_peer import Gathernest
+from gathernest.tools.bench.peers.numpy_peer import NumPy
+from gathernest.tools.bench.suite import APART, FAMILIES, SUITE, chosen
+from gathernest.tools.terminal import UsageError
+
+SMALL = 9
+every_case = pytest.mark.parametrize("case", [case.cut(SMALL) for case in SUITE], ids=lambda case: case.name)
+
+
+def test_names_are_unique_and_families_stand_together():
+    names = [case.name for case in SUITE]
+    assert len(set(names)) == len(names)
+    families = [case.family for case in SUITE]
+    assert [family for place, family in enumerate(families) if family not in families[:place]] == list(FAMILIES)
+    assert families == sorted(families, key=FAMILIES.index)
+    assert set(APART) <= set(FAMILIES)
+
+
+def test_suite_has_what_the_target_names():
+    gathers = [case for case in SUITE if case.family not in APART]
+    assert {case.distribution for case in gathers} == {"uniform", "zipf", "sorted", "repeated"}
+    assert {np.dtype(case.dtype).itemsize for case in gathers} == {1, 2, 4, 8, 16}
+    assert {case.index_dtype for case in gathers} == {"int32", "int64"}
+    assert {case.operator for case in SUITE} == {"gather", "gather_nd", "gather_elements", "gather_grad"}
+    assert max(case.table_bytes for case in gathers) == 256_000_000
+    assert (min(case.row_bytes for case in gathers), max(case.row_bytes for case in gathers)) == (1, 65_536)
+    assert {case.axis for case in gathers} == {0, 1, 2}
+    assert all(case.into == "out" for case in gathers)
+
+
+@every_case
+def test_gathernest_gives_the_bytes_of_the_reference(case):
+    inputs = case.make(sets=2)
+    for number, calls in enumerate(zip(*Gathernest().variants(case, inputs).values(), strict=True)):
+        for call in calls:
+            wanted = reference_of(case, inputs.data, inputs.indices[number])
+            got = call()
+            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+            assert got.tobytes() == wanted.tobytes()
+            assert (got is inputs.out) == (case.into == "out")
+
+
+@every_case
+def test_expected_bytes_are_those_of_the_reference(case):
+    inputs = case.make(sets=2)
+    for number, indices in enumerate(inputs.indices):
+        wanted = reference_of(case, inputs.data, indices)
+        assert expected(case, inputs, number).tobytes() == wanted.tobytes()
+
+
+@every_case
+def test_numpy_gives_the_same_bytes_in_each_of_its_ways(case):
+    inputs, numpy = case.make(sets=2), NumPy()
+    for calls in numpy.variants(case, inputs).values():
+        for number, call in enumerate(calls):
+            inputs.out.fill(1)
+            got = numpy.result(call(), inputs.out)
+            assert got.shape == inputs.out.shape
+            assert got.tobytes() == reference_of(case, inputs.data, inputs.indices[number]).tobytes()
+
+
+def reference_of(case: Case, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    if case.is_gradient:
+        return reference.gradient(case.gather, data, indices, case.data)
+    return reference.run(case.gather, data, indices, Bounds.ERROR)
+
+
+@every_case
+def test_arrays_are_seeded_and_of_the_shapes_that_the_case_says(case):
+    first, second = case.make(), case.make()
+    assert first.data.tobytes() == second.data.tobytes()
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(first.indices, second.indices, strict=True))
+    assert {(one.shape, str(one.dtype)) for one in first.indices} == {(case.indices, case.index_dtype)}
+    given, result = (case.gathered, case.data) if case.is_gradient else (case.data, case.gathered)
+    assert (first.data.shape, first.out.shape) == (given, result)
+    assert str(first.data.dtype) == str(first.out.dtype) == case.dtype
+    assert first.data.flags.c_contiguous and first.out.flags.c_contiguous
+
+
+@every_case
+def test_bytes_follow_from_the_shapes(case):
+    inputs = case.make(sets=1)
+    table, gathered = (inputs.out, inputs.data) if case.is_gradient else (inputs.data, inputs.out)
+    assert (case.table_bytes, case.gathered_bytes) == (table.nbytes, gathered.nbytes)
+    assert case.index_bytes == inputs.indices[0].nbytes
+    assert case.rows * case.row_bytes == gathered.nbytes
+
+
+def test_rows_are_what_lies_together_for_an_index():
+    assert Case("x", "rows", (10, 6, 4), (5,)).row_bytes == 96
+    assert Case("x", "rows", (10, 6, 4), (5,), axis=1).row_bytes == 16
+    assert Case("x", "rows", (10, 6, 4), (5, 2), "gather_nd").row_bytes == 16
+    assert Case("x", "rows", (10, 6, 4), (5, 6, 4), "gather_elements").row_bytes == 4
+    assert Case("x", "rows", (10, 6, 4), (5,), axis=1).rows == 50
+
+
+def test_larger_than_cache_counts_what_one_call_touches():
+    case = Case("x", "rows", (1_000_000, 64), (1000,))
+    touched = 1000 * 8 + 1000 * 256 * 2
+    assert case.larger_than(touched - 1)
+    assert not case.larger_than(touched)
+
+
+def test_larger_than_cache_counts_whole_lines_but_no_more_than_the_table():
+    scalars = Case("x", "scalars", (1_000_000,), (1000,))
+    assert scalars.larger_than(1000 * 12 + 1000 * 64 - 1)
+    assert not scalars.larger_than(1000 * 12 + 1000 * 64)
+    tiny_table = dataclasses.replace(scalars, data=(10,))
+    assert not tiny_table.larger_than(1000 * 12 + 40)
+
+
+def test_small_indices_come_in_more_sets_and_calls_in_one():
+    counts = [len(Case("x", "rows", (10,), (count,)).make().indices) for count in (5, 100_000, 2_000_000)]
+    assert counts == [16, 4, 2]
+    assert len(Case("x", "call", (10,), (5,)).make().indices) == 1
+
+
+def drawn(distribution: str, size: int = 1000, count: int = 4000) -> np.ndarray:
+    return Case("x", "rows", (size,), (count,), distribution=distribution).make(sets=1).indices[0]
+
+
+def test_uniform_indices_are_spread():
+    assert np.bincount(drawn("uniform")).max() < 20
+    assert len(np.unique(drawn("uniform"))) > 950
+
+
+def test_sorted_indices_are_sorted():
+    assert (np.diff(drawn("sorted")) >= 0).all()
+
+
+def test_repeated_indices_come_in_runs():
+    assert (drawn("repeated").reshape(-1, RUN) == drawn("repeated").reshape(-1, RUN)[:, :1]).all()
+    assert len(np.unique(drawn("repeated"))) > 100
+
+
+def test_zipf_indices_prefer_few_places_that_lie_apart():
+    counts = np.sort(np.bincount(drawn("zipf"), minlength=1000))[::-1]
+    assert counts[0] > 5 * counts[20] > 0
+    often = np.sort(np.argsort(np.bincount(drawn("zipf"), minlength=1000))[-10:])
+    assert (np.diff(often) > 1).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("distribution", ["uniform", "zipf", "sorted", "repeated"])
+def test_indices_are_in_range_of_any_size(distribution, size):
+    indices = drawn(distribution, size)
+    assert (indices >= 0).all() and (indices < size).all()
+
+
+def test_gradients_are_whole_numbers_so_that_any_order_sums_alike():
+    grad = next(case for case in SUITE if case.is_gradient).cut(100).make().data
+    assert np.array_equal(grad, np.round(grad))
+    assert np.abs(grad).max() <= 8
+
+
+def test_description_names_what_is_not_usual():
+    case = Case("x", "axes", (4, 5), (4, 2), axis=1, batch_dims=1, index_dtype="int32", distribution="zipf")
+    assert case.describe() == "4x5xf32 by 4x2xi32, axis 1, batch_dims 1, zipf"
+    assert Case("x", "rows", (4, 5), (3,)).describe() == "4x5xf32 by 3xi64"
+
+
+def test_patterns_and_families_choose_in_the_order_of_the_suite():
+    assert [case.name for case in chosen(["call-kernel", "call-function"], [])] == ["call-function", "call-kernel"]
+    assert {case.family for case in chosen([], ["axes", "rows"])} == {"rows", "axes"}
+    assert [case.name for case in chosen(["last-*"], ["axes"])][:2] == ["last-axis", "last-axis-in-cache"]
+    assert chosen([], []) == SUITE
+
+
+@pytest.mark.parametrize(
+    ("patterns", "families", "text"),
+    [
+        (
+            ["row-8B"],
+            [],
+            "no case is called 'row-8B'; `gathernest bench --list` prints them, and * stands for anything; "
+            "did you mean 'rows-8B'?",
+        ),
+        (
+            [],
+            ["scalar"],
+            f"there is no family 'scalar'; the families are {', '.join(FAMILIES)}; did you mean 'scalars'?",
+        ),
+        (
+            ["rows-8B"],
+            ["axes"],
+            "no case is left: none of --case rows-8B is of --family axes; leave one out",
+        ),
+    ],
+)
+def test_names_that_leave_no_case_are_refused(patterns, families, text):
+    with pytest.raises(UsageError) as refused:
+        chosen(patterns, families)
+    assert str(refused.value) == text
+    assert isinstance(refused.value, gn.GathernestError)

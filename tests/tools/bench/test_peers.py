@@ -1,0 +1,145 @@
+"""The adapters of real runtimes: each gives the plain result in each of its ways, and says what it cannot run.
+
+A runtime that is not installed is skipped, by name: `pip install 'gathernest[peers]'` installs all of them.
+"""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.tools.bench import peers
+from gathernest.tools.bench.cases import Case, expected
+from gathernest.tools.bench.peers import PEERS, enter
+from gathernest.tools.bench.suite import SUITE
+from gathernest.tools.terminal import UsageError
+
+SMALL = 9
+INSTALLED = {
+    "torch": ("torch",),
+    "onnxruntime": ("onnxruntime", "onnx"),
+    "openvino": ("openvino",),
+    "tensorflow": ("tensorflow",),
+    "jax": ("jax",),
+}
+
+
+def adapter(name: str):
+    for package in INSTALLED[name]:
+        pytest.importorskip(package, reason=f"the adapter of {name} needs {package}, which is not installed")
+    contender = importlib.import_module(PEERS[name], peers.__name__).make()
+    contender.start(1)
+    return contender
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_adapter_gives_the_plain_result_in_each_of_its_ways(name):
+    contender = adapter(name)
+    ran = 0
+    for case in (case.cut(SMALL) for case in SUITE):
+        if contender.refusal(case) is not None:
+            continue
+        inputs = case.make(sets=2)
+        ways = contender.variants(case, inputs)
+        assert ways
+        for way, calls in ways.items():
+            assert len(calls) == 2
+            for number, call in enumerate(calls):
+                inputs.out.fill(1)
+                got = contender.result(call(), inputs.out)
+                wanted = expected(case, inputs, number)
+                assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), f"{case.name}: {way}"
+                assert got.tobytes() == wanted.tobytes(), f"{case.name}: {way}"
+        ran += 1
+    assert ran >= 30
+
+
+REFUSALS = [
+    ("torch", Case("x", "rows", (5, 4), (3,), index_dtype="int16"), "has no int16 indices"),
+    ("onnxruntime", Case("x", "rows", (5, 4), (3,), dtype="complex128"), "has no complex128"),
+    ("onnxruntime", Case("x", "rows", (5, 4), (3,), index_dtype="uint8"), "has no uint8 indices"),
+    ("onnxruntime", Case("x", "rows", (5, 4), (3,), "gather_grad"), "has no gradients"),
+    (
+        "onnxruntime",
+        Case("x", "rows", (2, 3, 4), (2, 3), axis=2, batch_dims=1),
+        "has no batch_dims for an axis after them",
+    ),
+    (
+        "onnxruntime",
+        Case("x", "rows", (5, 4), (3, 2), "gather_nd", index_dtype="int32"),
+        "has no int32 indices for GatherND",
+    ),
+    ("openvino", Case("x", "rows", (5, 4), (3,), dtype="float64"), "computes in float32 and int32, not in float64"),
+    ("openvino", Case("x", "rows", (5, 4), (3,), "gather_grad"), "has no gradients"),
+    ("openvino", Case("x", "rows", (5, 4), (3,), index_dtype="int8"), "has no int8 indices"),
+    ("tensorflow", Case("x", "rows", (5, 4), (3, 4), "gather_elements"), "has no operator for it"),
+    ("tensorflow", Case("x", "rows", (5, 4), (3,), index_dtype="int8"), "has no int8 indices"),
+]
+
+
+@pytest.mark.parametrize(("name", "case", "text"), REFUSALS)
+def test_adapter_says_what_it_cannot_run(name, case, text):
+    assert adapter(name).refusal(case) == text
+
+
+def test_peer_that_does_not_exist_is_refused():
+    with pytest.raises(UsageError) as refused:
+        enter(["torhc"], 1)
+    assert str(refused.value) == (
+        "there is no peer 'torhc'; the peers are numpy, torch, onnxruntime, openvino, tensorflow, jax; "
+        "did you mean 'torch'?"
+    )
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Make packages look as if they were not installed."""
+
+    def hide(*names: str) -> None:
+        for name in names:
+            monkeypatch.delitem(sys.modules, f"{peers.__name__}.{name}_peer", raising=False)
+            monkeypatch.setitem(sys.modules, name, None)
+
+    return hide
+
+
+def test_peer_that_is_asked_for_and_not_installed_is_an_error(without):
+    without("tensorflow")
+    with pytest.raises(gn.GathernestError) as refused:
+        enter(["numpy", "tensorflow"], 1)
+    assert str(refused.value) == (
+        "--peers asks for what is not there: tensorflow is not installed: pip install tensorflow-cpu"
+    )
+
+
+def test_peers_that_are_not_installed_are_named_in_one_line(without):
+    without("torch", "onnxruntime", "openvino", "tensorflow", "jax")
+    entrants = enter([], 1)
+    assert [contender.name for contender in entrants.contenders] == ["gathernest", "numpy"]
+    assert entrants.notes == [
+        "without torch, onnxruntime, openvino, tensorflow, jax, not installed here: pip install 'gathernest[peers]'"
+    ]
+    assert entrants.versions["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (ModuleNotFoundError("no", name="onnx.helper"), "without onnxruntime, which needs onnx: pip install onnx"),
+        (
+            RuntimeError("built for another machine\nand more"),
+            "without onnxruntime, which cannot be imported: RuntimeError: built for another machine",
+        ),
+    ],
+)
+def test_peer_that_is_installed_and_does_not_work_is_named_with_its_reason(without, monkeypatch, error, note):
+    def import_module(name, package=None, real=importlib.import_module):
+        if name == PEERS["onnxruntime"]:
+            raise error
+        return real(name, package)
+
+    without("torch", "openvino", "tensorflow", "jax")
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    assert enter([], 1).notes[1:] == [note]

@@ -1,0 +1,249 @@
+"""What a run prints, writes and draws, from figures that are made up."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from gathernest.kernels.roofline.lower_bound import Floor
+from gathernest.kernels.roofline.measured_bound import MeasuredLimit
+from gathernest.lowering.schedule.traffic import Traffic
+from gathernest.tools.bench import plot as plotting
+from gathernest.tools.bench import report as reporting
+from gathernest.tools.bench import table as tables
+from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.measure import Measured
+from gathernest.tools.bench.report import Report, as_json
+from gathernest.tools.bench.suite import SUITE
+from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
+
+
+def limit_of(time_us: float, again_us: float | None = None) -> MeasuredLimit:
+    """A limit of one round, by a copy that took so long, lines that took half of that, and lines that come again."""
+    floor = Floor(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
+    ways = {"copy": "past the caches", "random lines": "without prefetching"}
+    rounds_us = {"copy": [time_us], "random lines": [time_us / 2]}
+    if again_us is None:
+        return MeasuredLimit(floor, 2, ways, rounds_us)
+    return MeasuredLimit(floor, 2, ways, {**rounds_us, "lines again": [again_us]}, ordered_lines=50.0)
+
+
+FAST = Measured(
+    Case("rows-256B", "rows", (1000, 64), (100,)),
+    {"gathernest": 10.0, "numpy": 40.0, "torch": 25.0},
+    {"numpy": 4.0, "torch": 2.5},
+    {"gathernest": "kernel", "numpy": "index", "torch": "take"},
+    rounds_us={"gathernest": [9.0, 10.0, 11.0], "numpy": [40.0, 40.0, 44.0], "torch": [20.0, 25.0, 30.0]},
+)
+SLOW = Measured(
+    Case("last-axis", "axes", (8192, 4096), (512,), axis=1),
+    {"gathernest": 2000.0, "numpy": 1000.0},
+    {"numpy": 0.5},
+    {"gathernest": "kernel", "numpy": "ndarray.take"},
+    refused={"torch": "has no such operator"},
+)
+SPOILT = Measured(
+    Case("scalars", "scalars", (1000,), (100,)),
+    {"gathernest": 5.0, "numpy": 5.0},
+    {"numpy": 1.0},
+    {"gathernest": "kernel", "numpy": "index"},
+    wrong={"torch": "take: gives other bytes at (3,) and 0 other places of 100"},
+)
+CALL = Measured(
+    Case("call-kernel", "call", (5, 4), (3,)),
+    {"gathernest": 0.4, "numpy": 0.04},
+    {"numpy": 0.1},
+    {"gathernest": "kernel", "numpy": "ndarray.take"},
+)
+VERSIONS = {"gathernest": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"}
+
+
+def report(*measured: Measured, **settings) -> Report:
+    return Report(measured, VERSIONS, 2, 9, **settings)
+
+
+def lines_of(table) -> list[str]:
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+def test_table_has_a_ratio_for_every_peer_and_a_line_for_every_family():
+    lines = [line.split() for line in lines_of(as_table(report(FAST, SLOW, SPOILT)))]
+    assert lines == [
+        ["case", "time", "best", "numpy", "torch"],
+        ["rows"],
+        ["rows-256B", "10.0", "µs", "2.50×", "4.00×", "2.50×"],
+        ["axes"],
+        ["last-axis", "2.00", "ms", "0.50×", "0.50×", "–"],
+        ["scalars"],
+        ["scalars", "5.00", "µs", "1.00×", "1.00×", "wrong"],
+    ]
+
+
+def test_table_has_the_fraction_of_the_limit_where_it_is_known():
+    measured = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
+    lines = [line.split() for line in lines_of(as_table(report(measured, SLOW)))]
+    assert lines[0][-2:] == ["of", "limit"]
+    assert lines[2][-2:] == ["80", "%"]
+    assert lines[4][-1] == "–"
+
+
+def test_summary_leaves_gradients_and_calls_out_of_the_mean_of_all():
+    assert [line.split() for line in summary(report(FAST, SLOW, CALL))] == [
+        ["rows", "2.50×,", "worst", "2.50×", "(rows-256B)"],
+        ["axes", "0.50×,", "worst", "0.50×", "(last-axis)"],
+        ["call", "0.10×,", "worst", "0.10×", "(call-kernel)"],
+        ["all", "but", "gradient", "and", "call", "1.12×,", "worst", "0.50×", "(last-axis)"],
+    ]
+
+
+def test_summary_without_peers_is_empty():
+    assert summary(report(Measured(FAST.case, {"gathernest": 1.0}))) == []
+
+
+def test_fraction_of_the_limit_is_a_mean_over_cases_larger_than_cache(monkeypatch):
+    monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
+    small, large = (Measured(one.case, one.median_us, limit=limit_of(us)) for one, us in ((FAST, 1.0), (SLOW, 1800.0)))
+    assert report(small, large).of_limit() == pytest.approx(0.9)
+    assert report(small, large).of_limit_in_order() is None
+    assert summary(report(small, large)) == ["of the limit                90 %, cases larger than cache"]
+
+
+def test_fraction_in_order_has_a_mean_and_a_line_of_its_own(monkeypatch):
+    monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
+    measured = Measured(SLOW.case, SLOW.median_us, limit=limit_of(600.0, 1500.0))
+    found = report(measured)
+    assert (found.of_limit(), found.of_limit_in_order()) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert summary(found) == [
+        "of the limit                30 %, cases larger than cache",
+        "of the limit in order       75 %, cases larger than cache",
+    ]
+    stored = json.loads(json.dumps(as_json(found)))
+    assert stored["of_limit_in_order_beyond_cache"] == pytest.approx(0.75)
+    (case,) = stored["cases"]
+    assert (case["of_limit"], case["of_limit_in_order"]) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert (case["limit"]["ordered_lines"], case["limit"]["limit_in_order_us"]) == (50.0, 1500.0)
+
+
+def test_json_can_be_written_and_has_every_figure():
+    found = json.loads(json.dumps(as_json(report(FAST, SLOW, SPOILT))))
+    assert (found["threads"], found["rounds"], found["cut"]) == (2, 9, None)
+    assert found["versions"]["numpy"] == "2.4.6"
+    fast, slow, spoilt = found["cases"]
+    assert (fast["name"], fast["best_peer"], fast["ratio"]) == ("rows-256B", "torch", 2.5)
+    assert (fast["median_us"], fast["ratios"]) == (FAST.median_us, FAST.ratios)
+    assert fast["ways"]["numpy"] == "index"
+    assert fast["rounds_us"]["torch"] == [20.0, 25.0, 30.0]
+    assert (fast["data"], fast["row_bytes"], fast["rows"]) == ([1000, 64], 256, 100)
+    assert slow["refused"] == {"torch": "has no such operator"}
+    assert spoilt["wrong"] == SPOILT.wrong
+
+    assert {name: mean["geometric_mean"] for name, mean in found["families"].items()} == pytest.approx(
+        {"rows": 2.5, "axes": 0.5, "scalars": 1.0}
+    )
+    assert found["gathers"]["worst_case"] == "last-axis"
+    assert found["gathers"]["below_1"] == ["last-axis"]
+    assert {"cpu", "usable_cores", "caches_bytes"} <= set(found["machine"])
+
+
+def test_json_has_the_limit_under_a_key_of_its_own():
+    limited = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, rounds_us=FAST.rounds_us, limit=limit_of(8.0))
+    limited, without = json.loads(json.dumps(as_json(report(limited, SLOW))))["cases"]
+    assert (limited["floor_us"], limited["of_limit"]) == (8.0, 0.8)
+    limit = limited["limit"]
+    assert (limit["time_us"], limit["bound_by"], limit["copy_us"], limit["lines_us"]) == (8.0, "copy", 8.0, 4.0)
+    assert limit["rounds_us"] == {"copy": [8.0], "random lines": [4.0]}
+    assert limit["ways"] == {"copy": "past the caches", "random lines": "without prefetching"}
+    assert (limit["bytes"]["all"], limit["lines"], limit["threads"]) == (1000, 10, 2)
+    assert set(limited["rounds_us"]) == set(limited["median_us"]) == {"gathernest", "numpy", "torch"}
+    assert (without["limit"], without["floor_us"], without["of_limit"]) == (None, None, None)
+
+
+def test_json_says_which_cases_are_larger_than_the_cache(monkeypatch):
+    monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
+    assert [case["larger_than_cache"] for case in as_json(report(FAST, SLOW))["cases"]] == [False, True]
+
+
+def test_markdown_marks_where_a_peer_wins_and_ends_with_the_conditions():
+    lines = as_markdown(report(FAST, SLOW)).splitlines()
+    assert lines[0] == "| case | shapes | time | best peer | ratio |"
+    assert lines[2] == "| rows-256B | 1000x64xf32 by 100xi64 | 10.0 µs | torch take, 25.0 µs | 2.50× |"
+    assert lines[3] == (
+        "| last-axis | 8192x4096xf32 by 512xi64, axis 1 | 2.00 ms | numpy ndarray.take, 1.00 ms | **0.50×** |"
+    )
+    assert "| axes | 1 | 0.50× | 0.50×, last-axis |" in lines
+    assert "| all but gradient and call | 2 | 1.12× | 0.50×, last-axis |" in lines
+    assert lines[-1] == f"{conditions(report(FAST, SLOW))}."
+
+
+def test_markdown_of_a_case_without_peers_leaves_them_empty():
+    alone = Measured(FAST.case, {"gathernest": 10.0}, ways={"gathernest": "kernel"})
+    assert as_markdown(report(alone)).splitlines()[2] == "| rows-256B | 1000x64xf32 by 100xi64 | 10.0 µs |  |  |"
+
+
+def test_conditions_name_machine_threads_rounds_versions_and_what_was_cut(monkeypatch):
+    monkeypatch.setattr(tables, "cpu_model", lambda: "Some CPU")
+    told = conditions(report(FAST, cut=512))
+    for part in ("Some CPU", "2 threads for everyone but numpy", "9 interleaved rounds", "above 512", "torch 2.13.0"):
+        assert part in told
+    assert "above" not in conditions(report(FAST))
+
+
+def test_wrong_bytes_are_a_line_with_case_and_contender():
+    assert report(FAST, SPOILT).wrong == ["scalars: torch take: gives other bytes at (3,) and 0 other places of 100"]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        *[(0.123, "0.12 µs"), (9.994, "9.99 µs"), (9.996, "10.0 µs"), (99.96, "100 µs"), (999.4, "999 µs")],
+        *[(999.6, "1.00 ms"), (25_300.0, "25.3 ms"), (None, "")],
+    ],
+)
+def test_times_have_three_digits(microseconds, text):
+    assert time_text(microseconds) == text
+
+
+def test_ratios_have_two_places_up_to_a_hundred():
+    assert [ratio_text(ratio) for ratio in (None, 0.019, 1.255, 99.99, 123.4)] == [
+        "",
+        "0.02×",
+        "1.25×",
+        "99.99×",
+        "123×",
+    ]
+
+
+@pytest.mark.parametrize(("name", "begin"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml")])
+def test_plot_writes_the_kind_of_picture_that_its_name_says(tmp_path, name, begin):
+    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
+    plotting.plot(report(FAST, SLOW, SPOILT), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begin)
+
+
+def texts(figure) -> set[str]:
+    return {text.get_text() for axes in figure.axes for text in (*axes.get_yticklabels(), *axes.texts, axes.title)}
+
+
+def test_plot_has_a_bar_for_each_case_with_a_ratio_and_its_best_peer():
+    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
+    alone = Measured(CALL.case, {"gathernest": 1.0})
+    figure = plotting.draw(report(FAST, SLOW, alone))
+    assert len(figure.axes) == 1
+    assert {"rows-256B  (torch)", "last-axis  (numpy)"} <= texts(figure)
+    assert len(figure.axes[0].patches) == 2
+
+
+def test_roofline_has_every_case_whose_limit_was_measured():
+    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
+    with_limit = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
+    figure = plotting.draw(report(with_limit, SLOW))
+    roofline = figure.axes[1]
+    assert [text.get_text() for text in roofline.texts] == ["rows-256B"]
+    assert [tuple(point) for points in roofline.collections for point in points.get_offsets()] == [(8.0, 10.0)]
+
+
+def test_every_name_of_the_suite_fits_the_table():
+    assert max(len(case.name) for case in SUITE) <= 24

@@ -1,0 +1,110 @@
+import json
+
+import numpy as np
+import pytest
+
+from gathernest.tools.commands import demo
+
+QUICK = ("demo", "--rounds", "1", "--sequences", "4")
+
+
+@pytest.fixture(autouse=True)
+def little_text(monkeypatch):
+    monkeypatch.setattr(demo, "TEXT_BYTES", 100_000)
+
+
+def test_demo_prints_every_part_and_agrees_with_numpy(gathernest):
+    ended = gathernest(*QUICK)
+    assert (ended.status, ended.err) == (0, "")
+    for part in (
+        "The operator\n  %result = gather.gather %data, %indices axis 0",
+        "Its loop nest\n  for batch",
+        "parallel for indices_o",
+        "store_i32(",
+        "4x512x384xf32, byte for byte what numpy.take gives",
+        "  numpy.take   ",
+        "MiB a look-up",
+        "result allocated",
+        "out= given",
+    ):
+        assert part in ended.out
+
+
+def test_lines_fit_a_hundred_columns(gathernest):
+    assert max(map(len, gathernest(*QUICK).out.splitlines())) <= 100
+
+
+def test_json_has_sizes_times_and_the_verdict(gathernest):
+    ended = gathernest(*QUICK, "--json")
+    assert (ended.status, ended.err) == (0, "")
+    facts = json.loads(ended.out)
+    assert facts["same_bytes"] is True
+    assert facts["indices"] == [4, 512]
+    assert facts["table"] == [facts["vocabulary"], 384]
+    assert facts["bytes_moved"] == 4 * 512 * (8 + 2 * 384 * 4)
+    assert set(facts["median_ms"]) >= {"gathernest on one thread", "numpy.take"}
+    assert all(set(times) == {"allocated_ms", "out_given_ms"} for times in facts["median_ms"].values())
+
+
+def test_one_thread_has_one_row(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "1")
+    facts = json.loads(gathernest(*QUICK, "--json").out)
+    assert list(facts["median_ms"]) == ["gathernest on one thread", "numpy.take"]
+
+
+def test_text_is_the_same_every_time():
+    first, second = demo.read_standard_library(), demo.read_standard_library()
+    assert first.words == second.words
+    assert np.array_equal(first.ids, second.ids)
+
+
+def test_ids_spell_the_text():
+    text = demo.read_standard_library()
+    assert text.ids.max() == len(text.words) - 1
+    assert len(set(text.words)) == len(text.words)
+    spelled = " ".join(text.words[number] for number in text.ids[:2000])
+    assert "import" in spelled
+
+
+def test_wrong_byte_fails_and_says_so(gathernest, monkeypatch):
+    monkeypatch.setattr(demo, "same_bytes", lambda got, expected: False)
+    ended = gathernest(*QUICK)
+    assert ended.status == 1
+    assert "and NOT what numpy.take gives; please report this" in ended.out
+    assert "Medians" not in ended.out
+
+
+def test_wrong_byte_fails_in_json(gathernest, monkeypatch):
+    monkeypatch.setattr(demo, "same_bytes", lambda got, expected: False)
+    ended = gathernest(*QUICK, "--json")
+    assert ended.status == 1
+    assert json.loads(ended.out)["same_bytes"] is False
+
+
+def test_same_bytes_tells_zeros_apart_and_takes_nan_as_itself():
+    ones = np.array([0.0, np.nan], np.float32)
+    assert demo.same_bytes(ones, ones.copy())
+    assert not demo.same_bytes(ones, np.array([-0.0, np.nan], np.float32))
+
+
+def test_more_sequences_than_the_text_has_are_refused(gathernest):
+    ended = gathernest("demo", "--sequences", "1000000")
+    assert ended.status == 1
+    assert ended.err.startswith("gathernest: error: the text has ")
+    assert ended.err.endswith(" sequences of 512 tokens, got --sequences 1000000\n")
+
+
+def test_python_without_its_library_is_refused(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
+    ended = gathernest("demo")
+    assert ended.status == 1
+    assert f"{tmp_path} has no source of the standard library to read" in ended.err
+
+
+def test_interpreter_is_refused(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_INTERPRET", "1")
+    ended = gathernest("demo")
+    assert (ended.status, ended.err) == (
+        1,
+        "gathernest: error: the demo times compiled code, and GATHERNEST_INTERPRET is set; unset it\n",
+    )

@@ -1,0 +1,145 @@
+import json
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+from gathernest.kernels.host import dependencies
+from gathernest.kernels.host.cpu import cpu_quota
+from gathernest.tools.commands import doctor
+
+
+def facts_of(ended):
+    return json.loads(ended.out)
+
+
+def test_doctor_names_versions_machine_threads_and_cache(gathernest):
+    ended = gathernest("doctor")
+    assert (ended.status, ended.err) == (0, "")
+    for part in ("numba", "xdsl", "cpu", "usable cores", "started", "folder", "writable", "small gather", "mlir-opt"):
+        assert f"\n  {part} " in ended.out
+    assert ended.out.endswith("Everything that gathernest needs works.\n")
+
+
+def test_json_has_every_section(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path))
+    ended = gathernest("doctor", "--json")
+    facts = facts_of(ended)
+    assert ended.status == 0
+    assert facts["versions"]["numpy"] == version("numpy")
+    assert 1 <= facts["machine"]["usable_cores"] <= facts["machine"]["cores_by_affinity"] <= facts["machine"]["cores"]
+    assert facts["machine"]["cores_by_quota"] == (cpu_quota() or "no limit")
+    assert 1 <= facts["threads"]["used"] <= facts["machine"]["usable_cores"]
+    assert facts["threads"]["started"] >= facts["threads"]["used"]
+    assert facts["cache"]["folder"] == str(tmp_path)
+    assert facts["cache"]["writable"] is True
+    assert facts["check"] == {"small_gather": "right"}
+    assert facts["settings"] == {"GATHERNEST_CACHE_DIR": str(tmp_path)}
+    assert facts["problems"] == []
+
+
+def test_entries_of_other_versions_are_counted_apart(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path))
+    entry = tmp_path / "0123456789abcdef" / "a-kernel"
+    entry.mkdir(parents=True)
+    (entry / "kernel.json").write_text("{}")
+    (tmp_path / "a-folder-of-mine").mkdir()
+    cache = facts_of(gathernest("doctor", "--json"))["cache"]
+    assert (cache["entries_of_other_versions"], cache["size_bytes_of_other_versions"]) == (1, 2)
+
+
+def test_cache_that_cannot_be_written_is_a_note(gathernest, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    ended = gathernest("doctor")
+    assert ended.status == 0
+    assert (
+        f"note: the cache folder {tmp_path}/file/cache cannot be written (Not a directory), so every process compiles "
+        "anew; set GATHERNEST_CACHE_DIR to a folder that can\n" in ended.out
+    )
+
+
+@pytest.mark.parametrize("package", ["numba", "llvmlite", "xdsl"])
+def test_package_that_is_too_old_is_a_problem(gathernest, monkeypatch, package):
+    monkeypatch.setattr(dependencies, "version", lambda name: "0.1.2" if name == package else version(name))
+    ended = gathernest("doctor")
+    assert ended.status == 1
+    assert f"problem: {package} 0.1.2 is too old; gathernest needs " in ended.out
+    assert "needs works" not in ended.out
+
+
+def test_package_that_is_missing_is_a_problem(gathernest, monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(dependencies, "version", missing)
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 1
+    assert any(problem.startswith("numba is not installed") for problem in facts_of(ended)["problems"])
+
+
+def test_gather_that_fails_is_a_problem(gathernest, monkeypatch):
+    def fail(*arguments):
+        raise OSError("no more handles")
+
+    monkeypatch.setattr("gathernest.kernels.gather.gather", fail)
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 1
+    assert facts_of(ended)["problems"] == ["a small gather failed: OSError: no more handles"]
+
+
+def test_gather_that_is_wrong_is_a_problem(gathernest, monkeypatch):
+    monkeypatch.setattr("gathernest.kernels.gather.gather", lambda data, indices: data[:2])
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 1
+    assert facts_of(ended)["problems"][0].startswith("a small gather gave the wrong result")
+
+
+def test_threads_that_do_not_start_are_a_problem(gathernest, monkeypatch):
+    def fail():
+        raise ValueError("No thread could be started.\nHINT: ...")
+
+    monkeypatch.setattr("gathernest.kernels.runtime.launch.started_threads", fail)
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 1
+    assert "threads do not start: No thread could be started." in facts_of(ended)["problems"]
+
+
+def test_threads_that_the_system_refuses_are_a_note(gathernest, monkeypatch):
+    monkeypatch.setattr("gathernest.kernels.runtime.launch.available_threads", lambda: 10**6)
+    monkeypatch.setattr("gathernest.kernels.runtime.launch.started_threads", lambda: 2)
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 0
+    assert "only 2 of 1000000 threads start, so large gathers run on fewer" in facts_of(ended)["notes"]
+
+
+def test_setting_that_is_not_allowed_is_a_problem_once(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "many")
+    ended = gathernest("doctor", "--json")
+    assert ended.status == 1
+    assert facts_of(ended)["problems"] == [
+        "GATHERNEST_NUM_THREADS='many' is not allowed; set it to a whole number from 1"
+    ]
+
+
+def test_setting_that_does_not_exist_is_a_note(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_CACHEDIR", "x")
+    ended = gathernest("doctor")
+    assert ended.status == 0
+    assert "note: GATHERNEST_CACHEDIR is set, and gathernest has no such setting; did you mean" in ended.out
+
+
+@pytest.mark.parametrize("variable", ["GATHERNEST_INTERPRET", "GATHERNEST_ALWAYS_COMPILE"])
+def test_setting_that_makes_it_slow_is_a_note(gathernest, monkeypatch, variable):
+    monkeypatch.setenv(variable, "1")
+    facts = facts_of(gathernest("doctor", "--json"))
+    assert facts["settings"][variable] is True
+    assert any(note.startswith(f"{variable} is set") for note in facts["notes"])
+
+
+def test_mlir_opt_that_is_missing_is_said(gathernest, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert facts_of(gathernest("doctor", "--json"))["tools"] == {"mlir-opt": "not found; only tests use it"}
+
+
+def test_sizes_are_shown_in_binary_units():
+    assert doctor._shown("caches_bytes", {"L1": 32768, "L3": 2**25}) == "L1 32 KiB, L3 32.0 MiB"

@@ -1,0 +1,270 @@
+import json
+
+import pytest
+
+from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
+from gathernest.lowering.passes import NAMES
+
+DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
+LAYER = ("show", "--data", DATA, "--indices", INDICES, "--axis", "1", "--batch-dims", "1")
+ROWS = ("show", "--data", "64x8xf32", "--indices", "9xi64")
+
+
+def test_overview_names_the_gather_both_nests_the_schedule_and_every_stage(gathernest):
+    ended = gathernest(*LAYER)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith(f"gather {DATA} by {INDICES} -> 2x32x21x128xf32, axis 1, batch_dims 1, bounds error\n")
+    for part in (
+        "The nest",
+        "The scheduled nest",
+        "parallel for batch",
+        "parallelize-loops{loops=batch",
+        "cse",
+        "asm",
+    ):
+        assert part in ended.out
+
+
+def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
+    ended = gathernest(*ROWS, "--stage", "list")
+    names = [line.split()[0] for line in ended.out.splitlines() if line]
+    assert names[0] == "operator"
+    assert {"pipeline", "source", "llvm", "asm", "collapse-dims", "fold-bounds", "cse"} <= set(names)
+    assert "Replace `gather.resolve` by the fewest instructions" in ended.out
+
+
+def test_list_ends_with_the_schedule(gathernest):
+    schedule = "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=2}"
+    ended = gathernest(*ROWS, "--schedule", schedule, "--stage", "list")
+    assert ended.out.endswith(
+        "\nThe schedule (--schedule)\ntile-loops{loops=indices sizes=4},\nvectorize-inner{lanes=2}\n"
+    )
+
+
+@pytest.mark.parametrize("operator", ["gather", "gather_grad"])
+def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gathernest_opt, operator):
+    words = ("show", "--operator", operator, "--data", "1000x64xf32", "--indices", "5000xi64", "--stage")
+    pipeline = gathernest(*words, "pipeline")
+    assert pipeline.status == 0
+    assert "vectorize-inner{lanes=" in pipeline.out
+    ended = gathernest_opt("-p", pipeline.out.strip(), "-t", "numba", stdin=gathernest(*words, "operator").out)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.partition("\nfrom numba")[2] == gathernest(*words, "source").out.partition("\nfrom numba")[2]
+
+
+def test_stage_prints_its_text_alone(gathernest):
+    ended = gathernest(*LAYER, "--stage", "collapse-dims")
+    assert ended.status == 0
+    assert ended.out.startswith("builtin.module {")
+    assert "memref<2x1x64x128xi32>" in ended.out
+
+
+def test_every_stage_by_name_is_the_one_of_all(gathernest):
+    everything = gathernest(*ROWS, "--stage", "all").out
+    for name in json.loads(gathernest(*ROWS, "--json").out)["stages"]:
+        assert gathernest(*ROWS, "--stage", name["name"]).out in everything
+
+
+def test_all_stages_parse_again_as_pieces(gathernest, gathernest_opt):
+    everything = gathernest(*LAYER, "--stage", "all").out
+    ended = gathernest_opt("--split-input-file", stdin=everything)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.count("builtin.module") == everything.count("builtin.module")
+
+
+def test_all_says_which_passes_changed_nothing(gathernest):
+    assert "// after normalize-gather: nothing changed (" in gathernest(*ROWS, "--stage", "all").out
+
+
+def test_picture_draws_the_loops_of_a_stage(gathernest):
+    ended = gathernest(*LAYER, "--stage", "lower-gather-to-nest", "--picture")
+    heads = [line.split("(")[0].strip() for line in ended.out.splitlines() if line.strip().startswith("for ")]
+    assert heads == ["for batch", "for outer", "for indices", "for inner"]
+
+
+def test_picture_of_all_stages_begins_with_the_nest(gathernest):
+    ended = gathernest(*ROWS, "--stage", "all", "--picture")
+    assert ended.status == 0
+    assert ended.out.startswith("// lower-gather-to-nest")
+    assert "builtin.module" not in ended.out
+
+
+def test_picture_of_a_stage_without_loops_is_refused(gathernest):
+    ended = gathernest(*ROWS, "--stage", "operator", "--picture")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == (
+        "gathernest: error: stage 'operator' has no loops to draw yet; the first that has is 'lower-gather-to-nest'\n"
+    )
+
+
+@pytest.mark.parametrize("stage", [[], ["--stage", "source"], ["--stage", "list"]])
+def test_picture_of_what_is_no_stage_of_the_ir_is_refused(gathernest, stage):
+    ended = gathernest(*ROWS, *stage, "--picture")
+    assert ended.status == 1
+    assert ended.err.startswith("gathernest: error: --picture draws the loops of a stage of the IR; name one")
+
+
+@pytest.mark.parametrize("operator", ["gather_nd", "gather_elements"])
+def test_other_operators_have_their_stages(gathernest, operator):
+    ended = gathernest(
+        "show", "--operator", operator, "--data", "4x3xf32", "--indices", "2x2xi64", "--stage", "operator"
+    )
+    assert ended.status == 0
+    assert f"gather.{operator} %data" in ended.out
+
+
+def test_source_is_the_generated_module(gathernest):
+    ended = gathernest(*ROWS, "--stage", "source", "--bounds", "zero")
+    assert ended.status == 0
+    assert "bounds zero" in ended.out
+    compile(ended.out, "kernel.py", "exec")
+
+
+def test_llvm_and_assembly_are_of_the_compiled_kernel(gathernest):
+    llvm = gathernest(*ROWS, "--schedule", "", "--stage", "llvm")
+    asm = gathernest(*ROWS, "--schedule", "", "--stage", "asm")
+    assert (llvm.status, asm.status) == (0, 0)
+    assert llvm.out.startswith("; ModuleID")
+    assert "\n\t.globl\t" in asm.out
+
+
+def test_schedule_is_carried_out_as_given(gathernest):
+    ended = gathernest(*ROWS, "--bounds", "clip", "--schedule", "tile-loops{loops=indices sizes=4}")
+    assert ended.status == 0
+    assert "\ntile-loops{loops=indices sizes=4}\n" in ended.out
+    assert "indices_o(" in ended.out
+
+
+def test_empty_schedule_runs_serially(gathernest):
+    ended = gathernest(*ROWS, "--schedule", "")
+    assert ended.status == 0
+    assert "parallel for" not in ended.out
+    assert "none: one thread runs the nest as it stands" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "action", "remark"),
+    [
+        (["--data", "0x4xf32"], "refuse", "the axis is empty, and a call is refused"),
+        (["--data", "0x4xf32", "--bounds", "zero"], "zeros", "the axis is empty, and the result is zeros"),
+        (["--indices", "0xi64"], "nothing", "the result is empty"),
+    ],
+)
+def test_sizes_for_which_nothing_runs_are_remarked(gathernest, words, action, remark):
+    assert f"Nothing of this runs for these sizes: {remark}.\n" in gathernest(*ROWS, *words).out
+    assert json.loads(gathernest(*ROWS, *words, "--json").out)["action"] == action
+
+
+def test_json_of_the_overview_lists_stages_without_text(gathernest):
+    facts = json.loads(gathernest(*LAYER, "--json").out)
+    assert facts["gather"].startswith("gather 2x64x128xf32 by 2x32x21xi64")
+    assert facts["pipeline"].startswith("normalize-gather,")
+    assert [stage["name"] for stage in facts["stages"]][:2] == ["operator", NAMES[0]]
+    assert all(set(stage) == {"name", "pass", "op_count", "milliseconds"} for stage in facts["stages"])
+
+
+def test_json_of_a_stage_has_its_text(gathernest):
+    plain = gathernest(*ROWS, "--stage", "fold-bounds").out
+    (stage,) = json.loads(gathernest(*ROWS, "--stage", "fold-bounds", "--json").out)["stages"]
+    assert stage["text"] == plain
+
+
+def test_json_of_the_source_has_its_text(gathernest):
+    (stage,) = json.loads(gathernest(*ROWS, "--stage", "source", "--json").out)["stages"]
+    assert stage == {"name": "source", "text": gathernest(*ROWS, "--stage", "source").out}
+
+
+def test_json_with_pictures_has_none_before_the_nest(gathernest):
+    facts = json.loads(gathernest(*ROWS, "--stage", "all", "--picture", "--json").out)
+    pictures = {stage["name"]: stage["picture"] for stage in facts["stages"]}
+    assert pictures["operator"] is None
+    assert "for indices" in pictures["lower-gather-to-nest"]
+
+
+def test_knob_schedule_is_shown(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", "tile-loops{loops=indices sizes=3}")
+    facts = json.loads(gathernest(*ROWS, "--json").out)
+    assert facts["schedule"] == "tile-loops{loops=indices sizes=3}"
+
+
+def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path))
+    assert gathernest(*ROWS, "--stage", "source").status == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--stage", "fold-bound"],
+            "there is no stage 'fold-bound'; did you mean 'fold-bounds'? --stage list names them all",
+        ),
+        (["--stage", "zzz"], "there is no stage 'zzz'. --stage list names them all"),
+        (
+            ["--stage", "interchange-loops"],
+            "pass 'interchange-loops' is not in the pipeline of this gather; --schedule can name it",
+        ),
+        (["--axis", "7"], "axis 7 is out of range [-2, 1] for data of rank 2"),
+        (["--bounds", "zer"], "did you mean 'zero'?"),
+        (["--operator", "gather_n"], "there is no operator 'gather_n' to compile"),
+        (["--schedule", "tyle-loops{loops=indices sizes=4}"], "did you mean 'tile-loops'?"),
+        (["--schedule", "tile-loops{loops=rows sizes=4}"], "the nest has no loop 'rows'"),
+        (["--data", "64y8xf32"], "--data: "),
+        (["--data", "64x8xf33"], "--data: 'f33' is not an element type"),
+        (["--data", "64x8xobject"], "elements of dtype object are"),
+        (["--indices", "9xf32"], "indices must be integers, got dtype float32"),
+        (["--indices", ""], "--indices: "),
+        (["--data", "?x8xf32"], "--data: '?x8xf32' does not describe an array"),
+    ],
+)
+def test_wrong_argument_is_one_line(gathernest, words, message):
+    ended = gathernest(*ROWS, *words)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("gathernest: error: ")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.fixture
+def known_ceilings(monkeypatch):
+    rates = Ceilings({"threads": 1}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
+    monkeypatch.setattr("gathernest.kernels.roofline.explain.ceilings", lambda progress: rates)
+
+
+def test_explain_prints_bytes_limit_time_and_what_passes_are_worth(gathernest, known_ceilings):
+    ended = gathernest(*ROWS, "--schedule", "tile-loops{loops=indices sizes=4}", "--explain", "--rounds", "2")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32, axis 0, batch_dims 0, bounds error\n")
+    for part in (
+        "\nThe fewest bytes\nindices ",
+        "\nThe limit, timed in turn with the kernel\ncopy ",
+        "\nThe same at the rates kept of this machine, which the prediction stands on\ncopy ",
+        "fraction of the limit",
+        "median of 2 rounds",
+    ):
+        assert part in ended.out
+    assert ended.out.splitlines()[-1].startswith("tile-loops{loops=indices sizes=4} ")
+
+
+def test_explain_as_json_is_one_object(gathernest, known_ceilings):
+    ended = gathernest(*ROWS, "--schedule", "", "--explain", "--rounds", "1", "--json")
+    found = json.loads(ended.out)
+    assert found["gather"].startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32")
+    assert found["fraction"] == found["limit"]["time_us"] / found["measured_us"]
+    assert found["ablations"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--explain", "--stage", "cse"], "--explain measures the kernel and shows no stage; leave out --stage cse"),
+        (["--explain", "--picture"], "--explain measures the kernel and shows no stage; leave out --picture"),
+        (["--rounds", "3"], "--rounds is for --explain, which is not there; add it, or leave out --rounds"),
+        (["--explain", "--rounds", "0"], "argument --rounds: expected a whole number from 1, got '0'"),
+    ],
+)
+def test_wrong_use_of_explain_is_one_line(gathernest, words, message):
+    ended = gathernest(*ROWS, *words)
+    assert ended.status != 0
+    assert ended.err.startswith(f"gathernest: error: {message}")

@@ -1,0 +1,206 @@
+"""`gathernest tune`: what it prints and records. Times are made up; no clock is read here."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.host.timing import Timings
+from gathernest.kernels.runtime.prepare import forget_plans
+from gathernest.kernels.tuning.records import read_records, write_records
+from gathernest.kernels.tuning.tuner import Tuner
+
+PROBLEM = ("tune", "--data", "1000x64xf32", "--indices", "4000xi64")
+FAST, SLOW, ILLEGAL = (
+    "tile-loops{loops=indices sizes=700}",
+    "tile-loops{loops=indices sizes=3}",
+    "tile-loops{loops=rows sizes=4}",
+)
+CANDIDATES = ("--candidate", SLOW, "--candidate", FAST, "--candidate", ILLEGAL)
+TIMES_S = {FAST: 0.5, SLOW: 0.9}
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A file of records of the test's own, on a machine where calls take made-up times."""
+
+    def timer(contenders: dict[str, Callable[[], object]], *, rounds: int) -> Timings:
+        return Timings({name: [TIMES_S.get(name, 1.0)] * rounds for name in contenders})
+
+    fake = {"timer": timer, "busy_cores": lambda: 0.0}
+    monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | fake)
+    monkeypatch.setattr("gathernest.kernels.tune.replay.__kwdefaults__", {"rounds": 21, "timer": timer})
+    gn.knobs.tuning = tmp_path / "records.json"
+    forget_plans()
+    yield tmp_path / "records.json"
+    del gn.knobs.tuning
+    forget_plans()
+
+
+def test_a_tuning_prints_every_candidate_the_winner_and_the_file(gathernest, file):
+    ended = gathernest(*PROBLEM, *CANDIDATES)
+    assert (ended.status, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["default", "winner", "timed", "failed"]
+    assert lines[2].endswith(f"500000.0 us   2.00x  {FAST}")
+    assert "the nest has no loop 'rows'" in lines[4]
+    assert lines[5].endswith("is 2.00 times as fast as the default; it won 21 of 21 pairs.")
+    assert lines[6] == f"The result is recorded in {file}."
+    assert len(read_records(file)) == 1
+
+
+def test_json_has_the_candidates_and_the_confirmation(gathernest, file):
+    facts = json.loads(gathernest(*PROBLEM, *CANDIDATES, "--json").out)
+    assert (facts["schedule"], facts["is_default"], facts["file"]) == (FAST, False, str(file))
+    assert facts["confirmation"] == {"holds": True, "ratio": 2.0, "pairs": 21, "wins": 21, "wins_needed": 17}
+    assert [entry["outcome"] for entry in facts["candidates"]] == ["default", "winner", "timed", "failed"]
+    assert set(facts["candidates"][0]) == {"schedule", "outcome", "time_us", "ratio", "reason"}
+    assert list(read_records(file)) == [facts["problem_class"]]
+
+
+def test_a_tuned_schedule_is_shown_and_used(gathernest):
+    gathernest(*PROBLEM, *CANDIDATES)
+    assert json.loads(gathernest("show", *PROBLEM[1:], "--json").out)["schedule"] == FAST
+
+
+def test_rounds_and_time_limit_reach_the_tuner(gathernest):
+    facts = json.loads(gathernest(*PROBLEM, *CANDIDATES, "--rounds", "15", "--time-limit", "9.5", "--json").out)
+    assert facts["confirmation"]["pairs"] == 15
+
+
+def test_a_result_that_is_not_recorded_is_said(gathernest):
+    with gn.knobs.scope(tuning="off"):
+        assert gathernest(*PROBLEM, *CANDIDATES).out.endswith("The result is not recorded.\n")
+
+
+def test_the_list_has_two_lines_a_record(gathernest, file):
+    assert gathernest("tune", "--list").out == f"0 records in {file}\n"
+    gathernest(*PROBLEM, *CANDIDATES)
+    lines = gathernest("tune", "--list").out.splitlines()
+    assert lines[0] == f"1 record in {file}"
+    assert lines[1] == "  1  gather 1000x64xf32 by 4000xi64, axis 0, batch_dims 0, bounds error"
+    assert re.fullmatch(rf"     2\.00x: {FAST} \(21 of 21 pairs, 20\S+Z, .*\)", lines[2])
+    facts = json.loads(gathernest("tune", "--list", "--json").out)
+    assert [record["schedule"] for record in facts["records"].values()] == [FAST]
+
+
+def test_a_default_that_stays_is_listed(gathernest):
+    gathernest(*PROBLEM, "--candidate", "")
+    assert "the default stays (0 of 21 pairs" in gathernest("tune", "--list").out
+
+
+def test_records_are_exported_and_imported_again(gathernest, file, tmp_path):
+    gathernest(*PROBLEM, *CANDIDATES)
+    shipped = tmp_path / "shipped.json"
+    assert gathernest("tune", "--export", str(shipped)).out == f"{shipped} has 1 record now.\n"
+    assert read_records(shipped) == read_records(file)
+    file.unlink()
+    ended = gathernest("tune", "--import", str(shipped))
+    assert ended.out == f"Took 1 of 1 record, those that are better than ours; {file} has 1 now.\n"
+    assert read_records(shipped) == read_records(file)
+    facts = json.loads(gathernest("tune", "--import", str(shipped), "--json").out)
+    assert facts == {"file": str(file), "given": 1, "taken": 0, "records": 1, "other_cpus": []}
+    assert json.loads(gathernest("show", *PROBLEM[1:], "--json").out)["schedule"] == FAST
+
+
+def test_records_of_another_cpu_are_remarked(gathernest, file, tmp_path):
+    gathernest(*PROBLEM, *CANDIDATES)
+    content = json.loads(file.read_text())
+    for record in content["records"].values():
+        record["cpu"], record["pairs"] = "a Z80", 99
+    (tmp_path / "shipped.json").write_text(json.dumps(content))
+    ended = gathernest("tune", "--import", str(tmp_path / "shipped.json"))
+    assert ended.out.splitlines()[1] == "Some were measured on a Z80; --replay measures them here."
+
+
+def test_a_replay_measures_the_winners_and_changes_nothing(gathernest, file):
+    gathernest(*PROBLEM, *CANDIDATES)
+    before = file.read_text()
+    ended = gathernest("tune", "--replay")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.splitlines()[1] == "  still wins: 2.00x, 2.00x when it was recorded"
+    (entry,) = json.loads(gathernest("tune", "--replay", "--json").out)["records"]
+    assert (entry["holds"], entry["ratio"], entry["is_default"], entry["error"]) == (True, 2.0, False, None)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "line"),
+    [
+        ({"schedule": ILLEGAL}, 1, "  cannot be measured: "),
+        ({"schedule": SLOW + ",unroll{loop=indices_i factor=3}"}, 1, "  cannot be measured: "),
+        ({"schedule": ""}, 0, "  does not win now: 1.00x, 2.00x when it was recorded"),
+        ({"problem": {"operator": "gather", "sizes": 3}}, 1, "  cannot be measured: "),
+    ],
+)
+def test_a_replay_says_what_no_longer_holds(gathernest, file, change, status, line):
+    gathernest(*PROBLEM, *CANDIDATES)
+    content = json.loads(file.read_text())
+    for record in content["records"].values():
+        record.update(change)
+    file.write_text(json.dumps(content))
+    ended = gathernest("tune", "--replay")
+    assert ended.status == status
+    assert ended.out.splitlines()[1].startswith(line)
+
+
+def test_a_replay_without_records_says_so(gathernest, file):
+    assert gathernest("tune", "--replay").out == f"There are no tuned schedules in {file}.\n"
+
+
+def test_records_are_forgotten_by_number_or_all(gathernest, file):
+    gathernest(*PROBLEM, *CANDIDATES)
+    (record,) = read_records(file).values()
+    write_records(file, {"a": record, "b": record, "c": record})
+    assert gathernest("tune", "--forget", "2").out == "Removed 1 of 3 records.\n"
+    assert list(read_records(file)) == ["a", "c"]
+    assert json.loads(gathernest("tune", "--forget", "all", "--json").out)["forgotten"] == ["a", "c"]
+    assert read_records(file) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["tune"], 2, "--data is missing; name the gather with --data and --indices"),
+        ([*PROBLEM[:3]], 2, "--indices is missing; name the gather with --data and --indices"),
+        ([*PROBLEM, "--rounds", "3"], 1, "rounds must be 15 or more to confirm a winner, got 3"),
+        ([*PROBLEM, "--rounds", "0"], 2, "expected a whole number from 1, got '0'"),
+        ([*PROBLEM, "--time-limit", "no"], 2, "expected seconds above 0, got 'no'"),
+        ([*PROBLEM, "--candidate", "tile-lops{}"], 1, "did you mean 'tile-loops'?"),
+        (["tune", "--list", "--replay"], 2, "not allowed with argument --list"),
+        (["tune", "--forget", "1"], 2, "--forget takes a number from 1 to 0, as --list prints them, or all; got '1'"),
+        (["tune", "--import", "missing.json"], 1, "missing.json: No such file or directory"),
+        (["tune", "--lst"], 2, "did you mean '--list'?"),
+    ],
+)
+def test_wrong_words_are_one_line(gathernest, words, status, message):
+    ended = gathernest(*words)
+    assert (ended.status, ended.out) == (status, "")
+    assert ended.err.startswith("gathernest: error: ")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--list"], ["--replay"], ["--export", "x"], ["--forget", "all"]])
+def test_there_are_no_records_where_tuning_is_off(gathernest, words):
+    with gn.knobs.scope(tuning="off"):
+        ended = gathernest("tune", *words)
+    assert ended.status == 1
+    assert "GATHERNEST_TUNING is off, so there is no file of tuning records; unset it" in ended.err
+
+
+def test_a_damaged_file_to_import_changes_nothing(gathernest, file, tmp_path):
+    (tmp_path / "shipped.json").write_text("{")
+    ended = gathernest("tune", "--import", str(tmp_path / "shipped.json"))
+    assert ended.status == 1
+    assert "shipped.json is not a file of tuning records: " in ended.err
+    assert not file.exists()
+
+
+def test_help_has_examples(gathernest):
+    ended = gathernest("tune", "--help")
+    assert ended.status == 0
+    assert "gathernest tune --data 1000000x64xf32 --indices 100000xi64" in ended.out

@@ -1,0 +1,149 @@
+"""`gathernest warm` and `gathernest.warm`: which kernels are compiled ahead, where, and what is said of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.runtime import prepare
+from gathernest.kernels.runtime.disk_cache import SIDECAR
+from gathernest.kernels.warm import describe, usual_kernels
+
+ONE = {"operator": "gather", "data": "9x4xf32", "indices": "5xi64"}
+WORDS = ("warm", "--data", "9x4xf32", "--indices", "5xi64")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty cache, in a process that has loaded no kernel; kernels are serial, which compile quickly."""
+    monkeypatch.setattr(prepare, "_loaded", {})
+    monkeypatch.setattr(prepare, "_prepared", {})
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", " ")
+    return tmp_path / "cache"
+
+
+def entries(folder: Path) -> int:
+    return len(list(folder.glob(f"*/*/{SIDECAR}")))
+
+
+def test_the_usual_kernels_are_all_sizes_types_and_bounds_once():
+    kernels = list(usual_kernels())
+    assert len(kernels) == 5 * 4 * 2 * 2
+    assert len({describe(arguments) for arguments in kernels}) == len(kernels)
+    assert {arguments["bounds"] for arguments in kernels} == {"error", "zero"}
+    assert all(gn.ArraySpec.parse(arguments["data"]).size for arguments in kernels)
+
+
+def test_a_kernel_is_compiled_once_and_then_there(folder):
+    first = gn.warm([ONE])
+    assert [(kernel.outcome, kernel.reason) for kernel in first.kernels] == [("compiled", "")]
+    assert (first.folder, entries(folder)) == (folder, 1)
+    prepare._loaded.clear()
+    second = gn.warm([ONE])
+    assert [kernel.outcome for kernel in second.kernels] == ["cached"]
+    assert second.kernels[0].key == first.kernels[0].key == gn.compile(**ONE).key
+    assert (second.count("cached"), second.count("compiled"), second.count("failed")) == (1, 0, 0)
+
+
+def test_arguments_that_ask_for_one_kernel_have_one_entry(folder):
+    result = gn.warm([ONE, {**ONE, "data": "8x3xi32"}, {**ONE, "indices": "0xi64"}])
+    assert len(result.kernels) == entries(folder) == 1
+
+
+def test_what_fails_is_kept_with_its_reason(folder):
+    result = gn.warm([{**ONE, "axis": 7}, ONE, {"data": "9x4xf32"}, {**ONE, "sizes": 3}])
+    reasons = [kernel.reason for kernel in result.kernels if kernel.outcome == "failed"]
+    assert reasons[0] == "axis 7 is out of range [-2, 1] for data of rank 2"
+    assert "missing 2 required positional arguments" in reasons[1]
+    assert "unexpected keyword argument 'sizes'" in reasons[2]
+    assert (result.count("compiled"), entries(folder)) == (1, 1)
+
+
+def test_several_processes_compile_into_one_folder(folder):
+    asked: list[tuple[int, int]] = []
+    kernels = [ONE, {**ONE, "bounds": "zero"}, {**ONE, "data": "9x4xf64"}]
+    result = gn.warm(kernels, jobs=2, progress=lambda done, total, what: asked.append((done, total)))
+    assert [kernel.outcome for kernel in result.kernels] == ["compiled"] * 3
+    assert [describe(kernel.arguments) for kernel in result.kernels] == [describe(arguments) for arguments in kernels]
+    assert entries(folder) == 3
+    assert len(asked) == 3 and {total for _, total in asked} == {3}
+
+
+def test_a_folder_that_cannot_be_written_is_a_failure(folder):
+    folder.write_text("a file")
+    with pytest.warns(UserWarning, match="cannot be written"):
+        result = gn.warm([ONE])
+    assert [kernel.outcome for kernel in result.kernels] == ["failed"]
+    assert result.kernels[0].reason == f"the cache folder {folder} cannot be written"
+
+
+@pytest.mark.parametrize("setting", ["always_compile", "interpret"])
+def test_nothing_is_warmed_where_nothing_is_kept(setting):
+    with gn.knobs.scope(**{setting: True}), pytest.raises(gn.GathernestError, match="is set, so no kernel is kept"):
+        gn.warm([ONE])
+
+
+def test_jobs_are_1_or_more():
+    with pytest.raises(gn.GathernestError, match="jobs must be 1 or more, got 0"):
+        gn.warm([ONE], jobs=0)
+
+
+def test_the_command_says_what_it_compiled_and_where(gathernest, folder):
+    ended = gathernest(*WORDS, "--jobs", "1")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("1 compiled, 0 there already, 0 failed, in ")
+    assert ended.out.endswith(f" s; the cache is {folder}\n")
+    prepare._loaded.clear()
+    facts = json.loads(gathernest(*WORDS, "--jobs", "1", "--json").out)
+    (kernel,) = facts["kernels"]
+    assert (kernel["outcome"], kernel["reason"], facts["folder"]) == ("cached", "", str(folder))
+
+
+def test_the_list_compiles_nothing(gathernest, folder):
+    ended = gathernest("warm", "--list")
+    assert ended.out.splitlines()[0] == "gather 100000x64xf32 by 10000xi64, axis 0, bounds error"
+    assert len(json.loads(gathernest("warm", "--list", "--json").out)["kernels"]) == len(ended.out.splitlines()) == 80
+    assert not folder.exists()
+
+
+def test_a_failure_is_the_exit_status(gathernest):
+    ended = gathernest(*WORDS, "--axis", "7")
+    assert ended.status == 1
+    assert ended.out.startswith("failed: gather 9x4xf32 by 5xi64, axis 7, ")
+    assert "axis 7 is out of range [-2, 1] for data of rank 2\n0 compiled, 0 there already, 1 failed" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--data", "9xf32"], 2, "--indices is missing"),
+        (["--data", "9xf33", "--indices", "5xi64"], 1, "--data: 'f33' is not an element type"),
+        (
+            ["--for", "model.onnx", "--list"],
+            2,
+            "--for takes the kernels of a model; leave --data, --indices and --list",
+        ),
+        (["--for", "missing.onnx"], 1, "missing.onnx"),
+        (["--jobs", "0"], 2, "expected a whole number from 1, got '0'"),
+    ],
+)
+def test_wrong_words_are_one_line(gathernest, words, status, message):
+    ended = gathernest("warm", *words)
+    assert (ended.status, ended.out) == (status, "")
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_models_kernels_are_compiled(gathernest, folder, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        lookup (float[9, 4] table, int64[5] rows) => (float[5, 4] picked) { picked = Gather (table, rows) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "lookup.onnx")
+    words = "warm", "--for", str(tmp_path / "lookup.onnx")
+    assert gathernest(*words).out.startswith("1 compiled, 0 there already, 0 failed, in ")
+    assert entries(folder) == 1
+    prepare._loaded.clear()
+    prepare._prepared.clear()
+    assert gathernest(*words).out.startswith("0 compiled, 1 there already, 0 failed, in ")

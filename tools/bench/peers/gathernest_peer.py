@@ -1,0 +1,24 @@
+"""gathernest itself: a kernel compiled beforehand, or the function where that call is what is measured."""
+
+from functools import partial
+
+from ....kernels.gather import gather
+from ..cases import Case, Inputs
+from ..compiled import compile_case
+from .peer import Contender, Variants
+
+
+class Gathernest(Contender):
+    """The compiled kernel; how many threads it uses is a knob."""
+
+    name = "gathernest"
+
+    def refusal(self, case: Case) -> str | None:
+        del case
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        if case.into == "new":
+            return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
+        kernel = compile_case(case, inputs.indices[0])
+        return {"kernel": [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]}

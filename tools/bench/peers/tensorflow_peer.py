@@ -1,0 +1,86 @@
+"""TensorFlow, eagerly: its raw operators on tensors made beforehand; it allocates every result."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from ..cases import Case, Inputs
+from .peer import Call, Contender, Variants
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Close standard error to what TensorFlow's own code prints when it is imported."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+with _silent():
+    import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
+
+class TensorFlow(Contender):
+    """Eager TensorFlow on the CPU."""
+
+    name = "tensorflow"
+
+    def start(self, threads: int) -> None:
+        settings = tensorflow.config.threading
+        if settings.get_intra_op_parallelism_threads() == threads:
+            return
+        with _silent():
+            settings.set_intra_op_parallelism_threads(threads)
+            settings.set_inter_op_parallelism_threads(1)
+
+    def refusal(self, case: Case) -> str | None:
+        if case.operator == "gather_elements":
+            return "has no operator for it"
+        if case.index_dtype not in ("int32", "int64"):
+            return f"has no {case.index_dtype} indices"
+        return None
+
+    def variants(self, case: Case, inputs: Inputs) -> Variants:
+        with _silent(), tensorflow.device("CPU:0"):
+            data = tensorflow.convert_to_tensor(inputs.data)
+            found: dict[str, list[Call]] = {}
+            for picks in inputs.indices:
+                for name, call in _calls(case, data, tensorflow.convert_to_tensor(picks)).items():
+                    found.setdefault(name, []).append(call)
+        return found
+
+
+def make() -> Contender:
+    """Return the contender."""
+    return TensorFlow()
+
+
+def _calls(case: Case, data: Any, picks: Any) -> dict[str, Call]:
+    raw = tensorflow.raw_ops
+    if case.is_gradient:
+        shape = tensorflow.constant(case.data, picks.dtype)
+        calls: dict[str, Call] = {
+            "ScatterNd": lambda: raw.ScatterNd(indices=picks[:, None], updates=data, shape=shape),
+        }
+        if case.axis == 0:
+            rows = tensorflow.constant(case.data[0])
+            calls["UnsortedSegmentSum"] = partial(
+                raw.UnsortedSegmentSum, data=data, segment_ids=picks, num_segments=rows
+            )
+        return calls
+    if case.operator == "gather_nd":
+        if case.batch_dims:
+            return {"gather_nd": partial(tensorflow.gather_nd, data, picks, case.batch_dims)}
+        return {"GatherNd": partial(raw.GatherNd, params=data, indices=picks)}
+    axis = tensorflow.constant(case.axis)
+    return {"GatherV2": partial(raw.GatherV2, params=data, indices=picks, axis=axis, batch_dims=case.batch_dims)}

@@ -1,0 +1,1 @@
+"""The sub-commands of `gathernest`, one module each."""

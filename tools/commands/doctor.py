@@ -1,0 +1,248 @@
+"""`gathernest doctor`: print versions, machine, threads and the state of the cache, and say what is wrong."""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import GathernestError, did_you_mean
+from ...kernels.host import cpu
+from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
+from ...kernels.host.knobs import KNOBS, knobs
+from ..terminal import DONE, FAILED, Parser, make_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
+PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
+MLIR_OPT = ("mlir-opt", *(f"mlir-opt-{version}" for version in range(26, 18, -1)))
+FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+EXAMPLES = """examples:
+  gathernest doctor
+  gathernest doctor --json"""
+
+Facts = dict[str, dict[str, Any]]
+
+
+class Findings:
+    """What is wrong: `problems` keep gathernest from working, `notes` only cost time."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the facts; the status is 1 when something is broken."""
+    findings = Findings()
+    facts = gather_facts(findings)
+    if options.json:
+        print(json.dumps({**facts, "problems": findings.problems, "notes": findings.notes}, indent=1))
+    else:
+        _print_facts(make_console(), facts, findings)
+    return FAILED if findings.problems else DONE
+
+
+def gather_facts(findings: Findings) -> Facts:
+    """Return the facts by section, and add to the findings."""
+    findings.problems += [problem for name in LEAST_VERSIONS if (problem := problem_with(name)) is not None]
+    can_compile = not findings.problems
+    settings = _settings(findings)
+    return {
+        "versions": _versions(),
+        "machine": _machine_facts(),
+        "threads": _thread_facts(findings) if can_compile else {},
+        "cache": _cache_facts(findings) if can_compile else {},
+        "check": _check(findings) if can_compile else {},
+        "tools": _tools(),
+        "settings": settings,
+    }
+
+
+def _versions() -> dict[str, Any]:
+    versions = {"python": f"{platform.python_version()} ({sys.executable})"}
+    versions |= {name: cpu.package_version(name) for name in PACKAGES}
+    found = {name: cpu.package_version(name) for name in PEERS}
+    return versions | {name: version for name, version in found.items() if version != "not installed"}
+
+
+def _machine_facts() -> dict[str, Any]:
+    return {
+        "system": platform.platform(terse=True),
+        "cpu": cpu.cpu_model(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "cores_by_affinity": cpu.affine_cores(),
+        "cores_by_quota": cpu.cpu_quota() or "no limit",
+        "usable_cores": cpu.usable_cores(),
+        "caches_bytes": cpu.cache_sizes(),
+    }
+
+
+def _thread_facts(findings: Findings) -> dict[str, Any]:
+    """Return how many threads a large gather uses, and how many start."""
+    try:
+        from ...kernels.runtime.launch import available_threads, started_threads
+
+        used, started = available_threads(), started_threads()
+        if started < used:
+            findings.notes.append(f"only {started} of {used} threads start, so large gathers run on fewer")
+        return {"used": used, "started": started}
+    except GathernestError:
+        return {}  # a setting that is not allowed, which is among the findings already
+    except Exception as error:
+        findings.problems.append(f"threads do not start: {_first_line(error)}")
+        return {}
+
+
+def _cache_facts(findings: Findings) -> dict[str, Any]:
+    """Return the cache's folder, whether it can be written, and what it holds for these versions and for others."""
+    from ...kernels.runtime.disk_cache import SIDECAR, cache_root
+
+    root = cache_root()
+    problem = _why_not_writable(root)
+    if problem is not None:
+        findings.notes.append(
+            f"the cache folder {root.parent} cannot be written ({problem}), so every process compiles anew; "
+            "set GATHERNEST_CACHE_DIR to a folder that can"
+        )
+    if knobs.always_compile:
+        findings.notes.append("GATHERNEST_ALWAYS_COMPILE is set, so the cache is not used")
+    others = [folder for folder in _folders(root.parent) if folder != root and FINGERPRINT.fullmatch(folder.name)]
+    return {
+        "folder": str(root.parent),
+        "writable": problem is None,
+        "entries": len(list(root.glob(f"*/{SIDECAR}"))),
+        "size_bytes": _size_bytes(root),
+        "entries_of_other_versions": sum(len(list(folder.glob(f"*/{SIDECAR}"))) for folder in others),
+        "size_bytes_of_other_versions": sum(map(_size_bytes, others)),
+    }
+
+
+def _why_not_writable(folder: Path) -> str | None:
+    """Return why a file cannot be made in a folder, or in the first of its parents that is there; None if it can."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.is_dir()]
+    except OSError:
+        return []
+
+
+def _size_bytes(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except OSError:  # removed meanwhile
+                continue
+    return total
+
+
+def _check(findings: Findings) -> dict[str, Any]:
+    """Run a small gather, from the operator to machine code, and compare it with NumPy."""
+    import numpy as np
+
+    data, indices = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, -1])
+    try:
+        from ...kernels.gather import gather
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            right = np.array_equal(gather(data, indices), np.take(data, indices, axis=0))
+    except Exception as error:
+        if str(error) not in findings.problems:
+            findings.problems.append(f"a small gather failed: {type(error).__name__}: {_first_line(error)}")
+        return {"small_gather": "failed"}
+    if not right:
+        findings.problems.append("a small gather gave the wrong result; please report this with the output of doctor")
+    return {"small_gather": "right" if right else "wrong"}
+
+
+def _tools() -> dict[str, Any]:
+    path = next((found for name in MLIR_OPT if (found := shutil.which(name))), None)
+    if path is None:
+        return {"mlir-opt": "not found; only tests use it"}
+    try:
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        version = re.search(r"LLVM version (\S+)", told)
+    except (OSError, subprocess.SubprocessError):
+        version = None
+    return {"mlir-opt": f"{path}{f' (LLVM {version[1]})' if version else ''}"}
+
+
+def _settings(findings: Findings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, by variable; what is not allowed is a finding."""
+    settings: dict[str, Any] = {}
+    for name, knob in KNOBS.items():
+        try:
+            value = getattr(knobs, name)
+        except GathernestError as error:
+            findings.problems.append(str(error))
+            continue
+        if value != knob.default:
+            settings[knob.variable] = value if isinstance(value, bool | int) else str(value)
+    if settings.get("GATHERNEST_INTERPRET"):
+        findings.notes.append("GATHERNEST_INTERPRET is set, so the interpreter runs every gather, slowly")
+    unknown = [name for name in os.environ if name.startswith("GATHERNEST_")]
+    known = [knob.variable for knob in KNOBS.values()]
+    for name in sorted(set(unknown) - set(known)):
+        findings.notes.append(f"{name} is set, and gathernest has no such setting{did_you_mean(name, known)}")
+    return settings
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
+    for section, entries in facts.items():
+        console.print(section, style="bold")
+        for name, value in entries.items():
+            label = name if section in ("versions", "settings") else _label(name)
+            console.print(f"  {label:<26} {_shown(name, value)}")
+        if not entries:
+            console.print("  none set" if section == "settings" else "  not looked at", style="dim")
+    for text in findings.notes:
+        console.print(f"note: {text}", style="yellow")
+    for text in findings.problems:
+        console.print(f"problem: {text}", style="bold red")
+    if not findings.problems:
+        console.print("Everything that gathernest needs works.", style="green")
+
+
+def _label(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_bytes_", "_").replace("_", " ")
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(f'{key}_bytes', size)}" for key, size in value.items()) or "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and "_bytes" in name:
+        return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.0f} KiB"
+    return str(value)

@@ -1,0 +1,206 @@
+"""`gathernest run`: run a model of gathers from a file, and compare it with another runtime."""
+
+import argparse
+import json
+import re
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.element_types import element_type_name
+from ...ir.errors import ModelError, did_you_mean
+from ...kernels.model import Model, TensorSpec, check_input_names, load
+from ..terminal import DONE, FAILED, Parser, UsageError, make_console
+
+if TYPE_CHECKING:
+    from .compare import Comparison
+
+Arrays = dict[str, np.ndarray]
+
+EXAMPLES = """examples:
+  gathernest run model.onnx --input tokens=tokens.npy --output results
+  gathernest run model.onnx --random 0 --compare
+  gathernest run model.onnx --stage gather-to-slice"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help="a .onnx file, or the .xml of an OpenVINO IR")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE", help="the array of an input, a .npy file; repeat"
+    )
+    parser.add_argument(
+        "--random", type=int, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
+    )
+    parser.add_argument("--output", metavar="DIR", help="where to write each output, as NAME.npy")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="run ONNX Runtime or OpenVINO on the same inputs and compare bytes; the exit status is 1 when they differ",
+    )
+    parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help="print the module instead of running it: operator, the name of a pass, or all of them",
+    )
+    parser.add_argument(
+        "--allow-external-data", action="store_true", help="read weights from other files in the model's folder"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the model as the command line asks."""
+    given = _named_files(options.input)
+    model = load(options.model, allow_external_data=options.allow_external_data)
+    if options.stage is not None:
+        return _print_stage(model, options.stage, as_json=options.json)
+    inputs = _inputs(model, given, options.random)
+    start = time.perf_counter()
+    outputs = model.run(inputs)
+    milliseconds = (time.perf_counter() - start) * 1e3
+    comparison = None
+    if options.compare:
+        from .compare import compare
+
+        comparison = compare(Path(options.model), inputs, outputs)
+    files = {} if options.output is None else _write(outputs, Path(options.output))
+    if options.json:
+        print(json.dumps(_as_json(model, inputs, outputs, files, milliseconds, comparison)))
+    else:
+        _print_report(model, inputs, outputs, files, milliseconds, comparison)
+    return FAILED if comparison is not None and comparison.differences else DONE
+
+
+def _named_files(entries: list[str]) -> dict[str, Path]:
+    """Read `NAME=FILE` entries; a name may have `=` in it when the file's name has none."""
+    found: dict[str, Path] = {}
+    for entry in entries:
+        name, separator, file = entry.rpartition("=")
+        if not separator or not name or not file:
+            raise UsageError(f"--input {entry!r} is not NAME=FILE, as in --input tokens=tokens.npy")
+        if name in found:
+            raise UsageError(f"--input {name!r} is given twice")
+        found[name] = Path(file)
+    return found
+
+
+def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
+    """Return the arrays of the inputs, from files and, with a seed, at random."""
+    check_input_names(model.inputs, given)
+    arrays: Arrays = {name: _read(name, model.inputs[name], path) for name, path in given.items()}
+    missing = [name for name in model.inputs if name not in given]
+    if seed is not None and seed < 0:
+        raise UsageError(f"--random takes a seed of 0 or more, got {seed}")
+    if missing and seed is None:
+        wanted = ", ".join(f"{name} ({model.inputs[name]})" for name in missing)
+        raise ModelError(
+            f"the model needs the inputs {wanted}; give each with --input NAME=FILE.npy, or --random SEED to fill them"
+        )
+    if missing:
+        from .random_inputs import random_inputs
+
+        arrays |= random_inputs(model, missing, np.random.default_rng(seed))
+    return {name: arrays[name] for name in model.inputs}
+
+
+def _read(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
+    """Return the array of a `.npy` file; elements that NumPy saves as their bytes are what the model says."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise ModelError(f"--input {name}: {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"--input {name}: {path} is not a .npy file of plain elements: {reason}") from None
+    if not isinstance(array, np.ndarray):
+        raise ModelError(f"--input {name}: {path} holds several arrays; give a .npy file, which holds one")
+    is_bytes = array.dtype.kind == "V" and array.dtype.names is None and not spec.dtype.hasobject
+    return array.view(spec.dtype) if is_bytes and array.dtype.itemsize == spec.dtype.itemsize else array
+
+
+def _write(outputs: Arrays, folder: Path) -> dict[str, Path]:
+    """Write every output and return where; strings are written as NumPy's own, which need no pickle."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    for name, array in outputs.items():
+        word = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
+        path, number = folder / f"{word}.npy", 0
+        while path in files.values():
+            number += 1
+            path = folder / f"{word}_{number}.npy"
+        np.save(path, array.astype(str) if array.dtype.hasobject else array, allow_pickle=False)
+        files[name] = path
+    return files
+
+
+def _print_stage(model: Model, name: str, *, as_json: bool) -> int:
+    if name != "all" and name not in model.stages:
+        there = ", ".join([*model.stages, "all"])
+        raise ModelError(f"there is no stage {name!r}; there are {there}{did_you_mean(name, [*model.stages, 'all'])}")
+    stages = model.stages if name == "all" else {name: model.stages[name]}
+    if as_json:
+        entries = [{"name": stage, "text": text} for stage, text in stages.items()]
+        print(json.dumps({"model": model.name, "pipeline": model.pipeline, "stages": entries}))
+        return DONE
+    separator = "\n// -----\n"
+    texts = [f"// after {stage}\n{text}" if len(stages) > 1 else text for stage, text in stages.items()]
+    sys.stdout.write(separator.join(texts))
+    return DONE
+
+
+def _as_json(
+    model: Model,
+    inputs: Arrays,
+    outputs: Arrays,
+    files: dict[str, Path],
+    milliseconds: float,
+    comparison: "Comparison | None",
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "model": model.name,
+        "inputs": {name: {"type": str(model.inputs[name]), "shape": array.shape} for name, array in inputs.items()},
+        "outputs": {
+            name: {"type": _described(array), "shape": array.shape, "file": str(files[name]) if name in files else None}
+            for name, array in outputs.items()
+        },
+        "milliseconds": round(milliseconds, 3),
+    }
+    if comparison is not None:
+        answer["compare"] = {
+            "with": comparison.runtime,
+            "equal": not comparison.differences,
+            "differences": list(comparison.differences),
+        }
+    return answer
+
+
+def _print_report(
+    model: Model,
+    inputs: Arrays,
+    outputs: Arrays,
+    files: dict[str, Path],
+    milliseconds: float,
+    comparison: "Comparison | None",
+) -> None:
+    console = make_console()
+    console.print(f"{model.name}: {milliseconds:.2f} ms, what had to be compiled included", style="bold")
+    width = max(len(name) for name in (*inputs, *outputs))
+    for name, array in inputs.items():
+        console.print(f"input   {name:<{width}}  {_described(array)}")
+    for name, array in outputs.items():
+        console.print(f"output  {name:<{width}}  {_described(array)}{f'  {files[name]}' if name in files else ''}")
+    if comparison is None:
+        return
+    if not comparison.differences:
+        console.print(f"{comparison.runtime} gives the same bytes.", style="green")
+    for difference in comparison.differences:
+        console.print(difference, style="red")
+
+
+def _described(array: np.ndarray) -> str:
+    return "x".join([*map(str, array.shape), element_type_name(array.dtype)])

@@ -1,0 +1,226 @@
+"""`gathernest show`: print any stage of any gather, as text or as a picture of its loops, or explain its time."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import InvalidGatherError, did_you_mean
+from ...kernels.host.dependencies import require
+from ...kernels.host.knobs import knobs
+from ...kernels.kernel import Kernel
+from ...kernels.kernel import compile as compile_gather
+from ...kernels.runtime.plan import make_plan
+from ...lowering.schedule.schedule import Schedule
+from ..problem_options import add_problem_options, problem_arguments
+from ..stage_text import draw, join_pictures, join_stages
+from ..terminal import DONE, Parser, make_console, positive
+
+if TYPE_CHECKING:
+    from ...lowering.pipeline import Stage
+
+    Stages = dict[str, Stage]
+
+CODE_STAGES = {
+    "pipeline": "the passes with their options, as gathernest-opt -p takes them",
+    "source": "the Python source that Numba compiles",
+    "llvm": "the LLVM IR of the compiled kernel",
+    "asm": "its assembly",
+}
+NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
+ROUNDS = 9
+NOT_RUN = {
+    "nothing": "Nothing of this runs for these sizes: the result is empty.",
+    "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
+    "refuse": "Nothing of this runs for these sizes: the axis is empty, and a call is refused.",
+}
+EXAMPLES = """examples:
+  gathernest show --data 2x64x128xf32 --indices 2x32x21xi64 --axis 1 --batch-dims 1
+  gathernest show --data 1000x64xf32 --indices 100xi64 --stage hoist-invariants --picture
+  gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
+  gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
+  gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
+  gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
+  gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_problem_options(parser)
+    parser.add_argument(
+        "--schedule",
+        metavar="TEXT",
+        help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
+    )
+    parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help="operator, the name of a pass, pipeline, source, llvm or asm; all for every stage of the IR, as "
+        "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted",
+    )
+    parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="measure it with random indices: bytes by stream, the machine's limit, the time, and what each pass of "
+        "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, metavar="N", help=f"of --explain: timings of each schedule (default: {ROUNDS})"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what the command line asks for."""
+    from ...kernels.runtime.compile import pipeline_of, run_stages
+
+    require("xdsl", "numba", "llvmlite")
+    _check_explain(options)
+    kernel = uncompiled_kernel(options)
+    if options.explain:
+        from .explain_report import print_explanation
+
+        print_explanation(kernel, _title(kernel), rounds=options.rounds or ROUNDS, as_json=options.json)
+        return DONE
+    plan = make_plan(kernel.problem, kernel.schedule)
+    stages = {stage.pass_name: stage for stage in run_stages(plan)}
+    _check_stage(options.stage, options.picture, list(stages))
+    if options.json:
+        facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
+        print(json.dumps({**facts, "pipeline": pipeline_of(plan), "stages": _as_json(kernel, stages, options)}))
+    elif options.stage is None:
+        _print_overview(kernel, stages, NOT_RUN.get(plan.action))
+    elif options.stage == "list":
+        _print_list(stages, kernel.schedule)
+    else:
+        sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
+    return DONE
+
+
+def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
+    """Return the kernel, whose stages and code can be read; nothing is compiled until LLVM IR or assembly is asked for.
+
+    Raises:
+        GathernestError: a specification cannot be read, or the attributes do not fit.
+    """
+    arguments = problem_arguments(options)
+    with knobs.scope(interpret=True):
+        return compile_gather(
+            **arguments, schedule=None if options.schedule is None else Schedule.parse(options.schedule)
+        )
+
+
+def _check_explain(options: argparse.Namespace) -> None:
+    if options.explain and (options.stage is not None or options.picture):
+        other = "--picture" if options.stage is None else f"--stage {options.stage}"
+        raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
+    if options.rounds is not None and not options.explain:
+        raise InvalidGatherError("--rounds is for --explain, which is not there; add it, or leave out --rounds")
+
+
+def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
+    allowed = [*passes, *CODE_STAGES, "all", "list"]
+    if name is not None and name not in allowed:
+        from ...lowering.passes import NAMES
+
+        if name in NAMES:
+            raise InvalidGatherError(f"pass {name!r} is not in the pipeline of this gather; --schedule can name it")
+        raise InvalidGatherError(
+            f"there is no stage {name!r}{did_you_mean(name, allowed) or '.'} --stage list names them all"
+        )
+    if picture and (name is None or name == "list" or name in CODE_STAGES):
+        raise InvalidGatherError(
+            f"--picture draws the loops of a stage of the IR; name one with --stage, from 'lower-gather-to-nest' to "
+            f"{passes[-1]!r}, or 'all'"
+        )
+
+
+def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -> str:
+    if name == "all":
+        return (join_pictures if picture else join_stages)(list(stages.values()))
+    if name in CODE_STAGES:
+        makers = {"source": lambda: kernel.source, "llvm": kernel.llvm_ir, "asm": kernel.asm}
+        text = makers.get(name, lambda: kernel.pipeline)()
+        return text if text.endswith("\n") else f"{text}\n"
+    if not picture:
+        return stages[name].text
+    picture_text = draw(stages[name])
+    if picture_text is None:
+        raise InvalidGatherError(
+            f"stage {name!r} has no loops to draw yet; the first that has is 'lower-gather-to-nest'"
+        )
+    return picture_text
+
+
+def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the stages that were asked for; all of them, without their text, for the overview and the list."""
+    name: str = options.stage or "list"
+    if name in CODE_STAGES:
+        return [{"name": name, "text": _stage_text(kernel, stages, name, picture=False)}]
+    entries: list[dict[str, Any]] = []
+    for stage in stages.values() if name in ("list", "all") else [stages[name]]:
+        entry: dict[str, Any] = {
+            "name": stage.pass_name,
+            "pass": stage.name,
+            "op_count": stage.op_count,
+            "milliseconds": round(stage.milliseconds, 3),
+        }
+        if options.picture:
+            entry["picture"] = draw(stage)
+        if name != "list":
+            entry["text"] = stage.text
+        entries.append(entry)
+    return entries
+
+
+def _title(kernel: Kernel) -> str:
+    problem = kernel.problem
+    attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
+    shape = problem.out_shape if problem.gradient is None else problem.data.shape
+    result = "x".join([*map(str, shape), str(problem.data).split(" ")[0].split("x")[-1]])
+    if problem.gradient is not None:
+        attributes.append(f"scale {problem.gradient.scale:g}")
+    source = problem.data if problem.gradient is None else problem.slices
+    return (
+        f"{problem.name} {source} by {problem.indices} -> {result}, "
+        f"{', '.join([*attributes, f'bounds {problem.bounds}'])}"
+    )
+
+
+def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> None:
+    console = make_console()
+    console.print(_title(kernel), style="bold")
+    if remark is not None:
+        console.print(remark)
+    nest = NEST if NEST in stages else GRADIENT_NEST
+    for title, name in (("The nest", nest), ("The scheduled nest", SCHEDULED_NEST)):
+        console.print(f"\n{title} (--stage {name} --picture)", style="bold")
+        console.print(_stage_text(kernel, stages, name, picture=True), end="")
+    console.print("\nThe stages (--stage NAME, or all)", style="bold")
+    _print_list(stages, kernel.schedule)
+
+
+def _print_list(stages: "Stages", schedule: Schedule) -> None:
+    """Print a line a stage, with its name, its operations and what it is for; then the schedule."""
+    from ...lowering.passes import NAMES, load_pass
+
+    console = make_console()
+    width = console.width if console.is_terminal else 200
+    before = None
+    for name, stage in stages.items():
+        summary = (load_pass(name).__doc__ or "").partition("\n")[0] if name in NAMES else ""
+        summary = summary or ("The gather as its document states it." if name == "operator" else "A pass of xDSL.")
+        if stage.text == before:
+            summary = f"(changed nothing) {summary}"
+        style = "dim" if stage.text == before else ""
+        console.print(_cropped(f"{name:<22}{stage.op_count:>4} ops  {summary}", width), style=style)
+        before = stage.text
+    for name, summary in CODE_STAGES.items():
+        console.print(_cropped(f"{name:<32}{summary[:1].upper() + summary[1:]}.", width))
+    console.print("\nThe schedule (--schedule)", style="bold")
+    console.print(str(schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
+
+
+def _cropped(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,0 +1,299 @@
+"""`gathernest tune`: find the fastest schedule of a gather on this machine, and record it for later calls."""
+
+import argparse
+import json
+from collections.abc import Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import GathernestError, InvalidGatherError
+from ...kernels.host.dependencies import require
+from ...kernels.runtime.select_schedule import sharing_threads
+from ...kernels.tuning.records import Record, Records, change_records, merged, read_records, records_path
+from ..problem_options import add_problem_options, problem_arguments
+from ..terminal import (
+    DONE,
+    FAILED,
+    Parser,
+    UsageError,
+    make_console,
+    positive,
+    positive_seconds,
+    progress,
+    told_progress,
+)
+
+if TYPE_CHECKING:
+    from ...kernels.tuning.tuner import Progress, TuningResult
+
+EXAMPLES = """examples:
+  gathernest tune --data 1000000x64xf32 --indices 100000xi64
+  gathernest tune --data 8192x1024xf32 --indices 512xi64 --axis 1 --time-limit 5 --json
+  gathernest tune --list
+  gathernest tune --replay
+  gathernest tune --export tuned.json
+  gathernest tune --import tuned.json
+  gathernest tune --forget 2"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    from ...kernels.tuning.successive_halving import LEAST_PAIRS
+
+    add_problem_options(parser, required=False)
+    parser.add_argument(
+        "--candidate",
+        action="append",
+        metavar="TEXT",
+        help="a schedule to try beside the default; repeat; a search finds them when omitted",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="what compiling a candidate may take, and one call of it (default: 20)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=positive,
+        metavar="N",
+        help=f"pairs in which the winner must beat the default, {LEAST_PAIRS} or more (default: 21)",
+    )
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument("--list", action="store_true", help="print what is recorded")
+    actions.add_argument(
+        "--replay", action="store_true", help="measure the recorded winners against the default again; changes nothing"
+    )
+    actions.add_argument("--export", metavar="FILE", help="put what is recorded into a file, merged with what it has")
+    actions.add_argument("--import", dest="import_file", metavar="FILE", help="merge the records of a file into ours")
+    actions.add_argument("--forget", metavar="NUMBER", help="remove a record, by its number in --list; all for all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tune, or do what is asked with the records."""
+    if options.list:
+        return _print_list(options.json)
+    if options.export is not None:
+        return _export(Path(options.export), as_json=options.json)
+    if options.import_file is not None:
+        return _import(Path(options.import_file), as_json=options.json)
+    if options.forget is not None:
+        return _forget(options.forget, as_json=options.json)
+    require("xdsl", "numba", "llvmlite")
+    return _replay(options) if options.replay else _tune(options)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from ...kernels.tune import tune
+
+    arguments = problem_arguments(options)
+    with told_progress("tuning") as tell:
+        result = tune(
+            **arguments,
+            candidates=options.candidate,
+            progress=lambda step: tell(step.done, step.total, _said(step)),
+            **_measuring(options, time_limit_s=options.time_limit),
+        )
+    if options.json:
+        print(json.dumps(_as_json(result)))
+    else:
+        _print_result(result)
+    return DONE
+
+
+def _measuring(options: argparse.Namespace, **others: Any) -> dict[str, Any]:
+    """Return the options of the measurement that were given."""
+    return {name: value for name, value in {"rounds": options.rounds, **others}.items() if value is not None}
+
+
+def _said(step: "Progress") -> str:
+    best = "" if step.best is None else f"best {step.best[1]:.2f}x {_shown(str(step.best[0]))}; "
+    return f"{best}now {_shown(step.doing)}"
+
+
+def _shown(schedule: str) -> str:
+    return schedule or "the empty schedule"
+
+
+def _as_json(result: "TuningResult") -> dict[str, Any]:
+    found = result.confirmation
+    return {
+        "problem_class": result.problem_class,
+        "schedule": str(result.schedule),
+        "is_default": result.is_default,
+        "summary": result.summary,
+        "confirmation": None
+        if found is None
+        else {
+            "holds": found.holds,
+            "ratio": found.ratio,
+            "pairs": found.pairs,
+            "wins": found.wins,
+            "wins_needed": found.wins_needed,
+        },
+        "candidates": [
+            {
+                "schedule": str(trial.schedule),
+                "outcome": trial.outcome,
+                "time_us": trial.time_us,
+                "ratio": trial.ratio,
+                "reason": trial.reason,
+            }
+            for trial in result.trials
+        ],
+        "file": None if result.file is None else str(result.file),
+    }
+
+
+def _print_result(result: "TuningResult") -> None:
+    console = make_console()
+    console.print(f"{'':10} {'time':>12} {'ratio':>7}  schedule", style="bold")
+    styles = {"winner": "green", "failed": "red", "abandoned": "dim"}
+    for trial in result.trials:
+        time = "" if trial.time_us is None else f"{trial.time_us:.1f} us"
+        ratio = "" if trial.ratio is None else f"{trial.ratio:.2f}x"
+        reason = f": {trial.reason}" if trial.reason else ""
+        line = f"{trial.outcome:10} {time:>12} {ratio:>7}  {_shown(str(trial.schedule))}{reason}"
+        console.print(line, style=styles.get(trial.outcome, ""))
+    console.print(f"{result.summary[:1].upper()}{result.summary[1:]}.", style="bold")
+    where = "not recorded" if result.file is None else f"recorded in {result.file}"
+    console.print(f"The result is {where}.")
+
+
+def _file() -> Path:
+    """Return the file of records; raises InvalidGatherError when the knob is off."""
+    path = records_path(sharing_threads())
+    if path is None:
+        raise InvalidGatherError("GATHERNEST_TUNING is off, so there is no file of tuning records; unset it")
+    return path
+
+
+def _records() -> Records:
+    from ...kernels.tune import recorded
+
+    _file()
+    return recorded()
+
+
+def _print_list(as_json: bool) -> int:
+    records = _records()
+    if as_json:
+        entries = {key: record.to_json() for key, record in records.items()}
+        print(json.dumps({"file": str(_file()), "records": entries}))
+        return DONE
+    console = make_console()
+    console.print(f"{_count(records)} in {_file()}", style="bold")
+    for number, record in enumerate(records.values(), 1):
+        console.print(f"{number:3}  {_named(record)}")
+        console.print(f"     {_described(record)}", style="dim")
+    return DONE
+
+
+def _named(record: Record) -> str:
+    """Return the gather of a record in one line."""
+    problem = dict(record.problem)
+    arrays = f"{problem.pop('operator', '?')} {problem.pop('data', '?')} by {problem.pop('indices', '?')}"
+    return ", ".join([arrays, *(f"{name} {value}" for name, value in problem.items())])
+
+
+def _described(record: Record) -> str:
+    count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}"
+    if record.schedule is None:
+        return f"the default stays ({count})"
+    return f"{record.ratio:.2f}x: {_shown(record.schedule)} ({count})"
+
+
+def _export(path: Path, *, as_json: bool) -> int:
+    records = _records()
+    after = change_records(path, lambda before: merged(before, records))
+    return _say({"file": str(path), "records": len(after)}, f"{path} has {_count(after)} now.", as_json)
+
+
+def _import(path: Path, *, as_json: bool) -> int:
+    from ...kernels.tune import absorb
+
+    given, before = read_records(path), _records()
+    if absorb(given) is None:
+        return FAILED
+    after = _records()
+    taken = sum(after[key] == record and before.get(key) != record for key, record in given.items())
+    facts = {"file": str(_file()), "given": len(given), "taken": taken, "records": len(after)}
+    text = f"Took {taken} of {_count(given)}, those that are better than ours; {_file()} has {len(after)} now."
+    others = sorted({record.cpu for record in given.values()} - {_cpu()})
+    if others:
+        text += f"\nSome were measured on {', '.join(others)}; --replay measures them here."
+    return _say({**facts, "other_cpus": others}, text, as_json)
+
+
+def _cpu() -> str:
+    from ...kernels.host.cpu import cpu_model
+
+    return cpu_model()
+
+
+def _forget(number: str, *, as_json: bool) -> int:
+    from ...kernels.tune import forget
+
+    keys = list(_records())
+    if number != "all" and not (number.isdecimal() and 1 <= int(number) <= len(keys)):
+        raise UsageError(
+            f"--forget takes a number from 1 to {len(keys)}, as --list prints them, or all; got {number!r}"
+        )
+    gone = keys if number == "all" else [keys[int(number) - 1]]
+    if forget(gone) is None:
+        return FAILED
+    return _say({"file": str(_file()), "forgotten": gone}, f"Removed {len(gone)} of {_count(keys)}.", as_json)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from ...kernels.tune import replay
+
+    records = {key: record for key, record in _records().items() if record.schedule is not None}
+    entries: list[dict[str, Any]] = []
+    with progress("replaying", len(records)) as step:
+        for key, record in records.items():
+            entry: dict[str, Any] = {"problem_class": key, "schedule": record.schedule, "recorded_ratio": record.ratio}
+            try:
+                found = replay(record, **_measuring(options))
+                entry["error"] = None
+                entry["is_default"] = found is None
+                entry["ratio"] = None if found is None else found.ratio
+                entry["holds"] = found is not None and found.holds
+            except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version
+                entry["error"] = str(error)
+            entries.append(entry)
+            step(1)
+    if options.json:
+        print(json.dumps({"file": str(_file()), "records": entries}))
+    else:
+        _print_replay(list(records.values()), entries)
+    return FAILED if any(entry["error"] for entry in entries) else DONE
+
+
+def _print_replay(records: list[Record], entries: list[dict[str, Any]]) -> None:
+    console = make_console()
+    if not records:
+        console.print(f"There are no tuned schedules in {_file()}.")
+    for record, entry in zip(records, entries, strict=True):
+        console.print(_named(record))
+        if entry["error"]:
+            console.print(f"  cannot be measured: {entry['error']}", style="red")
+        elif entry["is_default"]:
+            console.print("  is the default now", style="dim")
+        else:
+            word = "still wins" if entry["holds"] else "does not win now"
+            text = f"  {word}: {entry['ratio']:.2f}x, {record.ratio:.2f}x when it was recorded"
+            console.print(text, style="green" if entry["holds"] else "yellow")
+
+
+def _count(records: Sized) -> str:
+    return f"{len(records)} record{'' if len(records) == 1 else 's'}"
+
+
+def _say(facts: dict[str, Any], text: str, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        make_console().print(text)
+    return DONE

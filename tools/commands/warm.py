@@ -1,0 +1,97 @@
+"""`gathernest warm`: compile the usual kernels, or those of a model, ahead of their first call."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...kernels.host.cpu import usable_cores
+from ...kernels.host.dependencies import require
+from ...kernels.warm import WarmKernel, WarmResult, describe, usual_kernels, warm
+from ..problem_options import add_problem_options, problem_arguments
+from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress, told_progress
+
+EXAMPLES = """examples:
+  gathernest warm
+  gathernest warm --jobs 4 --json
+  gathernest warm --data 1000000x64xf32 --indices 100000xi64 --bounds zero
+  gathernest warm --for model.onnx
+  GATHERNEST_CACHE_DIR=/opt/kernels gathernest warm"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_problem_options(parser, required=False)
+    parser.add_argument("--for", dest="model", metavar="MODEL", help="a .onnx or .xml file: run once on random inputs")
+    parser.add_argument("--list", action="store_true", help="print the usual kernels and compile nothing")
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="processes that compile at once (default: one for each core)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile what the command line asks for; the status is 1 when something failed."""
+    names_one = options.data is not None or options.indices is not None
+    if options.model is not None and (names_one or options.list):
+        raise UsageError("--for takes the kernels of a model; leave --data, --indices and --list out")
+    if options.list:
+        return _list(options.json)
+    require("xdsl", "numba", "llvmlite")
+    if options.model is not None:
+        return _warm_model(Path(options.model), as_json=options.json)
+    kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
+    jobs = options.jobs or min(usable_cores(), len(kernels))
+    with told_progress("compiling") as tell:
+        result = warm(kernels, jobs=jobs, progress=tell)
+    return _report(result, options.json)
+
+
+def _list(as_json: bool) -> int:
+    kernels = list(usual_kernels())
+    if as_json:
+        print(json.dumps({"kernels": kernels}))
+    else:
+        for arguments in kernels:
+            print(describe(arguments))
+    return DONE
+
+
+def _warm_model(path: Path, *, as_json: bool) -> int:
+    """Run a model once, which compiles what it needs for the sizes that it is run with."""
+    from ...kernels.model import load
+    from ...kernels.warm import kernels_of
+    from .random_inputs import random_inputs
+
+    model = load(path)
+    with progress("compiling"):
+        inputs = random_inputs(model, list(model.inputs), np.random.default_rng(0))
+        result = kernels_of(lambda: model.run(inputs))
+    return _report(result, as_json)
+
+
+def _report(result: WarmResult, as_json: bool) -> int:
+    failed = [kernel for kernel in result.kernels if kernel.outcome == "failed"]
+    if as_json:
+        print(json.dumps(_as_json(result)))
+    else:
+        console = make_console()
+        for kernel in failed:
+            console.print(f"failed: {describe(kernel.arguments)}: {kernel.reason}", style="red")
+        counts = f"{result.count('compiled')} compiled, {result.count('cached')} there already, {len(failed)} failed"
+        console.print(f"{counts}, in {result.seconds:.1f} s; the cache is {result.folder}")
+    return FAILED if failed else DONE
+
+
+def _as_json(result: WarmResult) -> dict[str, Any]:
+    def entry(kernel: WarmKernel) -> dict[str, Any]:
+        facts = {"key": kernel.key, "outcome": kernel.outcome, "seconds": round(kernel.seconds, 3)}
+        return {"arguments": dict(kernel.arguments), **facts, "reason": kernel.reason}
+
+    return {
+        "folder": str(result.folder),
+        "seconds": round(result.seconds, 3),
+        "kernels": [entry(kernel) for kernel in result.kernels],
+    }

@@ -1,0 +1,1 @@
+"""The command `gathernest-opt`: passes over MLIR text."""
