@@ -67,7 +67,7 @@ def _check_writes(loop: LoopOp) -> None:
     """Check that no iteration writes what another writes or reads.
 
     For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
-    loop's counter, or that of a tile of it. What is added to positions that an iteration owns is its own, too.
+    loop's induction variable, or that of a tile of it. Positions that an iteration owns and adds to are its own, too.
     """
     if loop.ordered is not None:
         raise ScheduleError(
@@ -86,12 +86,23 @@ def _check_writes(loop: LoopOp) -> None:
             if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
                 own[op.memref] = _own_dims(op, loop) & own.get(op.memref, _own_dims(op, loop))
         else:
-            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+            raise _unproved(
+                loop, f"{op.name} uses memory that is written, and only single loads and stores are checked"
+            )
     if any(not dims for dims in own.values()):
-        raise ScheduleError(f"parallelize-loops: iterations of {loop.label} would write the same element")
+        raise _unproved(
+            loop, "no dimension is subscripted in every store by its induction variable, or that of its tile"
+        )
     for op in read:
         if not own.get(op.memref, set()) & _own_dims(op, loop):
-            raise ScheduleError(f"parallelize-loops: {op.name} in {loop.label} uses what other iterations may write")
+            raise _unproved(loop, f"{op.name} may read what another iteration writes")
+
+
+def _unproved(loop: LoopOp, reason: str) -> ScheduleError:
+    return ScheduleError(
+        f"parallelize-loops: cannot prove that iterations of {loop.label} are independent: {reason}; where an earlier "
+        "pass is the reason, such as hoist-indices or vectorize-inner, run parallelize-loops before it"
+    )
 
 
 def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
