@@ -56,5 +56,8 @@ class InternalError(GathernestError, RuntimeError):
 
 def did_you_mean(got: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
-    close = get_close_matches(got, list(allowed), n=1)
+    allowed = list(allowed)
+    close = get_close_matches(got, allowed, n=1, cutoff=0.8)
+    close = close or [name for name in allowed if len(got) > 2 and name.startswith(got)]
+    close = close or get_close_matches(got, allowed, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,14 +1,17 @@
 """Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
 
 import dataclasses
+import shlex
+import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_pipeline
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ShrinkException
 
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
@@ -104,34 +107,58 @@ def parse_passes(text: str) -> list[ModulePass]:
 
 
 def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None) -> list[Stage]:
-    """Run a pipeline on a module in place, verify after every pass, and return every stage, the input first.
+    """Run a pipeline on a module in place and return every stage, the input first; raises as `record_stages` does."""
+    return list(record_stages(module, parse_passes(pipeline), context))
+
+
+def record_stages(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    context: Context | None = None,
+    *,
+    first: str = "operator",
+    printed: Callable[[ModuleOp], str] = str,
+    verify: bool = True,
+) -> Iterator[Stage]:
+    """Run passes on a module in place, verify after each, and yield every stage when it is made, the input first.
+
+    Args:
+        first: what the input is called.
+        printed: makes the text of a stage.
 
     Raises:
-        GathernestError: the input is refused by a pass.
-        InternalError: a pass left an invalid module; its text is in the message.
+        GathernestError: the input is rejected by a pass.
+        InternalError: a pass failed or left an invalid module; the message names a file that repeats it.
     """
     context = context or make_context()
-    stages = [_record("operator", module, 0.0)]
-    for step in parse_passes(pipeline):
-        start = time.perf_counter()
-        _apply(step, context, module)
-        milliseconds = (time.perf_counter() - start) * 1e3
+    stage = _record(first, module, 0.0, printed)
+    yield stage
+    for number, step in enumerate(passes):
+        start, what = time.perf_counter(), "failed"
         try:
-            verify_module(module)
-        except VerifyException as error:
-            raise InternalError(f"{step.name} left an invalid module: {error}\n{module!s}") from error
-        stages.append(_record(str(step).replace('"', ""), module, milliseconds))
-    return stages
+            step.apply(context, module)
+            milliseconds, what = (time.perf_counter() - start) * 1e3, "left an invalid module"
+            if verify:
+                verify_module(module)
+        except Exception as error:
+            if isinstance(error, GathernestError | ShrinkException) and not isinstance(error, InternalError):
+                raise
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+            saved = save_reproducer(stage.text, passes[number:])
+            raise InternalError(
+                f"{step.name} {what}: {type(error).__name__}: {reason}; please report it with {saved}, which repeats it"
+            ) from error
+        stage = _record(str(step).replace('"', ""), module, milliseconds, printed)
+        yield stage
 
 
-def _apply(step: ModulePass, context: Context, module: ModuleOp) -> None:
-    try:
-        step.apply(context, module)
-    except GathernestError:
-        raise
-    except Exception as error:
-        raise InternalError(f"{step.name} failed with {type(error).__name__}: {error}\n{module!s}") from error
+def save_reproducer(text: str, passes: Sequence[ModulePass]) -> str:
+    """Write a module with the passes that fail on it to a file that `gathernest-opt` runs; return its path."""
+    pipeline = shlex.quote(",".join(map(str, passes)))
+    with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".mlir", delete=False, encoding="utf-8") as file:
+        file.write(f"// RUN: gathernest-opt %s -p {pipeline}\n{text}")
+    return file.name
 
 
-def _record(name: str, module: ModuleOp, milliseconds: float) -> Stage:
-    return Stage(name, str(module) + "\n", milliseconds, sum(1 for _ in module.walk()))
+def _record(name: str, module: ModuleOp, milliseconds: float, printed: Callable[[ModuleOp], str]) -> Stage:
+    return Stage(name, f"{printed(module).rstrip()}\n", milliseconds, sum(1 for _ in module.walk()))

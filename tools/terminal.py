@@ -5,6 +5,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -32,6 +33,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
+        if (choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)) is not None:
+            message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         link = " See" if message.endswith("?") else "; see"
         raise UsageError(f"{message}{link} '{self.prog} --help'")
 

@@ -1,21 +1,25 @@
 """From a plan to a program: the compiler run, with its stages dumped when asked for. Imports xDSL."""
 
 import hashlib
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from ...ir.errors import GathernestError, InternalError
 from ...ir.modules.context import parse_module
 from ...ir.modules.operator_module import operator_module
 from ...lowering.numba.emitter import emit
 from ...lowering.numba.program import Program
-from ...lowering.pipeline import Stage, default_pipeline, run_pipeline
+from ...lowering.pipeline import Stage, default_pipeline, parse_passes, record_stages
 from ..host.knobs import KnobError, knobs
 from .plan import Plan
 
 
 def run_stages(plan: Plan) -> list[Stage]:
-    """Run the plan's pipeline and return every stage, operator to loops.
+    """Run the plan's pipeline and return every stage, operator to loops; raises as `record_stages` does."""
+    return list(stages_of(plan))
+
+
+def stages_of(plan: Plan) -> Iterator[Stage]:
+    """Run the plan's pipeline and yield every stage when it is made.
 
     Raises:
         ScheduleError: the schedule is not legal for this nest.
@@ -32,18 +36,7 @@ def run_stages(plan: Plan) -> list[Stage]:
         gradient=problem.gradient,
         node=problem.node,
     )
-    text = str(module)
-    try:
-        return run_pipeline(module, pipeline_of(plan))
-    except GathernestError:
-        raise
-    except Exception as error:
-        with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".mlir", delete=False) as saved:
-            saved.write(text)
-        raise InternalError(
-            f"compiling failed with {type(error).__name__}: {error}; please report it with {saved.name} "
-            f"and the pipeline {pipeline_of(plan)}"
-        ) from error
+    return record_stages(module, parse_passes(pipeline_of(plan)))
 
 
 def pipeline_of(plan: Plan) -> str:

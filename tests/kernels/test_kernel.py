@@ -16,6 +16,7 @@ from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.runtime import compile, prepare
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
+from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 from gathernest.lowering.pipeline import PIPELINES
 
 DATA = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
@@ -355,16 +356,17 @@ def test_stages_of_a_kernel_from_the_cache_are_dumped_too(tmp_path):
 
 
 def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(monkeypatch, forget, cache_dir):
-    def fails(module, pipeline):
+    def fails(self, ctx, op):
         raise KeyError("by design")
 
-    monkeypatch.setattr(compile, "run_pipeline", fails)
+    monkeypatch.setattr(NormalizeGather, "apply", fails)
     with pytest.raises(
-        gn.InternalError, match="compiling failed with KeyError: 'by design'; please report it"
+        gn.InternalError, match="normalize-gather failed: KeyError: 'by design'; please report"
     ) as caught:
         gn.gather(np.arange(4.0), [0, 1])
-    saved = next(word for word in str(caught.value).split() if word.endswith(".mlir"))
-    assert "gather.gather" in Path(saved).read_text()
+    saved = Path(next(word for word in str(caught.value).split() if ".mlir" in word).rstrip(","))
+    assert "gather.gather" in saved.read_text()
+    saved.unlink()
     assert prepare._loaded == {}
 
 

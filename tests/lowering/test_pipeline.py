@@ -1,5 +1,7 @@
 """Pipelines as text, and the recorder."""
 
+from pathlib import Path
+
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
@@ -81,12 +83,15 @@ def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
         run_pipeline(module(), "normalize-gather")
 
 
-def test_crash_of_a_pass_is_an_internal_error_with_the_module(monkeypatch):
+def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch):
     from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def crash(self, ctx, op):
         raise KeyError("x")
 
     monkeypatch.setattr(NormalizeGather, "apply", crash)
-    with pytest.raises(InternalError, match=r"(?s)normalize-gather failed with KeyError: 'x'.*gather\.gather"):
-        run_pipeline(module(), "normalize-gather")
+    with pytest.raises(InternalError, match="normalize-gather failed: KeyError: 'x'; please report it with ") as raised:
+        run_pipeline(module(), "normalize-gather,cse")
+    saved = Path(next(word for word in str(raised.value).split() if ".mlir" in word).rstrip(","))
+    assert saved.read_text() == f"// RUN: gathernest-opt %s -p normalize-gather,cse\n{module()!s}\n"
+    saved.unlink()

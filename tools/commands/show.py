@@ -5,7 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import InvalidGatherError, did_you_mean
+from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
@@ -73,7 +73,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the command line asks for."""
-    from ...kernels.runtime.compile import pipeline_of, run_stages
+    from ...kernels.runtime.compile import pipeline_of, stages_of
 
     require("xdsl", "numba", "llvmlite")
     _check_explain(options)
@@ -84,7 +84,15 @@ def run(options: argparse.Namespace) -> int:
         print_explanation(kernel, _title(kernel), rounds=options.rounds or ROUNDS, as_json=options.json)
         return DONE
     plan = make_plan(kernel.problem, kernel.schedule)
-    stages = {stage.pass_name: stage for stage in run_stages(plan)}
+    stages: Stages = {}
+    failure = None
+    try:
+        for stage in stages_of(plan):
+            stages[stage.pass_name] = stage
+    except GathernestError as error:
+        failure = error
+        if options.stage not in (*stages, "all", "list"):
+            raise
     _check_stage(options.stage, options.picture, list(stages))
     if options.json:
         facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
@@ -95,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
         _print_list(stages, kernel.schedule)
     else:
         sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
+    if failure is not None:
+        raise failure
     return DONE
 
 
@@ -131,8 +141,9 @@ def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
         )
     if picture and (name is None or name == "list" or name in CODE_STAGES):
         raise InvalidGatherError(
-            f"--picture draws the loops of a stage of the IR; name one with --stage, from 'lower-gather-to-nest' to "
-            f"{passes[-1]!r}, or 'all'"
+            "--picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "
+            f"{NEST if NEST in passes else GRADIENT_NEST!r} to {passes[-1]!r}, such as --stage {SCHEDULED_NEST}, or "
+            "--stage all"
         )
 
 

@@ -98,10 +98,23 @@ def test_picture_of_a_stage_without_loops_is_refused(gathernest):
 
 
 @pytest.mark.parametrize("stage", [[], ["--stage", "source"], ["--stage", "list"]])
-def test_picture_of_what_is_no_stage_of_the_ir_is_refused(gathernest, stage):
+def test_picture_of_what_is_no_stage_of_the_ir_is_rejected(gathernest, stage):
     ended = gathernest(*ROWS, *stage, "--picture")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == (
+        "gathernest: error: --picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "
+        "'lower-gather-to-nest' to 'cse', such as --stage hoist-invariants, or --stage all\n"
+    )
+
+
+@pytest.mark.parametrize("stage", ["fold-bounds", "all", "list"])
+def test_stages_before_a_pass_that_fails_are_printed_before_its_error(gathernest, stage):
+    words = ["--schedule", "tile-loops{loops=rows sizes=4}", "--stage"]
+    ended = gathernest(*ROWS, *words, stage)
     assert ended.status == 1
-    assert ended.err.startswith("gathernest: error: --picture draws the loops of a stage of the IR; name one")
+    assert ended.err.startswith("gathernest: error: the nest has no loop 'rows'; its loops are ")
+    whole = gathernest(*ROWS, "--schedule", "", "--stage", "fold-bounds").out
+    assert ended.out == whole if stage == "fold-bounds" else "fold-bounds" in ended.out
 
 
 @pytest.mark.parametrize("operator", ["gather_nd", "gather_elements"])
@@ -199,6 +212,10 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
         (
             ["--stage", "fold-bound"],
             "there is no stage 'fold-bound'; did you mean 'fold-bounds'? --stage list names them all",
+        ),
+        (
+            ["--stage", "hoist"],
+            "there is no stage 'hoist'; did you mean 'hoist-invariants'? --stage list names them all",
         ),
         (["--stage", "zzz"], "there is no stage 'zzz'. --stage list names them all"),
         (

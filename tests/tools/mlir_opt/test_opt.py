@@ -1,8 +1,12 @@
 import io
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from xdsl.ir import Attribute
 
 from gathernest.tools.mlir_opt import opt
 
@@ -167,6 +171,35 @@ def test_error_names_its_line_of_a_use_before_definition(gathernest_opt):
     )
 
 
+def test_error_names_the_place_where_an_undefined_value_is_used(gathernest_opt, operator_text):
+    ended = gathernest_opt(stdin=operator_text.replace("%indices axis", "%indexes axis"))
+    first, line, caret = ended.err.splitlines()
+    assert first == "gathernest-opt: error: <stdin>:2:34: %indexes is used but not defined"
+    assert line[caret.index("^") : caret.rindex("^") + 1] == "%indexes"
+
+
+def test_string_that_does_not_end_is_an_error_at_once(gathernest_opt):
+    ended = gathernest_opt(stdin=f'"foo{"a" * 60}\n')
+    assert ended.status == 1
+    assert ended.err.startswith(
+        "gathernest-opt: error: <stdin>:1:1: End of file reached before closing string literal."
+    )
+
+
+def test_options_of_xdsl_are_taken(gathernest_opt, operator_text, monkeypatch):
+    monkeypatch.setattr(Attribute, "__post_init__", Attribute.__post_init__)  # which --disable-verify replaces for good
+    ended = gathernest_opt("--print-debuginfo", stdin=operator_text)
+    assert (ended.status, ended.err) == (0, "")
+    assert " loc(unknown)" in ended.out
+    assert gathernest_opt("--disable-verify", stdin=UNORDERED).status == 0
+
+
+def test_target_that_does_not_parse_is_one_line(gathernest_opt, operator_text):
+    ended = gathernest_opt("-t", "numba{", stdin=operator_text)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == "gathernest-opt: error: --target does not parse: Expected argument name here\n"
+
+
 def test_error_in_a_later_piece_names_its_line_in_the_file(gathernest_opt, operator_text):
     ended = gathernest_opt("--split-input-file", stdin=f"{operator_text}// -----\n{INVALID}")
     assert ended.status == 1
@@ -181,11 +214,31 @@ def test_error_of_a_pass_names_the_pass(gathernest_opt, operator_text):
     assert ended.err.count("\n") == 1
 
 
-def test_unexpected_error_of_a_pass_is_one_line(gathernest_opt, operator_text):
-    ended = gathernest_opt("-p", 'mlir-opt{executable="/nowhere/mlir-opt"}', stdin=operator_text)
+def test_unexpected_error_of_a_pass_has_a_traceback_and_a_file_that_repeats_it(gathernest_opt, operator_text):
+    broken = 'mlir-opt{executable="/nowhere/mlir-opt"}'
+    ended = gathernest_opt("-p", f"canonical,{broken},cse", stdin=operator_text)
     assert ended.status == 1
-    assert ended.err.startswith("gathernest-opt: error: <stdin>: pass mlir-opt failed: ")
-    assert ended.err.count("\n") == 1
+    assert ended.err.startswith("Traceback (most recent call last):\n")
+    last = ended.err.splitlines()[-1]
+    assert last.startswith(
+        "gathernest-opt: error: <stdin>: pass mlir-opt: failed: ValueError: /nowhere/mlir-opt is not"
+    )
+    saved = Path(re.search(r"please report it with (\S+\.mlir)", last)[1])
+    run, *module = saved.read_text().splitlines(keepends=True)
+    words = shlex.split(run)
+    assert (words[:4], words[4]) == (["//", "RUN:", "gathernest-opt", "%s"], "-p")
+    assert words[5] == f"{broken},cse"
+    assert "".join(module) == gathernest_opt("-p", "canonical", stdin=operator_text).out
+    again = gathernest_opt(str(saved), *words[4:])
+    assert "pass mlir-opt: failed: ValueError: /nowhere/mlir-opt is not" in again.err
+    saved.unlink()
+
+
+def test_traceback_of_an_error_of_the_input_is_shown_when_asked_for(gathernest_opt, operator_text):
+    ended = gathernest_opt("-p", "nest,tile-loops{loops=rows sizes=4}", "--traceback", stdin=operator_text)
+    first, *_, last = ended.err.splitlines()
+    assert (first, last.partition(":")[0]) == ("Traceback (most recent call last):", "gathernest-opt")
+    assert "in find_loop" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -211,7 +264,8 @@ def test_unknown_target_is_refused_with_the_close_one(gathernest_opt, operator_t
     ended = gathernest_opt("-t", "nunba", stdin=operator_text)
     assert (ended.status, ended.err) == (
         2,
-        "gathernest-opt: error: there is no target 'nunba'; use mlir or numba; did you mean 'numba'?\n",
+        "gathernest-opt: error: argument -t/--target: invalid choice: 'nunba' (choose from mlir, numba); did you mean "
+        "'numba'? See 'gathernest-opt --help'\n",
     )
 
 
