@@ -14,15 +14,14 @@ import numpy as np
 from ..ir.element_types import as_bytes
 from ..ir.errors import BoundsError, InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
+from ..ir.positions import NOWHERE, refuse_negative, resolve
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
 from .gather import run_operator
-from .runtime.array_checks import index_array, refuse_negative
+from .runtime.array_checks import index_array
 from .runtime.plan import Problem
 from .runtime.prepare import bounds_error
-
-_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class ChunkedGather:
         order = np.argsort(numbers, kind="stable")
         found, first = np.unique(numbers[order], return_index=True)
         shares = dict(zip(found.tolist(), np.split(order, first[1:]), strict=True)) if len(order) else {}
-        nowhere = shares.pop(_NOWHERE, np.empty(0, np.int64))
+        nowhere = shares.pop(NOWHERE, np.empty(0, np.int64))
         picks = {number: Picks(places, positions[places] - self._starts(number)) for number, places in shares.items()}
         return Split(grid, picks, nowhere)
 
@@ -111,7 +110,7 @@ class ChunkedGather:
             numbers = self._chunk_numbers(self._positions(origin, self._checked(origin, indices)))
         except BoundsError:
             return []
-        return np.unique(numbers[numbers != _NOWHERE]).tolist()
+        return np.unique(numbers[numbers != NOWHERE]).tolist()
 
     def take(self, number: int, data: np.ndarray, split: Split) -> np.ndarray | None:
         """Return the rows (hits, dimensions that are not indexed...) of one chunk; None when it has none."""
@@ -168,7 +167,7 @@ class ChunkedGather:
         return indices
 
     def _positions(self, origin: Shape, indices: np.ndarray) -> np.ndarray:
-        """Return (indices or tuples, indexed axes) int64: positions in the whole axes, `_NOWHERE` for zeros.
+        """Return (indices or tuples, indexed axes) int64: positions in the whole axes, `NOWHERE` for zeros.
 
         Raises:
             BoundsError: an index is not valid; named by its place in the whole.
@@ -179,46 +178,20 @@ class ChunkedGather:
         flat = indices.reshape(-1, len(sizes))
         positions = np.empty(flat.shape, np.int64)
         for component, size in enumerate(sizes):
-            positions[:, component] = resolve_positions(flat[:, component], size, bounds)
-        if bounds is Bounds.ERROR and positions.size and positions.min() == _NOWHERE:
+            positions[:, component] = resolve(flat[:, component], size, bounds)
+        if bounds is Bounds.ERROR and positions.size and positions.min() == NOWHERE:
             raise bounds_error(self.problem, indices, origin)
         return positions
 
     def _chunk_numbers(self, positions: np.ndarray) -> np.ndarray:
-        """Return (tuples,) int64: the chunk that each points into, `_NOWHERE` for zeros."""
+        """Return (tuples,) int64: the chunk that each points into, `NOWHERE` for zeros."""
         numbers = np.zeros(len(positions), np.int64)
         for component, ends in enumerate(self.ends):
             numbers = numbers * len(ends) + np.searchsorted(ends, positions[:, component], side="right")
-        numbers[(positions == _NOWHERE).any(-1)] = _NOWHERE
+        numbers[(positions == NOWHERE).any(-1)] = NOWHERE
         return numbers
 
     def _starts(self, number: int) -> list[int]:
         """Return where a chunk starts on each indexed axis."""
         coordinates = np.unravel_index(number, [len(ends) for ends in self.ends])
         return [(0, *ends)[coordinate] for coordinate, ends in zip(coordinates, self.ends, strict=True)]
-
-
-def resolve_positions(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
-    """Return (shape of indices) int64: the position in [0, size) that each index means, -1 where it means none.
-
-    Args:
-        indices: any native integer dtype.
-        size: of the axis; 0 only where no index means a position.
-        bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
-
-    Spec: `ir.reference.resolve`, one index at a time.
-    """
-    if bounds is Bounds.WRAP:
-        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64)
-        return (wide % wide.dtype.type(max(size, 1))).astype(np.int64)
-    # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
-    past, negative = indices >= size, indices < 0
-    positions = np.where(past, 0, indices).astype(np.int64)
-    if bounds is Bounds.CLIP:
-        positions[past] = size - 1
-        positions[negative] = 0
-        return positions
-    nowhere = past | (negative if bounds is Bounds.UNCHECKED else indices < -size)
-    positions[negative] += size
-    positions[nowhere] = _NOWHERE
-    return positions

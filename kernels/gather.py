@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..ir.array_spec import ArraySpec
 from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
@@ -13,6 +14,7 @@ from ..lowering.schedule.schedule import Schedule
 from .runtime.array_checks import check_out, data_array, index_array, may_overlap_itself
 from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
 from .runtime.object_arrays import gather_opaque
+from .runtime.plan import Problem
 from .runtime.prepare import prepare
 
 
@@ -162,7 +164,8 @@ def run_operator(
     if found is not None:
         return found
     if not is_movable(data.dtype) or data.dtype.itemsize == 0:
-        return gather_opaque(operator, data, indices, bounds, out, run_operator)
+        specs = ArraySpec.of(data), ArraySpec.of(indices)
+        return gather_opaque(Problem.checked(operator, *specs, bounds, version=version), data, indices, out)
     rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
     if out is not None:
         normal = operator.normalized(data.shape, indices.shape)

@@ -14,11 +14,10 @@ from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 from ..lowering.schedule.schedule import Schedule
-from .gather import run_operator
 from .host.knobs import knobs
 from .runtime.array_checks import check_out, data_array, index_array, lies_evenly, may_overlap_itself
 from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
-from .runtime.object_arrays import gather_positions
+from .runtime.object_arrays import gather_opaque
 from .runtime.plan import Problem, check_addresses
 from .runtime.prepare import remembered
 
@@ -173,7 +172,8 @@ def run_gradient(
     if out is not None:
         check_out(out, shape, grad.dtype)
     if (summed := summation_dtype(grad.dtype)) is None:
-        sums = _sum_positions(normal, grad, indices, shape, bounds, gradient.scale)
+        specs = ArraySpec(shape, grad.dtype), ArraySpec.of(indices)
+        sums = _sum_places(Problem.checked(normal, *specs, bounds, version=version), grad, indices, gradient.scale)
         return _delivered(sums, grad.dtype, out)
     rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
     if summed != grad.dtype or not _is_even(grad):
@@ -289,17 +289,12 @@ def _delivered(sums: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.
     return out
 
 
-def _sum_positions(
-    operator: OperatorSpec,
-    grad: np.ndarray,
-    indices: np.ndarray,
-    data_shape: tuple[int, ...],
-    bounds: Bounds,
-    scale: float,
-) -> np.ndarray:
-    """Add with NumPy, at the positions that a kernel gathers; they count from 1, and 0 stands for none."""
-    read = gather_positions(operator, data_shape, indices, bounds, run_operator).reshape(-1)
-    sums = np.zeros(math.prod(data_shape), grad.dtype)
+def _sum_places(problem: Problem, grad: np.ndarray, indices: np.ndarray, scale: float) -> np.ndarray:
+    """Add with NumPy, at the places that a gather reads; they count from 1, and 0 stands for none."""
+    shape = problem.data.shape
+    places = np.arange(1, math.prod(shape) + 1).reshape(shape)
+    read = gather_opaque(problem, places, indices, None).reshape(-1)
+    sums = np.zeros(math.prod(shape), grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
     factor = int(scale) if scale.is_integer() and scale != 0 else scale
-    return (sums * factor if scale != 1 else sums).reshape(data_shape)
+    return (sums * factor if scale != 1 else sums).reshape(shape)

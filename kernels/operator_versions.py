@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
+from ..ir.positions import refuse_negative
 from ..ir.semantics import Bounds, integer_argument
 from . import labview
 from .gather import run_operator
-from .runtime.array_checks import data_array, index_array, refuse_negative
+from .runtime.array_checks import data_array, index_array
 
 Operator = Callable[..., Any]
 """Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it."""

@@ -10,8 +10,9 @@ from xdsl.ir import Operation, SSAValue
 from .. import reference
 from ..dialects.graph_ops import GraphOp, WeightOp
 from ..dialects.types import numpy_dtype
-from ..errors import BoundsError, InternalError
+from ..errors import InternalError
 from ..modules.known_values import AnyGather, constant_array
+from ..positions import refuse_negative
 from ..semantics import NO_NEGATIVE_INDICES, Bounds, shapes_agree
 
 
@@ -70,14 +71,8 @@ def _run(op: Operation, operands: list[np.ndarray], weights: Mapping[str, np.nda
 
 def refuse_negative_indices(op: AnyGather, indices: np.ndarray) -> None:
     """Raise BoundsError for a negative index where the operator's version allows none."""
-    if op.version is None or op.version.data not in NO_NEGATIVE_INDICES or op.bounds.data is not Bounds.ERROR:
-        return
-    if indices.dtype.kind == "i" and indices.size and indices.min() < 0:
-        place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
-        raise BoundsError(
-            f"index {int(indices[place])} at position {place} of indices is negative, and {op.version.data} "
-            "allows no negative index"
-        )
+    if op.version is not None and op.version.data in NO_NEGATIVE_INDICES and op.bounds.data is Bounds.ERROR:
+        refuse_negative(indices, op.version.data)
 
 
 def _checked(op: Operation, result: SSAValue, array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from ...lowering.schedule.traffic import LINE_BYTES, Traffic, byte_strides
 from ..host.cpu import own_cache_bytes
 from ..runtime.array_checks import address
 from ..runtime.plan import Plan, Problem, make_plan
-from .distinct_lines import index_offsets
+from .distinct_lines import read_offsets
 from .lower_bound import HasProblem
 
 MOST_LINES = 2**24
@@ -91,19 +91,12 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
     """
     dims, piece_bytes = _pieces(plan)
     trips = dict(zip(plan.canonical.out.dims, plan.canonical.out.shape, strict=True))
-    shape = [trips[dim] for dim in dims]
-    count = math.prod(shape)
+    count = math.prod(trips[dim] for dim in dims)
     if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MOST_LINES:
         return None
-    axes, strides = _data_strides(plan)
-    along_indices, inside, index_dims = index_offsets(plan, axes, indices)
-    places = np.full((), offset_bytes, np.int64)
-    for number, dim in enumerate(dims):
-        steps = [trips[dim] if place == number else 1 for place in range(len(dims))]
-        places = places + (np.arange(trips[dim]) * strides.get(dim, 0)).reshape(steps)
-    spread = [trips[dim] if dim in index_dims else 1 for dim in dims]
-    places = np.broadcast_to(places + along_indices.reshape(spread), shape).reshape(-1)
-    valid = np.broadcast_to(inside.reshape(spread), shape).reshape(-1)
+    strides = byte_strides(plan.canonical.data, plan.width_bytes)
+    offsets, inside = read_offsets(plan.canonical, strides, indices, plan.problem.bounds, dims)
+    places, valid = offsets.reshape(-1) + offset_bytes, inside.reshape(-1)
     ends = [count * number // threads for number in range(threads + 1)]
     shares = [places[start:stop][valid[start:stop]] for start, stop in itertools.pairwise(ends)]
     return [_lines_of(share, piece_bytes) for share in shares]
@@ -163,8 +156,10 @@ def _fetched(first: np.ndarray, before: np.ndarray, now: np.ndarray, length: int
 
 def _pieces(plan: Plan) -> tuple[list[str], int]:
     """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
-    out = plan.canonical.out
-    trips, (_, strides) = dict(zip(out.dims, out.shape, strict=True)), _data_strides(plan)
+    out, data = plan.canonical.out, plan.canonical.data
+    trips = dict(zip(out.dims, out.shape, strict=True))
+    loops = [dim.removeprefix("data_") for dim in data.dims]
+    strides = dict(zip(loops, byte_strides(data, plan.width_bytes), strict=True))
     dims, piece_bytes = list(out.dims), plan.width_bytes
     while dims and dims[-1] not in plan.canonical.indices.dims:
         size, stride = trips[dims[-1]], strides[dims[-1]]
@@ -173,20 +168,6 @@ def _pieces(plan: Plan) -> tuple[list[str], int]:
         piece_bytes += (size - 1) * stride
         dims.pop()
     return dims, piece_bytes
-
-
-def _data_strides(plan: Plan) -> tuple[Sequence[tuple[int, int]], dict[str, int]]:
-    """Return (size, byte stride) of the dimensions of data that are indexed, and the byte stride of each loop."""
-    data = plan.canonical.data
-    axes: list[tuple[int, int]] = []
-    strides: dict[str, int] = {}
-    for dim, size, stride in zip(data.dims, data.shape, byte_strides(data, plan.width_bytes), strict=True):
-        loop = dim.removeprefix("data_")
-        if loop.partition("_")[0] == "axis":
-            axes.append((size, stride))
-        else:
-            strides[loop] = stride
-    return axes, strides
 
 
 def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:

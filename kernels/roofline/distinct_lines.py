@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...ir.canonical import CanonicalGather
+from ...ir.positions import NOWHERE, resolve
 from ...ir.semantics import Bounds
-from ...lowering.schedule.traffic import LINE_BYTES, ReadPattern, read_pattern
+from ...lowering.schedule.traffic import LINE_BYTES, byte_strides, read_pattern
 from ..runtime.plan import Plan
 
 MOST_PIECES = 2**25
@@ -27,7 +29,10 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
         return None
     if not pattern.draws:
         return 0, 1.0
-    places = _places(plan, pattern, indices) + (offset_bytes + pattern.lowest_bytes)
+    loops = [dim for dim in plan.canonical.out.dims if dim in plan.canonical.indices.dims]
+    strides = byte_strides(plan.canonical.data, plan.width_bytes)
+    offsets, inside = read_offsets(plan.canonical, strides, indices, plan.problem.bounds, loops)
+    places = offsets[inside] + (offset_bytes + pattern.lowest_bytes)
     if not places.size:
         return 0, 1.0
     beside = np.zeros(1, np.int64)
@@ -40,52 +45,42 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
     return _union(ordered, pattern.piece_bytes), _adjacent_lines(places, pattern.piece_bytes)
 
 
-def index_offsets(
-    plan: Plan, axes: Sequence[tuple[int, int]], indices: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return how far each index leads along its axes, whether it is valid, and the dimensions of both arrays.
+def read_offsets(
+    gather: CanonicalGather,
+    strides: Sequence[int],
+    indices: np.ndarray,
+    bounds: Bounds,
+    loops: Sequence[str],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far into data each iteration of some loops reads, and whether it reads at all.
 
     Args:
-        plan: the gather.
-        axes: (size, byte stride) of the dimensions of data that are indexed.
-        indices: of the shape that the plan was made for.
+        gather: the arrays.
+        strides: of the dimensions of data, in any unit.
+        indices: of the shape that the gather was made for, in any rank.
+        bounds: what an index outside means.
+        loops: dimensions of out, in its order, all that have indices among them.
+
+    Returns:
+        Arrays of the iterations of the loops: the offsets, in the unit of the strides, and whether they count.
     """
-    operand = plan.canonical.indices
+    operand, trips = gather.indices, dict(zip(gather.out.dims, gather.out.shape, strict=True))
     shaped = np.ascontiguousarray(indices).reshape(operand.shape)
-    tuple_at = operand.place_of("tuple") if operand.count_of("tuple") else None
-    components = [shaped] if tuple_at is None else list(np.moveaxis(shaped, tuple_at, 0))
-    offsets = np.zeros((), np.int64)
-    inside = np.ones((), bool)
-    for values, (size, stride) in zip(components, axes, strict=True):
-        position, valid = _resolved(values, size, plan.problem.bounds)
-        offsets, inside = offsets + position * stride, inside & valid
-    dims = [dim for dim in operand.dims if dim.partition("_")[0] != "tuple"]
-    return offsets, np.broadcast_to(inside, offsets.shape), dims
-
-
-def _places(plan: Plan, pattern: ReadPattern, indices: np.ndarray) -> np.ndarray:
-    """Return the byte offsets of the first element that each valid index leads to, in the order of the loops."""
-    offsets, inside, dims = index_offsets(plan, pattern.axes, indices)
-    for name, size, stride in pattern.own:
-        along = [1] * len(dims)
-        along[dims.index(name)] = size
-        offsets = offsets + (np.arange(size) * stride).reshape(along)
-    return offsets[inside]
-
-
-def _resolved(values: np.ndarray, size: int, bounds: Bounds) -> tuple[np.ndarray, np.ndarray | bool]:
-    """Return the positions on an axis that indices mean, and which of them there are."""
-    if size == 0:
-        return np.zeros(values.shape, np.int64), np.zeros(values.shape, bool)
-    is_large = values.dtype == np.uint64
-    if bounds is Bounds.WRAP:
-        wrapped = values % np.uint64(size) if is_large else values.astype(np.int64) % size
-        return wrapped.astype(np.int64), True
-    numbers = (np.minimum(values, np.uint64(2**63 - 1)) if is_large else values).astype(np.int64)
-    if bounds is Bounds.CLIP:
-        return np.clip(numbers, 0, size - 1), True
-    positions = np.where(numbers < 0, numbers + size, numbers)
-    return positions, (positions >= 0) & (positions < size)
+    components = iter(np.moveaxis(shaped, operand.place_of("tuple"), 0) if operand.count_of("tuple") else [shaped])
+    offsets, inside = np.zeros((), np.int64), np.ones((), bool)
+    for dim, size, stride in zip(gather.data.dims, gather.data.shape, strides, strict=True):
+        loop = dim.removeprefix("data_")
+        if loop.partition("_")[0] == "axis":
+            steps = resolve(next(components), size, bounds)
+            steps = steps.reshape([trips[other] if other in operand.dims else 1 for other in loops])
+            inside = inside & (steps != NOWHERE)
+        elif loop in loops:
+            steps = np.arange(trips[loop]).reshape([trips[loop] if other == loop else 1 for other in loops])
+        else:
+            continue
+        offsets = offsets + steps * stride
+    shape = [trips[loop] for loop in loops]
+    return np.broadcast_to(offsets, shape), np.broadcast_to(inside, shape)
 
 
 def _lines_of(places: np.ndarray, piece_bytes: int) -> tuple[np.ndarray, np.ndarray]:

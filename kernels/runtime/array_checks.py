@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...ir.errors import BoundsError, IndexTypeError, InvalidGatherError
+from ...ir.errors import IndexTypeError, InvalidGatherError
 from ...ir.semantics import Shape
 from ...lowering.schedule.loop_sizes import LINE_BYTES
 
@@ -114,33 +114,6 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True))
     ):
         raise InvalidGatherError("out must have a place for every element, got a broadcast array; pass a copy")
-
-
-def refuse_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
-    """Check that no index is negative.
-
-    Args:
-        version: the operator version that says so.
-        origin: where these indices start in the whole that the message counts in.
-
-    Raises:
-        BoundsError: one is.
-
-    Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
-    """
-    if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
-        return
-    place = tuple(int(number) for number in np.argwhere(indices < 0)[0])
-    shown = place_in_whole(place, origin)
-    raise BoundsError(
-        f"index {int(indices[place])} at position {shown} of indices is negative, and {version} allows none; "
-        "use openvino.Gather-8, where negative indices count from the end"
-    )
-
-
-def place_in_whole(place: Shape, origin: Shape) -> Shape:
-    """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
-    return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
 
 
 def address(array: np.ndarray) -> int:

@@ -1,55 +1,68 @@
-"""Gathers of elements that are references (object, StringDType): their positions go through the kernels."""
+"""Gathers of elements that are references (object, StringDType), with NumPy: no kernel can copy them."""
 
-import math
-from collections.abc import Callable
+import functools
 
 import numpy as np
 
-from ...ir.operator_spec import OperatorSpec
+from ...ir.canonical import dim_names
+from ...ir.positions import NOWHERE, resolve
 from ...ir.reference import zero_of
-from ...ir.semantics import Bounds, Shape
+from ...ir.semantics import Bounds
 from .array_checks import check_out
+from .plan import Problem
+from .prepare import bounds_error
 
 
-def gather_opaque(
-    operator: OperatorSpec,
-    data: np.ndarray,
-    indices: np.ndarray,
-    bounds: Bounds,
-    out: np.ndarray | None,
-    run_operator: Callable[..., np.ndarray],
-) -> np.ndarray:
-    """Gather the positions of the elements with a kernel, then take the elements themselves with NumPy.
+def gather_opaque(problem: Problem, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """Take the elements with NumPy, at the positions that the indices mean.
 
-    Positions count from 1, so that the 0 which `bounds="zero"` gives stands for no element: an empty string.
     Dtypes of no bytes at all (`S0`) come here as well.
-    """
-    shape = operator.normalized(data.shape, indices.shape).result_shape(data.shape, indices.shape)
-    if out is not None:
-        check_out(out, shape, data.dtype)
-    positions = gather_positions(operator, data.shape, indices, bounds, run_operator)
-    result = np.ndarray(shape, data.dtype)  # np.empty would make S1 of S0
-    if data.size:
-        # In one dimension throughout: an element that is an array itself would be spread over a 0-D result.
-        result.reshape(-1)[...] = data.reshape(-1)[np.maximum(positions.reshape(-1) - 1, 0)]
-    result[positions == 0] = zero_of(data.dtype)
-    if out is None:
-        return result
-    np.copyto(out, result)
-    return out
-
-
-def gather_positions(
-    operator: OperatorSpec,
-    data_shape: Shape,
-    indices: np.ndarray,
-    bounds: Bounds,
-    run_operator: Callable[..., np.ndarray],
-) -> np.ndarray:
-    """Return where each element of the result is read in data, counted in C order from 1; 0 stands for nowhere.
 
     Raises:
-        BoundsError: an index is not valid under `bounds`.
+        BoundsError: an index is not valid; `out` is untouched.
     """
-    numbers = np.arange(1, math.prod(data_shape) + 1, dtype=np.int64).reshape(data_shape)
-    return run_operator(operator, numbers, indices, bounds, None)
+    if out is not None:
+        check_out(out, problem.out_shape, data.dtype)
+    sizes, bounds, zero = problem.axis_sizes, problem.bounds, zero_of(data.dtype)
+    components = np.moveaxis(indices, -1, 0) if problem.operator.name == "gather_nd" else [indices]
+    positions = [resolve(part, size, bounds) for part, size in zip(components, sizes, strict=True)]
+    must_be_inside = bounds is Bounds.ERROR or (0 in sizes and bounds is not Bounds.ZERO)
+    if must_be_inside and any(NOWHERE in part for part in positions):
+        raise bounds_error(problem, indices)
+    if 0 in sizes:
+        taken = np.full(problem.out_shape, zero, data.dtype)
+    else:
+        before, places = _places(problem, positions)
+        taken = data[(*before, *(np.maximum(place, 0) for place in places))]
+        if bounds is Bounds.ZERO:
+            taken[(*before, functools.reduce(np.logical_or, (place == NOWHERE for place in places)))] = zero
+    taken = taken.reshape(problem.out_shape)
+    if out is None and taken.dtype == data.dtype:
+        return taken
+    result = np.ndarray(problem.out_shape, data.dtype) if out is None else out  # NumPy makes S1 of S0
+    result[...] = taken
+    return result
+
+
+def _places(problem: Problem, positions: list[np.ndarray]) -> tuple[list[slice], list[np.ndarray]]:
+    """Return an index of data: whole dimensions, and arrays for those from the first to the last that indices choose.
+
+    The arrays have one dimension at least, since NumPy would give an element itself for none: one that is an array
+    would be spread over the result.
+    """
+    roles = problem.operator.roles(problem.data.rank, problem.indices.shape)
+    chosen, dims = dim_names(roles, "indices"), [dim.removeprefix("data_") for dim in dim_names(roles, "data")]
+    trips = dict(zip(dim_names(roles, "out"), problem.out_shape, strict=True))
+    looked_up = [place for place, dim in enumerate(dims) if dim in chosen or dim.startswith("axis")]
+    between = dims[looked_up[0] : looked_up[-1] + 1]
+    loops = [loop for loop in trips if loop in chosen or loop in between]
+    resolved = iter(positions)
+
+    def along(array: np.ndarray, own: tuple[str, ...]) -> np.ndarray:
+        return array.reshape([trips[loop] if loop in own else 1 for loop in loops] or [1])
+
+    places = [
+        along(next(resolved), chosen) if dim.startswith("axis") else along(np.arange(trips[dim]), (dim,))
+        for dim in between
+    ]
+    return [slice(None)] * looked_up[0], places

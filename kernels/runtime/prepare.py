@@ -12,13 +12,14 @@ import numpy as np
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import BoundsError, InternalError, ScheduleError
 from ...ir.operator_spec import Node, OperatorSpec
+from ...ir.positions import first_outside, place_in_whole
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ...lowering.schedule.loop_sizes import LINE_BYTES, role
 from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
 from ..tuning.store import read_again
-from .array_checks import address, empty_in_lines, place_in_whole
+from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
 from .launch import launch, serial_ns
 from .plan import Plan, Problem, make_plan
@@ -231,7 +232,7 @@ def _build(plan: Plan) -> Any:
     return build_program(plan)
 
 
-def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape) -> BoundsError:
+def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
     """Return the error for a block of the indices of a problem, which starts at `origin`."""
     if 0 in problem.axis_sizes:
         return BoundsError(_empty_axis_message(problem))
@@ -245,18 +246,13 @@ def outside_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> 
         indices: as they were passed; of a gather_nd the last dimension is the component.
         origin: where they start in the whole that the message counts in, when they are a block of it.
     """
-    sizes = np.array(problem.axis_sizes, np.int64)
-    sizes = sizes if len(sizes) > 1 else sizes.reshape(())
-    below = False if indices.dtype.kind == "u" else indices < -sizes
-    outside = below | (indices >= sizes.astype(np.uint64 if indices.dtype == np.uint64 else np.int64))
-    places = np.argwhere(outside)
-    if not len(places):
+    if (found := first_outside(indices, problem.axis_sizes)) is None:
         return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
-    place = tuple(int(number) for number in places[0])
-    which = place[-1] if sizes.ndim else 0
+    place, count = found
+    which = place[-1] if len(problem.axes) > 1 else 0
     size, axis = problem.axis_sizes[which], problem.axes[which]
     block = " of its block" if indices.shape != problem.indices.shape else ""
-    others = f" ({len(places)} of {indices.size} indices{block} are out of range)" if len(places) > 1 else ""
+    others = f" ({count} of {indices.size} indices{block} are out of range)" if count > 1 else ""
     least = 0 if problem.version in NO_NEGATIVE_INDICES else -size
     remedy = "" if problem.version else "; use bounds='zero', 'clip' or 'wrap' to allow it"
     shown = place_in_whole(place, origin)

@@ -10,6 +10,8 @@ from ...ir.dialects.gather_dialect import MaskedLoadOp, ResolveOp
 from ...ir.dialects.types import dense_array, memref_type
 from ...ir.errors import BoundsError, ScheduleError
 from ...ir.modules.operator_module import constant_tensor
+from ...ir.positions import NOWHERE
+from ...ir.positions import resolve as resolve_indices
 from ...ir.reference import resolve as resolve_index
 from .queries import static_size
 
@@ -40,16 +42,14 @@ def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
     values = dense_array(holder.initial_value)
     if resolve.unsigned is not None:
         values = values.view(f"u{values.dtype.itemsize}")
-    positions: list[int] = []
-    for place, value in enumerate(values.flat):
+    positions = resolve_indices(values, size, resolve.bounds.data)
+    for place in np.flatnonzero(positions == NOWHERE)[:1]:
         try:
-            position = resolve_index(int(value), size, resolve.bounds.data)
+            resolve_index(int(values.flat[place]), size, resolve.bounds.data)
         except BoundsError as error:
             raise BoundsError(f"constant {error} (element {place} of the indices)") from None
-        if position is None:
-            return False
-        positions.append(position)
-    _install(holder, get_global, np.array(positions, np.int64).reshape(values.shape))
+        return False
+    _install(holder, get_global, positions)
     _drop(resolve, load)
     return True
 

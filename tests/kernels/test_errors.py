@@ -1,6 +1,7 @@
 """The text of every error about arguments: what was got, what is allowed, how to mend it."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -372,3 +373,16 @@ def test_gather_elements_names_the_place():
         "for axis 1 of size 4",
     ):
         gn.gather_elements(np.zeros((3, 4)), [[0, 0], [4, 0]], 1)
+
+
+def test_an_error_of_many_indices_takes_few_mb():
+    indices, data = np.full(1 << 23, 100, np.int8), np.zeros(101, np.int8)
+    out = np.empty(indices.shape, data.dtype)
+    gn.gather(data, indices, out=out)
+    indices[-3:] = 101
+    tracemalloc.start()
+    with pytest.raises(gn.BoundsError, match=r"index 101 at position \(8388605,\) .* \(3 of 8388608 indices are out"):
+        gn.gather(data, indices, out=out)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 << 20

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir import reference
-from gathernest.ir.semantics import Bounds
 from gathernest.kernels import chunked
 
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
@@ -60,22 +59,3 @@ def test_a_chunked_gather_equals_the_reference(slow_kernels, oracle, operator, b
             lazy.compute(scheduler="sync")
     else:
         assert oracle.same_bytes(np.asarray(lazy.compute(scheduler="sync")), wanted)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("size", [1, 100, 127, 128, 129, 255, 256, 300, 2**31, 2**32 + 5, 2**62 + 1])
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
-def test_positions_of_every_index_dtype_are_those_of_the_reference(dtype, size, bounds):
-    info = np.iinfo(dtype)
-    wanted = [0, 1, -1, size, size - 1, -size, -size - 1, size + 1, info.min, info.max, info.max - 1, 255, -128]
-    values = [value for value in wanted if info.min <= value <= info.max]
-    if bounds == "unchecked":
-        values = [value for value in values if 0 <= value < size]
-    got = chunked.resolve_positions(np.array(values, dtype), size, Bounds(bounds))
-    assert got.dtype == np.int64
-    for value, position in zip(values, got.tolist(), strict=True):
-        try:
-            expected = reference.resolve(value, size, Bounds(bounds))
-        except gn.BoundsError:
-            expected = None
-        assert position == (-1 if expected is None else expected)

@@ -12,6 +12,7 @@ from ....ir.dialects.attributes import BoundsAttr
 from ....ir.errors import BoundsError
 from ....ir.modules.known_values import AnyGather
 from ....ir.modules.weights import weights_of
+from ....ir.positions import NOWHERE, resolve
 from ....ir.semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
 from .graph_queries import constant_gathers, insert_constant, node_label
 
@@ -70,38 +71,24 @@ def _positions(gather: AnyGather, values: np.ndarray, axes: Sequence[int], sizes
         values: the indices; of a gather_nd the components lie along the last dimension.
         axes, sizes: the indexed axes of data, and their sizes.
     """
-    if gather.name != "gather.gather_nd":
-        return _resolved(gather, values, axes[0], sizes[0], ())
-    positions = np.empty(values.shape, np.int64)
-    for number, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
-        component = _resolved(gather, values[..., number], axis, size, (number,))
-        if component is None:
-            return None
-        positions[..., number] = component
-    return positions
-
-
-def _resolved(gather: AnyGather, values: np.ndarray, axis: int, size: int, last: tuple[int, ...]) -> np.ndarray | None:
-    """Return the positions on one axis; `last` completes a place in `values` to one in the whole of the indices."""
-    bounds = gather.bounds.data
-    if values.size == 0:
-        return values.astype(np.int64)
-    if size == 0 and bounds is not Bounds.ZERO:
+    bounds, version = gather.bounds.data, gather.version.data if gather.version else ""
+    has_no_negative = version in NO_NEGATIVE_INDICES and bounds is Bounds.ERROR
+    components = values.reshape(-1, len(sizes)).T
+    mode = Bounds.UNCHECKED if has_no_negative else bounds
+    resolved = [resolve(part, size, mode) for part, size in zip(components, sizes, strict=True)]
+    positions = np.stack(resolved, -1).reshape(values.shape)
+    outside = np.argwhere(positions == NOWHERE)
+    if not len(outside):
+        return positions
+    if bounds is Bounds.ZERO:
+        return None
+    if 0 in sizes:
+        axis = axes[sizes.index(0)]
         raise BoundsError(f"{node_label(gather)}: axis {axis} of data has size 0, so none of its indices is valid")
-    if bounds is Bounds.CLIP:
-        return np.clip(values, 0, size - 1).astype(np.int64)
-    if bounds is Bounds.WRAP:
-        return (values.astype(object) % size).astype(np.int64)
-    version = gather.version.data if gather.version else ""
-    least = 0 if version in NO_NEGATIVE_INDICES and bounds is Bounds.ERROR else -size
-    outside = values >= size if values.dtype.kind == "u" else (values < least) | (values >= size)
-    if outside.any():
-        if bounds is Bounds.ZERO:
-            return None
-        place = tuple(int(number) for number in np.argwhere(outside)[0])
-        raise BoundsError(
-            f"{node_label(gather)}: index {int(values[place])} at position {(*place, *last)} of its constant indices "
-            f"is out of range [{least}, {size - 1}] for axis {axis} of size {size}"
-        )
-    positions = values.astype(np.int64)
-    return np.where(positions < 0, positions + size, positions)
+    place = tuple(map(int, outside[0]))
+    which = place[-1] if len(sizes) > 1 else 0
+    axis, size = axes[which], sizes[which]
+    raise BoundsError(
+        f"{node_label(gather)}: index {int(values[place])} at position {place} of its constant indices "
+        f"is out of range [{0 if has_no_negative else -size}, {size - 1}] for axis {axis} of size {size}"
+    )

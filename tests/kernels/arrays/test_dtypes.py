@@ -1,5 +1,7 @@
 """Elements of every dtype: bytes are moved, never converted; references go by their positions."""
 
+import tracemalloc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -185,3 +187,17 @@ def test_objects_are_kept_alive_and_released():
     assert sys.getrefcount(item) == before + 3
     del got
     assert sys.getrefcount(item) == before
+
+
+@pytest.mark.parametrize("strings", [np.dtype(object), np.dtypes.StringDType()], ids=["object", "strings"])
+@pytest.mark.parametrize("step", [1, -2])
+def test_references_of_a_large_table_are_gathered_in_memory_of_the_result(strings, step):
+    data = np.zeros((1000, 1000), strings)[:, ::step]
+    data[7, 3] = "seven"
+    calls = (gn.gather, data, [[7, -1]]), (gn.gather_nd, data, [[7, 3]]), (gn.gather_elements, data, [[0, 7]])
+    tracemalloc.start()
+    results = [call(*arguments) for call, *arguments in calls]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert results[0][0, 0, 3] == results[1][0] == "seven"
+    assert peak < 1 << 20

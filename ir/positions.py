@@ -1,0 +1,105 @@
+"""Where the indices of a gather point, in NumPy: for all that is neither a kernel nor the reference. Plain Python."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .errors import BoundsError
+from .semantics import Bounds, Shape
+
+NOWHERE = -1
+"""The position of an index that means none."""
+BLOCK = 1 << 16
+"""How many indices are looked at together: what is computed of them takes some MB at most."""
+
+
+def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:
+    """Return (shape of indices) int64: the position in [0, size) that each index means, `NOWHERE` where it means none.
+
+    Args:
+        indices: any native integer dtype.
+        size: of the axis.
+        bounds: what an index outside means; one that breaks the promise of `unchecked` means none.
+
+    Spec: `ir.reference.resolve`, one index at a time.
+    """
+    if size == 0:
+        return np.full(indices.shape, NOWHERE)
+    if bounds is Bounds.WRAP:
+        wide = indices if indices.dtype == np.uint64 else indices.astype(np.int64)
+        return (wide % wide.dtype.type(size)).astype(np.int64)
+    # NumPy compares integers of any dtype with any Python int exactly; it does not compute with them exactly.
+    past, negative = indices >= size, indices < 0
+    positions = np.where(past, 0, indices).astype(np.int64)
+    if bounds is Bounds.CLIP:
+        positions[past] = size - 1
+        positions[negative] = 0
+        return positions
+    nowhere = past | (negative if bounds is Bounds.UNCHECKED else indices < -size)
+    positions[negative] += size
+    positions[nowhere] = NOWHERE
+    return positions
+
+
+def first_where(
+    indices: np.ndarray, is_looked_for: Callable[[np.ndarray], np.ndarray], length: int = 1
+) -> tuple[Shape, int] | None:
+    """Return the first place, in C order, of the indices that are looked for, and how many there are; None of none.
+
+    Args:
+        indices: of any shape and strides; not copied.
+        is_looked_for: says of a vector of indices which are.
+        length: of tuples, which are looked at whole.
+    """
+    flat = indices.reshape(-1) if indices.flags.c_contiguous else indices.flat
+    step = length * max(BLOCK // length, 1)
+    first, count = -1, 0
+    for start in range(0, indices.size, step):
+        found = np.flatnonzero(is_looked_for(flat[start : start + step]))
+        first = start + int(found[0]) if first < 0 and len(found) else first
+        count += len(found)
+    return (tuple(map(int, np.unravel_index(first, indices.shape))), count) if count else None
+
+
+def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int] | None:
+    """Return the first place of an index outside [-size, size-1], and how many there are; None of none.
+
+    Args:
+        indices: components of tuples along the last dimension where there are several sizes.
+        sizes: of the indexed axes.
+    """
+
+    def outside(block: np.ndarray) -> np.ndarray:
+        components = block.reshape(-1, len(sizes)).T
+        resolved = [resolve(part, size, Bounds.ERROR) for part, size in zip(components, sizes, strict=True)]
+        return np.stack(resolved, -1).reshape(-1) == NOWHERE
+
+    return first_where(indices, outside, len(sizes))
+
+
+def refuse_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
+    """Check that no index is negative.
+
+    Args:
+        version: the operator version that says so.
+        origin: where these indices start in the whole that the message counts in.
+
+    Raises:
+        BoundsError: one is.
+
+    Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
+    """
+    if indices.dtype.kind == "u" or indices.size == 0 or indices.min() >= 0:
+        return
+    if (found := first_where(indices, lambda block: block < 0)) is None:
+        return
+    place, _ = found
+    raise BoundsError(
+        f"index {int(indices[place])} at position {place_in_whole(place, origin)} of indices is negative, and "
+        f"{version} allows none; use openvino.Gather-8, where negative indices count from the end"
+    )
+
+
+def place_in_whole(place: Shape, origin: Shape) -> Shape:
+    """Return the place in an array of a place in its block that starts at `origin`; () is where the array starts."""
+    return tuple(map(sum, zip(place, origin, strict=True))) if origin else place
