@@ -111,7 +111,7 @@ class Kernel(functools.partial[np.ndarray]):
     def explain(
         self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
     ) -> "Explanation":
-        """Measure it beside the machine's limit, and beside its schedule with each pass left out, all in turn.
+        """Compare it with its roofline bound, and with its schedule without each pass, timed in turn.
 
         Args:
             data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
@@ -119,7 +119,7 @@ class Kernel(functools.partial[np.ndarray]):
             rounds: how often each schedule is timed, 1 or more.
 
         Returns:
-            Bytes by stream, the limit and the fraction of it that was reached, the ceilings and what the cost model
+            Bytes by stream, the roofline bound and the fraction of it, the peak rates and what the cost model
             predicts from them, and what each pass is worth. Its `str` is a text, its `to_json()` the same for scripts.
 
         Raises:

@@ -2,7 +2,7 @@
 
 Every candidate is compiled, must give the default's bytes, and is timed in turn with the default (`kernels.tuner`). The
 winner of the race (`kernels.racing`) is confirmed in fresh pairs, or the default stays. What was found is recorded
-(`kernels.tuning_records`), and calls of the same problem class use it from then on (`kernels.tuned_schedules`).
+(`kernels.tuning.records`), and calls of the same problem class use it from then on (`kernels.tuning.store`).
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

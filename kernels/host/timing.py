@@ -1,4 +1,4 @@
-"""Interleaved timing: contenders take turns round by round, so that a busy machine slows all of them alike."""
+"""Interleaved timing: candidates take turns round by round, so that a busy machine slows all of them alike."""
 
 import statistics
 import time
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 Call = Callable[[], object]
 
 WARMING_CALLS = 3
-"""The first call of a contender may compile, and the second still remember it."""
+"""The first call of a candidate may compile, and the second still store it in the call cache."""
 SHORTEST_ROUND_S = 200e-6
-"""A contender is called as often in a round as fills this, so that reading the clock costs nothing beside it."""
+"""A candidate is called as often in a round as fills this, so that the cost of reading the clock is negligible."""
 
 SETTLED_S = 2e-3
-"""How long a contender is called before its turn, so that it does not pay for what the one before it has put into the
-caches: a gather of 5.6 MB took 155 µs after one such call beside loops that use other memory, and 92 µs by itself."""
+"""How long a candidate is called before its turn, to fill the caches with its own data: a gather of 5.6 MB took 155 µs
+after one such call, in turn with loops that use other memory, and 92 µs by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds a call, one number a round and contender.
+    """Seconds a call, one number a round and candidate.
 
     Attributes:
-        rounds_s: by contender, in the order of the rounds.
+        rounds_s: by candidate, in the order of the rounds.
     """
 
     rounds_s: Mapping[str, Sequence[float]]
 
     def median_s(self, name: str) -> float:
-        """Return the median time of one call of a contender, in seconds."""
+        """Return the median time of one call of a candidate, in seconds."""
         return statistics.median(self.rounds_s[name])
 
     def ratio(self, name: str, beside: str) -> float:
@@ -38,7 +38,7 @@ class Timings:
 
 
 def time_interleaved(
-    contenders: Mapping[str, Call],
+    candidates: Mapping[str, Call],
     *,
     rounds: int = 7,
     shortest_s: float = SHORTEST_ROUND_S,
@@ -47,23 +47,23 @@ def time_interleaved(
     """Time calls in turn, each round beginning with another one.
 
     Args:
-        contenders: what to call, by name; each is called once before, which is not timed.
+        candidates: what to call, by name; each is called once before, which is not timed.
         rounds: how many times each is timed, 1 or more.
         shortest_s: what one timing must take at least; short calls are repeated within it.
-        settle_s: rest before each turn, 0 or more, followed by calls that are not timed, for `SETTLED_S` or once.
-            Other runtimes' threads spin for a while after a call, and on few cores slow down whoever comes next; and
-            the first calls find the caches as another contender left them.
+        settle_s: pause before each turn, 0 or more, followed by calls that are not timed, for `SETTLED_S` or once.
+            Other runtimes' threads spin for a while after a call, and slow down the next candidate on few cores; and
+            the first calls find another candidate's data in the caches.
     """
-    repeats = {name: _repeats(call, shortest_s) for name, call in contenders.items()}
-    names = list(contenders)
+    repeats = {name: _repeats(call, shortest_s) for name, call in candidates.items()}
+    names = list(candidates)
     rounds_s: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             if settle_s is not None:
                 time.sleep(settle_s)
-                _settle(contenders[name])
-            rounds_s[name].append(_timed(contenders[name], repeats[name]))
+                _settle(candidates[name])
+            rounds_s[name].append(_timed(candidates[name], repeats[name]))
     return Timings(rounds_s)
 
 

@@ -1,9 +1,9 @@
-"""Count the lines of 64 bytes that a gather in the order of its indices must fetch, again and again. NumPy alone.
+"""Count the cache lines of a gather in the order of its indices, capacity misses included. NumPy alone.
 
-Between two uses of a line so many others may come that no cache of a core still holds it. How often that happens
-depends on the order of the reads and on what the cache keeps, but no cache gets by with fewer than this, not even one
-that knows the future: in a stretch of reads that meets D different lines, a cache with room for C of them fetches D - C
-at least, and stretches that do not overlap add up.
+Where the working set between two uses of a line exceeds the core's caches, the line is loaded once more: a capacity
+miss. Their number depends on the order of the reads and on the replacement policy. This module computes a lower bound
+for every policy, Belady's included: a stretch of reads with D distinct lines costs a cache of C lines D - C loads at
+least, and stretches that do not overlap add up.
 """
 
 import itertools
@@ -21,20 +21,19 @@ from .distinct_lines import read_offsets
 from .lower_bound import HasProblem
 
 MOST_LINES = 2**24
-"""More reads of lines are not looked at: sorting so many takes some seconds."""
+"""More reads are not counted: sorting so many takes some seconds."""
 
 STRETCHES = (2, 3)
-"""Reads of the shortest stretches, in lines that the cache holds; two neighbours are one where that proves more, and so
-on."""
+"""Reads of the shortest stretches, in cache sizes; neighbours are merged where that gives a better bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinesInOrder:
-    """What the cores must fetch into their own caches, whatever these keep, in the order of the indices.
+    """The lines that the cores load into their own caches in the order of the indices, at least.
 
     Attributes:
-        lines: how many lines of data, those counted again that must come again.
-        piece_lines: how many of the lines that are read follow each other; 1 or more.
+        lines: lines of data, capacity misses included.
+        piece_lines: how many lines follow each other on average; 1 or more.
     """
 
     lines: float
@@ -50,11 +49,11 @@ def lines_in_order(
     threads: int,
     data: np.ndarray | None = None,
 ) -> LinesInOrder | None:
-    """Return what must come into the cores' own caches, whatever these keep, in the order of the indices.
+    """Return a lower bound of the lines that the cores load in the order of the indices.
 
     The order is that of the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
-    contiguous share of it, and a core that holds up to `own_cache_bytes(table_bytes)` of data and nothing else. There
-    are never fewer than the lines of the traffic, each of which comes once, and as many where none must come again.
+    contiguous share of it, and a core whose caches hold `own_cache_bytes(table_bytes)` of data and nothing else. The
+    bound is the number of distinct lines where there are no capacity misses.
 
     Args:
         gather: a kernel, a plan, or a problem.
@@ -103,7 +102,7 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
 
 
 def least_fetches(lines: np.ndarray, cache_lines: int) -> int:
-    """Return how many lines a cache must fetch at least, whatever it holds before and keeps.
+    """Return how many lines a cache must load at least, with any content before and any replacement policy.
 
     Args:
         lines: the numbers of the lines that are read, in their order: int64 of shape (reads,).
@@ -123,14 +122,14 @@ def _changes(lines: np.ndarray) -> np.ndarray:
 
 
 def _adjacent(reads: Sequence[np.ndarray]) -> float:
-    """Return how many lines are read until one follows that is not the next."""
+    """Return the mean length of runs of adjacent lines."""
     changes = [_changes(share) for share in reads if len(share)]
     places = sum(1 + int((np.diff(share) != 1).sum()) for share in changes)
     return sum(map(len, changes)) / places if places else 1.0
 
 
 def _uses(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return when lines are read for the first time; and of later reads, when the one before was and when each is."""
+    """Return the times of first reads; and of later reads, the time of the previous read and their own."""
     bits = len(lines).bit_length()
     keys = ((lines - lines.min()) << bits) + np.arange(len(lines))
     keys.sort()

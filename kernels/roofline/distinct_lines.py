@@ -1,4 +1,4 @@
-"""Count the lines of 64 bytes that a gather reads of data, from the values of its indices. NumPy alone."""
+"""Count the distinct cache lines of data that a gather reads, from the values of its indices. NumPy alone."""
 
 import math
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _union(starts: np.ndarray, piece_bytes: int) -> int:
 
 
 def _adjacent_lines(places: np.ndarray, piece_bytes: int) -> float:
-    """Return how many new lines are read, in the order of the loops, until one follows that is not the next."""
+    """Return the mean length of runs of adjacent new lines, in the order of the loops."""
     first, last = _lines_of(places, piece_bytes)
     is_near = (first[1:] >= first[:-1]) & (first[1:] <= last[:-1] + 1)
     begun = int((last - first + 1)[np.concatenate([[True], ~is_near])].sum())

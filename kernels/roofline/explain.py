@@ -1,4 +1,4 @@
-"""Explain a kernel: its bytes, the machine's limit, its time, and what each pass of its schedule contributes."""
+"""Explain a kernel: its traffic, its roofline bound, its time, and what each pass of its schedule contributes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -20,11 +20,11 @@ from ..runtime.plan import Plan, Problem, make_plan
 from ..runtime.select_schedule import machine_shape
 from ..tuning.sample_arrays import sample_arrays
 from .explanation import Ablation, Explanation
-from .lower_bound import floor_of
+from .lower_bound import lower_bound_of
 from .peak_rates import Ceilings, ceilings
 
 if TYPE_CHECKING:
-    from .reference_loops import Limits
+    from .reference_loops import ReferenceLoops
 
 Progress = Callable[[str], None]
 """Is called with what is done next."""
@@ -61,11 +61,11 @@ def explain(
     predict: Predict | None = predicted_us,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Measure a kernel beside the machine's limit, and beside its schedule with each pass left out.
+    """Compare a kernel with its roofline bound, and with its schedule without each pass.
 
     Every schedule is compiled, its result is compared with that of the whole one byte by byte, and then all of them are
-    timed in turn with the two loops of the limit. Ceilings that are not known yet are measured first; only the
-    prediction stands on them.
+    timed in turn with the reference loops. Peak rates that are not stored yet are measured first; only the prediction
+    uses them.
 
     Args:
         kernel: what to explain.
@@ -99,24 +99,24 @@ def explain(
     result = np.empty(shape, arrays[0].dtype) if out is None else out
     say("measuring the machine")
     measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
-    kernels, refused = _shorter_kernels(whole, arrays, result, say)
-    say("preparing the limit")
-    limits = _limits(whole.problem, arrays, result)
+    kernels, rejected = _shorter_kernels(whole, arrays, result, say)
+    say("preparing the reference loops")
+    loops = _reference_loops(whole.problem, arrays, result)
     say("timing")
     calls = {name: _call(shorter, arrays, result) for name, shorter in kernels.items()}
-    timings = time_interleaved({**calls, **limits.calls}, rounds=rounds, settle_s=0)
+    timings = time_interleaved({**calls, **loops.calls}, rounds=rounds, settle_s=0)
     return Explanation(
         gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
         schedule=str(whole.schedule),
         reasons=plan.reasons,
-        limit=limits.measured(timings),
-        floor=floor_of(limits.traffic, measured),
+        bound=loops.measured(timings),
+        lower_bound=lower_bound_of(loops.traffic, measured),
         ceilings=measured,
         measured_us=1e6 * timings.median_s(WHOLE),
         fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
         predicted_us=None if predict is None else predict(plan, measured),
-        ablations=tuple(_ablation(left_out, timings, refused) for left_out in shorter_schedules(whole.schedule)),
+        ablations=tuple(_ablation(left_out, timings, rejected) for left_out in shorter_schedules(whole.schedule)),
     )
 
 
@@ -143,7 +143,7 @@ def _shorter_kernels(
     say(f"compiling {WHOLE}")
     whole(*arrays, result)
     expected = _bytes_of(result)
-    kernels, refused = {WHOLE: whole}, dict[str, str]()
+    kernels, rejected = {WHOLE: whole}, dict[str, str]()
     for left_out, rest in shorter_schedules(whole.schedule).items():
         say(f"compiling without {left_out}")
         try:
@@ -151,22 +151,22 @@ def _shorter_kernels(
             _check_same(shorter, arrays, result, expected, left_out)
             kernels[left_out] = shorter
         except (ScheduleError, CompileError) as error:
-            refused[left_out] = str(error)
-    return kernels, refused
+            rejected[left_out] = str(error)
+    return kernels, rejected
 
 
-def _limits(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "Limits":
-    """Return the loops that a kernel is timed beside."""
-    from .reference_loops import limits_beside
+def _reference_loops(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "ReferenceLoops":
+    """Return the reference loops of a kernel."""
+    from .reference_loops import reference_loops
 
     table = arrays[0] if problem.gradient is None else result
     low, high = byte_bounds(table)
-    return limits_beside(problem, arrays[1], data=table, table_bytes=high - low)
+    return reference_loops(problem, arrays[1], data=table, table_bytes=high - low)
 
 
-def _ablation(left_out: str, timings: Timings, refused: Mapping[str, str]) -> Ablation:
-    if left_out in refused:
-        return Ablation(left_out, refused=refused[left_out])
+def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> Ablation:
+    if left_out in rejected:
+        return Ablation(left_out, rejected=rejected[left_out])
     return Ablation(left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out))
 
 

@@ -1,4 +1,4 @@
-"""The fewest bytes of a gather, and the least time that they can take at the ceilings that are kept on disk."""
+"""The traffic of a gather, and the lower bound of its time at the stored peak rates."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
@@ -28,15 +28,15 @@ class HasProblem(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
-    """What a gather cannot be faster than.
+class LowerBound:
+    """The lower bound of a gather's time.
 
     Attributes:
         traffic: its fewest bytes.
-        copy_us: the time that a copy of as many bytes takes.
-        lines_us: the time that reading as many lines at random places takes.
+        copy_us: the time of a copy of as many bytes.
+        lines_us: the time of reading as many lines at random places.
         copy_bytes_per_s, lines_per_s: the rates of both, for this footprint and a table of so many lines: the ceilings,
-            or what was measured beside the gather.
+            or the rates measured in the same rounds as the gather.
     """
 
     traffic: Traffic
@@ -61,11 +61,11 @@ class Floor:
         return dict(self.traffic.streams)
 
     def fraction(self, measured_us: float) -> float:
-        """Return the fraction of the limit that a measured time is: 1 is as fast as can be."""
+        """Return the bound divided by a measured time: 1 is as fast as the machine allows."""
         return self.time_us / measured_us
 
     def to_json(self) -> dict[str, Any]:
-        """Return the floor as JSON can hold it."""
+        """Return the lower bound as JSON can hold it."""
         return {
             "time_us": self.time_us,
             "bound_by": self.bound_by,
@@ -77,23 +77,23 @@ class Floor:
         }
 
 
-def gather_floor(
+def gather_lower_bound(
     gather: Problem | HasProblem,
     indices: np.ndarray | None = None,
     measured: Ceilings | None = None,
     *,
     data: np.ndarray | None = None,
     through_cache: bool = False,
-) -> Floor:
-    """Return the least time of a gather or a gradient at the machine's ceilings, and what it is bound by.
+) -> LowerBound:
+    """Return the lower bound of the time of a gather or a gradient at the machine's ceilings.
 
-    Nothing is timed, and the ceilings are the best that was ever measured: what the machine can do at this hour, beside
-    the kernel, is what `Kernel.explain` and `gathernest bench` measure.
+    Nothing is timed, and the ceilings are the best rates ever measured. `Kernel.explain` and `gathernest bench` measure
+    the roofline bound at the same time as the kernel.
 
     Args:
         gather: a kernel, a plan, or a problem.
         indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
-            random indices can be expected to touch.
+            random indices touch on average.
         measured: the machine's ceilings; measured or read from the cache when omitted.
         data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
             begins, at its start if omitted.
@@ -103,15 +103,15 @@ def gather_floor(
         InvalidGatherError: indices have another shape than the problem's.
     """
     traffic = fewest_bytes(gather, indices, data=data, through_cache=through_cache)
-    return floor_of(traffic, ceilings() if measured is None else measured)
+    return lower_bound_of(traffic, ceilings() if measured is None else measured)
 
 
-def floor_of(traffic: Traffic, measured: Ceilings) -> Floor:
-    """Return the floor of known traffic."""
+def lower_bound_of(traffic: Traffic, measured: Ceilings) -> LowerBound:
+    """Return the lower bound of known traffic."""
     copied, table_bytes = traffic.total_bytes, max(traffic.lines, 1) * LINE_BYTES
     copy_bytes_per_s = measured.copy_bytes_per_s(max(copied, 1))
     lines_per_s = measured.lines_per_s(table_bytes, traffic.piece_lines)
-    return Floor(
+    return LowerBound(
         traffic, 1e6 * copied / copy_bytes_per_s, 1e6 * traffic.lines / lines_per_s, copy_bytes_per_s, lines_per_s
     )
 
@@ -126,7 +126,7 @@ def fewest_bytes(
     """Return the fewest bytes of a gather or a gradient, and its lines.
 
     Args:
-        gather, indices, data, through_cache: as `gather_floor` takes them.
+        gather, indices, data, through_cache: as `gather_lower_bound` takes them.
 
     Raises:
         InvalidGatherError: indices have another shape than the problem's.

@@ -1,6 +1,6 @@
-"""Measure the ceilings of this machine: passes over two loops at several sizes. Imports Numba.
+"""Measure the peak rates of this machine: passes over two loops at several sizes. Imports Numba.
 
-Whatever else runs can only make a loop slower, so a rate is the best of all passes. A pass takes every size in turn, so
+Other processes can only make a loop slower, so a rate is the best of all passes. A pass takes every size in turn, so
 that a busy second costs one pass of each, not all of one; passes go on until one improves nothing.
 """
 
@@ -22,7 +22,7 @@ MOST_S = 8.0
 """Seconds, those of compiling included, after which only the first pass goes on."""
 
 IMPROVES_BY = 1.02
-"""What the fastest of a pass must be faster than all before, for any size, to make another pass worth while."""
+"""The speed-up of the best rate in a pass, for any size, that makes another pass worth while."""
 
 PIECES_LINES = (1, 4, 16, 64, 512)
 
@@ -66,7 +66,7 @@ def measure_ceilings(facts: dict[str, Any], progress: Progress | None = None) ->
     start = time.perf_counter()
     threads, most = facts["threads"], min(MOST_BYTES, free_memory_bytes() // 8)
     footprints, tables = _footprints(facts, most), _tables(facts, most)
-    memory = aligned(max(footprints[-1], tables[-1]) + loops.COPY_AHEAD_BYTES + 2 * LINE_BYTES)
+    memory = aligned(max(footprints[-1], tables[-1]) + loops.COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
     touch(memory, threads, parts=2)
     copies = {footprint: _copies(memory, footprint, threads) for footprint in footprints}
     reads = {
@@ -108,7 +108,7 @@ def _tables(facts: dict[str, Any], most: int) -> list[int]:
 
 
 def _copies(memory: np.ndarray, footprint: int, threads: int) -> _Rate:
-    """Return the copies between the halves of some memory, through the caches and past them, a window of it a call."""
+    """Return the copies between the halves of some memory, cached and non-temporal, a window a call."""
     half, repeats = footprint // 2, max(1, COPIED_BYTES // footprint)
     size = min(half, COPIED_BYTES // 2) // (threads * loops.BLOCK_BYTES) * threads * loops.BLOCK_BYTES
     source, target = address(memory), address(memory) + half

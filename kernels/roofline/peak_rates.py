@@ -1,9 +1,9 @@
-"""What this machine can do at best: a parallel copy, and reads of random lines, measured and kept on disk.
+"""The peak rates of this machine: a parallel copy, and reads of random lines, measured once and stored on disk.
 
     <cache folder>/ceilings/<digest of the machine>.json
 
-Every rate is the best of several rounds, since what else runs on the machine can only make one slower. Rates are
-measured at a few sizes and interpolated between them, in the logarithm of the size.
+Every rate is the best of several rounds, since other processes can only make one slower. Rates are measured at a few
+sizes and interpolated between them, in the logarithm of the size.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ class CopyRate:
 
     Attributes:
         footprint_bytes: bytes of source and target together.
-        bytes_per_s: bytes read and bytes written, in a second. The larger of a copy through the caches and one past
-            them, which does not read the lines that it writes.
+        bytes_per_s: bytes read and bytes written, in a second; the faster of a copy with non-temporal stores, which
+            does not read the lines that it writes, and one without.
     """
 
     footprint_bytes: int
@@ -59,10 +59,10 @@ class LineRate:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The ceilings of one machine.
+    """The peak rates of one machine, the ceilings of its roofline.
 
     Attributes:
-        machine: what they hold for: the CPU, its caches, the number of threads, the versions.
+        machine: what they depend on: the CPU, its caches, the number of threads, the versions.
         copies: by footprint, smallest first; the last is far larger than the caches.
         lines: by piece_lines and then table_bytes, smallest first.
     """
@@ -147,8 +147,8 @@ def ceilings(remeasure: bool = False, progress: Progress | None = None) -> Ceili
     and `always_compile` (which neither reads nor writes the file) are heeded.
 
     Args:
-        remeasure: measure again, and keep the better of the known and the new for every rate: what else runs on the
-            machine can only make one lower.
+        remeasure: measure again, and take the better of the known and the new for every rate: other processes can only
+            make one lower.
         progress: is called after every pass of measuring with (passes done, passes in all).
     """
     require_compiler()

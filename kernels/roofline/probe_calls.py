@@ -1,7 +1,7 @@
-"""Calls of the loops that no gather can outrun, over memory of their own. Imports Numba.
+"""Calls of the probe kernels, over memory of their own. Imports Numba.
 
-The ceilings that are kept on disk and the limit that is timed beside a kernel are both made of them: the same work in
-several ways, of which the fastest counts.
+The stored peak rates and the reference loops are both made of them: the same work in several ways, of which the fastest
+counts.
 """
 
 import time
@@ -16,7 +16,7 @@ from . import probe_kernels as loops
 
 LINE_BYTES = loops.LINE_BYTES
 
-AHEAD_LINES = ((0, 0), (0, 16), (64, 0), (loops.MOST_AHEAD, 0), (128, 16), (loops.MOST_AHEAD, 16))
+DISTANCES_LINES = ((0, 0), (0, 16), (64, 0), (loops.MOST_DISTANCE, 0), (128, 16), (loops.MOST_DISTANCE, 16))
 """Prefetch distances (far, near) that are tried, in lines. From 16 MB, one core of a Zen 4 reads 480 million lines a
 second with far alone and 425 with both; from 256 MB it is 280 and 312."""
 
@@ -27,7 +27,7 @@ TRIED_S = 5e-3
 """Seconds for which one way is called when it is tried, once at least."""
 
 Window = tuple[int, int, int, int]
-"""What one call works on, as `run_loop` takes it: source, target, first and last."""
+"""The range of one call, as `run_loop` takes it: source, target, first and last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class LoopCall:
         loop: which, as `run_loop` takes it.
         windows: where; they may be shared with other ways to do the same.
         memory: the arrays that the windows lie in, and 64 bytes for each share at the end.
-        shares: into how many equal parts the work is cut, one a thread.
+        shares: how many equal parts the work has, one a thread.
         repeats: how often a call does it.
         lines, far, near: lines a piece, and the prefetch distances in pieces.
         in_parallel: whether several threads share the work, where there are several.
@@ -112,17 +112,17 @@ def copy_ways(
     repeats: int = 1,
     in_parallel: bool = True,
 ) -> dict[str, LoopCall]:
-    """Return the ways to copy: past the caches, which reads no line that it writes, and through them.
+    """Return the ways to copy: with non-temporal stores, which read no line that they write, and with cached stores.
 
     Args:
         windows: addresses that are multiples of 64, and offsets in bytes.
         memory: the arrays that they lie in.
         shares, repeats, in_parallel: as `LoopCall` has them.
     """
-    kept = (*memory, aligned(LINE_BYTES))
+    memory = (*memory, aligned(LINE_BYTES))
     return {
-        name: LoopCall(loop, windows, kept, shares, repeats, in_parallel=in_parallel)
-        for name, loop in (("past the caches", loops.STREAM_COPY), ("through the caches", loops.CACHED_COPY))
+        name: LoopCall(loop, windows, memory, shares, repeats, in_parallel=in_parallel)
+        for name, loop in (("non-temporal stores", loops.STREAM_COPY), ("cached stores", loops.CACHED_COPY))
     }
 
 
@@ -143,17 +143,17 @@ def read_ways(
         piece_lines: adjacent lines at each place.
         shares, repeats, in_parallel: as `LoopCall` has them.
     """
-    kept = (*memory, aligned(shares * LINE_BYTES))
-    ahead = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in AHEAD_LINES})
+    memory = (*memory, aligned(shares * LINE_BYTES))
+    distances = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in DISTANCES_LINES})
     return {
-        _ahead_text(far * piece_lines, near * piece_lines): LoopCall(
-            loops.READ_LINES, windows, kept, shares, repeats, piece_lines, far, near, in_parallel
+        _distance_text(far * piece_lines, near * piece_lines): LoopCall(
+            loops.READ_LINES, windows, memory, shares, repeats, piece_lines, far, near, in_parallel
         )
-        for far, near in ahead
+        for far, near in distances
     }
 
 
-def _ahead_text(far_lines: int, near_lines: int) -> str:
+def _distance_text(far_lines: int, near_lines: int) -> str:
     if not far_lines and not near_lines:
         return "without prefetching"
     if far_lines and near_lines:
@@ -163,12 +163,12 @@ def _ahead_text(far_lines: int, near_lines: int) -> str:
 
 
 def random_places(pieces: int, least: int = 1) -> np.ndarray:
-    """Return the numbers of a table's pieces in a random order, seeded, which begins again until `least` are there.
+    """Return the numbers of a table's pieces in a random order, seeded and repeated until there are `least`.
 
-    `MOST_AHEAD` more follow at the end, as the loops need them: int32 of shape (pieces or more,).
+    `MOST_DISTANCE` more follow at the end, as the loops need them: int32 of shape (pieces or more,).
     """
     order = np.random.default_rng(pieces).permutation(np.arange(pieces, dtype=np.int32))
-    return np.resize(order, max(pieces, least) + loops.MOST_AHEAD)
+    return np.resize(order, max(pieces, least) + loops.MOST_DISTANCE)
 
 
 def aligned(size_bytes: int) -> np.ndarray:

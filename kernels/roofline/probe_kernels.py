@@ -1,8 +1,8 @@
-"""The two loops that no gather can outrun, compiled by Numba over base addresses: a copy, and reads of random lines.
+"""The probe kernels, compiled by Numba over base addresses: a copy, and reads of random lines.
 
 `run_loop` takes a team last and returns 0, as a generated kernel does, so that `threads.launch`
-runs it. Work is cut into equal shares, one a thread; a share is done several times in one launch where a launch would
-cost more than the work.
+runs it. Work is split into equal shares, one a thread; a share is repeated within a launch where the launch would cost
+more than the work.
 """
 
 import numpy as np
@@ -22,22 +22,22 @@ from ...lowering.numba.vector_intrinsics import (
 STREAM_COPY, CACHED_COPY, READ_LINES, TOUCH = 0, 1, 2, 3
 LINE_BYTES = 64
 BLOCK_BYTES = 4 * LINE_BYTES
-"""What the copies move at a time; a share is a multiple of it."""
+"""The block of the copies; a share is a multiple of it."""
 
-COPY_AHEAD_BYTES = 1024
-"""How far ahead the streaming copy prefetches: 48 GB/s against 42 without, on one core of a Zen 4."""
+COPY_DISTANCE_BYTES = 1024
+"""The prefetch distance of the streaming copy: 48 GB/s against 42 without, on one core of a Zen 4."""
 
-MOST_AHEAD = 256
-"""The farthest prefetch of `READ_LINES`, in pieces: how many positions must follow the last one."""
+MOST_DISTANCE = 256
+"""The largest prefetch distance of `READ_LINES`, in pieces: as many positions must follow the last one."""
 
 
 @njit
 def _stream_share(source, target, first, last):
     for at in range(first, last, BLOCK_BYTES):
-        prefetch_0(source, at + COPY_AHEAD_BYTES)
-        prefetch_0(source, at + COPY_AHEAD_BYTES + 64)
-        prefetch_0(source, at + COPY_AHEAD_BYTES + 128)
-        prefetch_0(source, at + COPY_AHEAD_BYTES + 192)
+        prefetch_0(source, at + COPY_DISTANCE_BYTES)
+        prefetch_0(source, at + COPY_DISTANCE_BYTES + 64)
+        prefetch_0(source, at + COPY_DISTANCE_BYTES + 128)
+        prefetch_0(source, at + COPY_DISTANCE_BYTES + 192)
         stream_v16xi32(target, at, load_v16xi32(source, at))
         stream_v16xi32(target, at + 64, load_v16xi32(source, at + 64))
         stream_v16xi32(target, at + 128, load_v16xi32(source, at + 128))
@@ -117,17 +117,17 @@ def run_loop(loop, source, target, first, last, sums, shares, repeats, lines, fa
     """Copy, or read random lines, in equal shares; each is done `repeats` times.
 
     Args:
-        loop: `STREAM_COPY` past the caches or `CACHED_COPY` through them, both from `source` to `target`, addresses
-            that are multiples of 64; `TOUCH`, which writes to each line of `target`; or `READ_LINES`, of the table at
-            `source`, in pieces whose numbers are the int32 at `target`, where `MOST_AHEAD` more follow than are read.
+        loop: `STREAM_COPY` with non-temporal stores or `CACHED_COPY`, both from `source` to `target`, addresses that
+            are multiples of 64; `TOUCH`, which writes to each line of `target`; or `READ_LINES`, of the table at
+            `source`, in pieces whose numbers are the int32 at `target`, with `MOST_DISTANCE` more at the end.
         first, last: where the work begins and where it ends: offsets in bytes from `source` and `target`, whose
             difference is a multiple of `BLOCK_BYTES`, or positions in the numbers of the pieces.
-        sums: address of 64 bytes for each share, which take a sum of what was read, so that it is needed.
+        sums: address of 64 bytes for each share, for the sum of its loads, so that they are not optimised away.
         shares: how many; the last ones are shorter, or empty, where the work does not divide by them.
         lines: lines a piece.
         far, near: how many pieces ahead to prefetch into the second and into the first cache; 0 for no prefetch. With
             far alone, 256 MB are read at 415 million lines a second by two cores of a Zen 4, with both at 510, and with
-            near alone at 250: a core waits for some 24 lines for its first cache, and for more for its second.
+            near alone at 250: L1 has some 24 outstanding misses, and L2 has more.
     """
     if team:
         share(team, shares, _share, (loop, source, target, first, last, sums, shares, repeats, lines, far, near))

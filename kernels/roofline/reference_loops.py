@@ -1,8 +1,7 @@
-"""The limit of a gather, timed in turn with it: a copy of as many bytes, and reads of as many lines at random places.
+"""The reference loops of the roofline bound: a copy of as many bytes, and reads of as many lines at random places.
 
-What memory can do changes from hour to hour on a shared machine, so a kernel is held against loops that are timed in
-the same rounds, and medians are taken of all alike. Each loop is offered in several ways, of which the fastest in a
-short trial takes part. Imports Numba.
+The speed of memory changes from hour to hour on a shared machine, so a kernel is compared with loops that are timed in
+the same rounds. Each loop can run in several ways; a short trial selects the fastest. Imports Numba.
 """
 
 import itertools
@@ -21,34 +20,34 @@ from ..runtime.launch import SERIAL_BELOW_NS, available_threads, serial_ns
 from ..runtime.plan import Problem
 from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
-from .lower_bound import Floor, HasProblem, fewest_bytes
-from .measured_bound import AGAIN, COPY, LINES, MeasuredLimit
+from .lower_bound import HasProblem, LowerBound, fewest_bytes
+from .measured_bound import COPY, IN_ORDER, LINES, MeasuredBound
 from .probe_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
 
 MOST_BYTES = 2 * 1024**3
-"""Of the memory that the loops work on, beside an eighth of what is free. Of larger work a part is timed."""
+"""Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed."""
 
 MOST_SERIAL_BYTES = 8 * 1024**2
-"""Work of so many bytes is offered on one thread too: where threads are slow to wake, one may have done it before."""
+"""Work of at most so many bytes is also tried on one thread, which may be faster where threads are slow to wake."""
 
 SERIAL_CALL_NS = 100_000
-"""Work that one thread does sooner is repeated in one call, so that what a call costs from Python is not counted."""
+"""Shorter work of one thread is repeated within a call, so that the cost of a Python call is not counted."""
 
 LONGEST_PIECE_LINES = 512
-"""Longer pieces are read as several: no faster, and threads can share them."""
+"""Longer pieces are read as several: that is as fast, and threads can share them."""
 
 TRIAL_PASSES = 2
 BLOCK_BYTES = loops.BLOCK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class TimedLoop:
     """One of the loops, in the way that was fastest in the trial.
 
     Attributes:
-        way: how.
+        way: its name.
         call: does the work.
-        times: how many times a call does what the gather must; below 1 where memory was short.
+        times: the work of a call divided by that of the gather; below 1 where memory was short.
     """
 
     way: str
@@ -57,88 +56,90 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The two loops that a gather is timed beside, and sometimes a third.
+class ReferenceLoops:
+    """The two loops that are timed in turn with a gather, and a third where it has capacity misses.
 
     Attributes:
         traffic: the fewest bytes of the gather.
         threads: how many the loops use at most.
-        contenders: by name, "copy" and "random lines", and "lines again" where lines must come again.
-        in_order: what the cores must fetch in the order of the indices; None where that is not known.
+        timed: by name: "copy", "random lines", and "lines in order" where there are capacity misses.
+        in_order: the lines that the cores load in the order of the indices; None where they were not counted.
     """
 
     traffic: Traffic
     threads: int
-    contenders: Mapping[str, Contender]
+    timed: Mapping[str, TimedLoop]
     in_order: LinesInOrder | None = None
 
     @property
     def calls(self) -> dict[str, LoopCall]:
-        """What is to be timed in turn with the gather, by name."""
-        return {name: contender.call for name, contender in self.contenders.items()}
+        """The calls to time in turn with the gather, by name."""
+        return {name: loop.call for name, loop in self.timed.items()}
 
-    def measured(self, timings: Timings) -> MeasuredLimit:
-        """Return the limit from timings of `calls`, which may hold others too."""
+    def measured(self, timings: Timings) -> MeasuredBound:
+        """Return the roofline bound from timings of `calls`, which may hold others too."""
         rounds_us = {
-            name: [1e6 * seconds / contender.times for seconds in timings.rounds_s[name]]
-            for name, contender in self.contenders.items()
+            name: [1e6 * seconds / loop.times for seconds in timings.rounds_s[name]]
+            for name, loop in self.timed.items()
         }
         copy_us, lines_us = (statistics.median(rounds_us[name]) for name in (COPY, LINES))
-        floor = Floor(
+        lower_bound = LowerBound(
             self.traffic,
             copy_us,
             lines_us,
             copy_bytes_per_s=1e6 * self.traffic.total_bytes / copy_us,
             lines_per_s=1e6 * self.traffic.lines / lines_us,
         )
-        ways = {name: contender.way for name, contender in self.contenders.items()}
+        ways = {name: loop.way for name, loop in self.timed.items()}
         ordered = None if self.in_order is None else self.in_order.lines
-        return MeasuredLimit(floor, self.threads, ways, rounds_us, ordered)
+        return MeasuredBound(lower_bound, self.threads, ways, rounds_us, ordered)
 
 
-def limits_beside(
+def reference_loops(
     gather: Problem | HasProblem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
-) -> Limits:
-    """Return the loops that a gather of some arrays is timed beside.
+) -> ReferenceLoops:
+    """Return the reference loops of a gather of some arrays.
 
     Args:
         gather: a kernel, a plan, or a problem.
-        indices: say which lines are touched, and in what order.
-        data: what is read, or of a gradient written.
-        table_bytes, sets: as `limits_of` takes them.
+        indices: determine which lines are touched, and in what order.
+        data: the array that is read, or of a gradient written.
+        table_bytes, sets: as `loops_of_traffic` takes them.
     """
     traffic, threads = fewest_bytes(gather, indices, data=data), available_threads()
     in_order = lines_in_order(gather, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
-    return limits_of(traffic, table_bytes, sets, in_order)
+    return loops_of_traffic(traffic, table_bytes, sets, in_order)
 
 
-def limits_of(traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None) -> Limits:
-    """Return the loops that take as long as a gather must, made ready and each in its fastest way.
+def loops_of_traffic(
+    traffic: Traffic, table_bytes: int, sets: int = 1, in_order: LinesInOrder | None = None
+) -> ReferenceLoops:
+    """Return the reference loops of some traffic, each ready to run in its fastest way.
 
-    They work on memory of their own: places of it, of which each call copies or reads another one, and a target that is
-    the same in every call, as `out` is. They use as many threads as a gather does, and less than a second.
+    They have memory of their own. Each call copies or reads another part of it, and writes to the same target, as the
+    gather writes to the same `out`. They use as many threads as a gather does. The trial takes less than a second.
 
     Args:
         traffic: the fewest bytes of the gather.
-        table_bytes: the size of what it reads, or of a gradient writes.
-        sets: how many sets of indices the gather uses in turn; the loops use as many places in turn.
-        in_order: what the cores must fetch in the order of the indices, where that is known.
+        table_bytes: the size of the array that it reads, or of a gradient writes.
+        sets: how many sets of indices the gather uses in turn; the loops use as many parts in turn.
+        in_order: the lines that the cores load in the order of the indices, where they were counted.
     """
     threads = available_threads()
-    ways = limit_ways(traffic, table_bytes, threads, sets, in_order)
-    return Limits(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()}, in_order)
+    ways = loop_ways(traffic, table_bytes, threads, sets, in_order)
+    return ReferenceLoops(traffic, threads, {name: _fastest(offered) for name, offered in ways.items()}, in_order)
 
 
-def limit_ways(
+def loop_ways(
     traffic: Traffic, table_bytes: int, threads: int, sets: int = 1, in_order: LinesInOrder | None = None
-) -> dict[str, dict[str, Contender]]:
-    """Return every way to do the work of "copy", of "random lines", and where lines must come again of "lines again".
+) -> dict[str, dict[str, TimedLoop]]:
+    """Return every way to run "copy" and "random lines", and "lines in order" where there are capacity misses.
 
-    What comes again may come from the last cache, even where that does not hold the table: it is read from a table that
-    this cache holds, if that is smaller.
+    Capacity misses may hit in the last-level cache, even of a larger table: "lines in order" reads a table of the size
+    of that cache at most.
 
     Args:
-        traffic, table_bytes, sets, in_order: as `limits_of` takes them.
+        traffic, table_bytes, sets, in_order: as `loops_of_traffic` takes them.
         threads: how many share the work.
     """
     most = max(BLOCK_BYTES, min(MOST_BYTES, free_memory_bytes() // 8))
@@ -154,19 +155,19 @@ def limit_ways(
     if in_order is not None and in_order.lines > traffic.lines:
         near = table[: _whole(last_level_cache_bytes(), BLOCK_BYTES)]
         ordered = math.ceil(in_order.lines)
-        ways[AGAIN] = _reads(in_order.lines, ordered, in_order.piece_lines, near, threads, sets)
+        ways[IN_ORDER] = _reads(in_order.lines, ordered, in_order.piece_lines, near, threads, sets)
     return ways
 
 
 def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
-    """Return memory of whole blocks, one at least, with room behind it for what the copy prefetches."""
+    """Return memory of whole blocks, one at least, with room behind it for the prefetches of the copy."""
     size = _whole(min(wanted_bytes, most_bytes), BLOCK_BYTES)
-    memory = aligned(size + loops.COPY_AHEAD_BYTES + LINE_BYTES)
+    memory = aligned(size + loops.COPY_DISTANCE_BYTES + LINE_BYTES)
     touch(memory, threads)
     return memory[:size]
 
 
-def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most: int) -> dict[str, Contender]:
+def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most: int) -> dict[str, TimedLoop]:
     """Return the ways to copy half of the bytes, which reads that half and writes the other."""
     size = _whole(min(traffic.total_bytes / 2, most, len(source)), BLOCK_BYTES)
     target = _touched(size, size, threads)
@@ -181,15 +182,15 @@ def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most:
 
 def _reads(
     wanted_lines: float, lines: int, piece_lines: float, table: np.ndarray, threads: int, sets: int
-) -> dict[str, Contender]:
-    """Return the ways to read lines, each once before one is read again, in pieces of as many as lie at each place.
+) -> dict[str, TimedLoop]:
+    """Return the ways to read lines, each once before any is read twice, in pieces of adjacent lines.
 
     Args:
         wanted_lines: how many the gather reads.
         lines: how many are to be read in their place.
         piece_lines: how many of them are adjacent.
         table: where.
-        threads, sets: as `limit_ways` takes them.
+        threads, sets: as `loop_ways` takes them.
     """
     adjacent = max(1, min(round(piece_lines), LONGEST_PIECE_LINES, lines, len(table) // LINE_BYTES))
     pieces = len(table) // (adjacent * LINE_BYTES)
@@ -207,29 +208,29 @@ def _reads(
 
 def _offered(
     ways: Mapping[str, LoopCall], threads: int, share: float, work_bytes: int, work_ns: float
-) -> dict[str, Contender]:
+) -> dict[str, TimedLoop]:
     """Return the ways on all threads, and on one where that may be as fast."""
-    offered: dict[str, Contender] = {}
+    offered: dict[str, TimedLoop] = {}
     if threads > 1:
-        offered = {name: Contender(name, call, share) for name, call in ways.items()}
+        offered = {name: TimedLoop(name, call, share) for name, call in ways.items()}
     if threads == 1 or work_bytes <= MOST_SERIAL_BYTES:
         repeats = 1 if work_ns >= SERIAL_BELOW_NS else math.ceil(SERIAL_CALL_NS / max(work_ns, 1))
         for name, call in ways.items():
             way = f"{name}, on one thread" if threads > 1 else name
             serial = replace(call, shares=1, repeats=repeats, in_parallel=False)
-            offered[way] = Contender(way, serial, repeats * share)
+            offered[way] = TimedLoop(way, serial, repeats * share)
     return offered
 
 
-def _fastest(ways: Mapping[str, Contender]) -> Contender:
-    trial = Trial({name: contender.call for name, contender in ways.items()}, sure_passes=1)
+def _fastest(ways: Mapping[str, TimedLoop]) -> TimedLoop:
+    trial = Trial({name: loop.call for name, loop in ways.items()}, sure_passes=1)
     for _ in range(TRIAL_PASSES):
         trial.improve()
     return ways[trial.best]
 
 
 def _starts(size: int, window: int, sets: int, grain: int = 1) -> list[int]:
-    """Return where windows begin that lie evenly over something, the last at its end; multiples of a grain."""
+    """Return the starts of windows at even distances, the last at the end; multiples of a grain."""
     steps = max(sets - 1, 1)
     return [(size - window) * number // steps // grain * grain for number in range(sets)]
 

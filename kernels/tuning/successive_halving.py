@@ -1,7 +1,7 @@
-"""How the best of many contenders is found, and how it must win before it counts. Pure: the timer is an argument.
+"""Successive halving of candidates, and the statistical test of its winner. Pure: the timer is an argument.
 
-A race is successive halving: all are timed for a few rounds beside the default, the better half goes on for twice as
-many. The machine may be busy, so the winner of a race is only a guess, and is confirmed by pairs of its own.
+All candidates are timed for a few rounds in turn with the default; the better half goes on for twice as many. The
+machine may be busy, so the winner is only a guess, and is confirmed by fresh pairs.
 """
 
 import math
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from ..host.timing import Timings
 
 TimeRounds = Callable[[Sequence[str], int], Timings]
-"""Times the contenders of those names in turn, for so many rounds."""
+"""Times the candidates of those names in turn, for so many rounds."""
 
 FIRST_ROUNDS = 3
 LEAST_PAIRS = 15
 FALSE_POSITIVES = 0.01
-"""How often, at most, a contender that is no faster may be confirmed."""
+"""How often, at most, a candidate that is no faster may be confirmed."""
 LEAST_GAIN = 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether a contender beat the default in pairs of timings, one right after the other.
+    """Whether a candidate beat the default in pairs of timings, one right after the other.
 
     It must win enough pairs that one which is no faster would win so many in at most 1 % of all tunings (a one-sided
     sign test: of 21 pairs, 17, which chance gives in 0.4 %), and the median of the ratios must be 1.02 or more. A sign
-    test asks nothing of the noise but that it hits both alike; the pairs are fresh, so having been picked as the best
-    of many gives no advantage.
+    test assumes only that noise hits both alike; the pairs are fresh, so the choice of the best of many gives no
+    advantage.
 
     Attributes:
         ratio: how many times as fast as the default: the median of the pairs.
@@ -45,7 +45,7 @@ class Confirmation:
 
     @property
     def holds(self) -> bool:
-        """Whether the contender replaces the default."""
+        """Whether the candidate replaces the default."""
         return self.pairs >= LEAST_PAIRS and self.wins >= self.wins_needed and self.ratio >= LEAST_GAIN
 
 
@@ -72,21 +72,21 @@ def wins_needed(pairs: int) -> int:
 
 
 def race(default: str, others: Sequence[str], time_rounds: TimeRounds, first_rounds: int = FIRST_ROUNDS) -> list[str]:
-    """Return the contenders, the best first, by their ratios to the default in the last heat that each was in.
+    """Return the candidates, the best first, by their ratios to the default in the last heat that each was in.
 
     Args:
-        default: whom the others are timed beside, in every round.
-        others: the contenders.
+        default: the schedule that every round times, too.
+        others: the candidates.
         time_rounds: times some of them.
-        first_rounds: rounds of the first heat; each next has twice as many and half the contenders.
+        first_rounds: rounds of the first heat; each next has twice as many and half the candidates.
     """
     running, behind, rounds = list(others), [], first_rounds
     while len(running) > 1:
         timings = time_rounds([default, *running], rounds)
         ratios = _ratios(timings, default, running)
         running.sort(key=lambda name: -ratios[name])
-        kept = (len(running) + 1) // 2
-        running, behind = running[:kept], running[kept:] + behind
+        half = (len(running) + 1) // 2
+        running, behind = running[:half], running[half:] + behind
         rounds *= 2
     return running + behind
 

@@ -29,18 +29,18 @@ ROUNDS = 21
 TIME_LIMIT_S = 20.0
 SEARCH_WIDTH = 2
 MOST_TRIED = 10
-"""Of the variations that one step of the search gives, as many are compiled: those that the cost model likes best."""
+"""So many variations of a search step are compiled: those that the cost model ranks best."""
 BUSY = 0.25
-"""Where others use a larger part of the cores, what starts threads loses to what does not, whatever its worth: so only
-schedules that share work as the default does, or do not, can win."""
+"""Where other processes use a larger part of the cores, parallel schedules lose to serial ones: then only schedules
+that are parallel where the default is can win."""
 FAR_SLOWER = 3.0
 """A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure."""
 
 
 class Timer(Protocol):
-    """Times contenders in turn, as `time_interleaved` does."""
+    """Times candidates in turn, as `time_interleaved` does."""
 
-    def __call__(self, contenders: Mapping[str, Call], *, rounds: int) -> Timings: ...
+    def __call__(self, candidates: Mapping[str, Call], *, rounds: int) -> Timings: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Progress:
     Attributes:
         done, total: steps; a search adds to the total as it goes on.
         doing: what is being done now.
-        best: the best candidate so far, and how many times as fast as the default it was; None before the first.
+        best: the best candidate so far, with its ratio to the default; None before the first.
     """
 
     done: int
@@ -141,7 +141,7 @@ class Tuner:
         problem: what is tuned.
         source, indices: what its kernels read.
         time_limit_s, rounds, progress: as for `gathernest.tune`.
-        timer, clock: what times contenders, and what tells the time in seconds.
+        timer, clock: time candidates, and tell the time in seconds.
         busy_cores: tells how many cores other processes have used; counted from now when omitted.
     """
 

@@ -90,11 +90,11 @@ def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
     def use(times_s: Mapping[str, float]) -> list[list[str]]:
         heats: list[list[str]] = []
 
-        def timer(contenders: Mapping[str, Callable[[], object]], *, rounds: int) -> Timings:
-            heats.append(list(contenders))
-            for call in contenders.values():
+        def timer(candidates: Mapping[str, Callable[[], object]], *, rounds: int) -> Timings:
+            heats.append(list(candidates))
+            for call in candidates.values():
                 call()
-            return Timings({name: [times_s.get(name, 1.0)] * rounds for name in contenders})
+            return Timings({name: [times_s.get(name, 1.0)] * rounds for name in candidates})
 
         idle = {"timer": timer, "busy_cores": lambda: 0.0}
         monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | idle)

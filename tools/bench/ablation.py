@@ -1,4 +1,4 @@
-"""What each pass of the chosen schedules is worth: every case without one of them, beside the whole, as Markdown."""
+"""The ablation: the time of every case without each pass of its schedule, as Markdown."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,13 +32,13 @@ class Ablated:
 
     Attributes:
         case: what was run.
-        worth: by pass, how many times as fast the whole schedule is as the rest; the median over the rounds.
-        refused: by pass, why the rest is no schedule.
+        worth: by pass, how many times as fast the whole schedule is as the one without; the median over the rounds.
+        rejected: by pass, why the schedule without it is not legal.
     """
 
     case: Case
     worth: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
 
 
 def ablate(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Ablated]:
@@ -62,7 +62,7 @@ def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
         try:
             kernels[name] = compile_case(case, inputs.indices[0], schedule)
         except ScheduleError as error:
-            result.refused[name] = str(error)
+            result.rejected[name] = str(error)
     calls = {name: _call(kernel, inputs) for name, kernel in kernels.items()}
     timings = time_interleaved(calls, rounds=rounds)
     result.worth = {name: timings.ratio("", beside=name) for name in kernels if name}
@@ -96,7 +96,7 @@ def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[
 def _cell(one: Ablated, name: str) -> str:
     if name in one.worth:
         return f"{one.worth[name]:.2f}×"
-    return "needed" if name in one.refused else ""
+    return "needed" if name in one.rejected else ""
 
 
 def _mean(ratios: Sequence[float]) -> str:

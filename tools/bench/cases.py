@@ -1,6 +1,6 @@
 """A case of the suite: one gather or gradient by its shapes, dtypes and distribution, and its arrays, seeded.
 
-A case says what is moved and from where, never how; `suite.py` has the list, and `contenders` run them.
+A case says what is moved and from where, never how; `suite.py` has the list, and `peers` run them.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Case:
         dtype, index_dtype: NumPy's names.
         axis, batch_dims: not negative; 0 where the operator has none.
         distribution: how the indices fall on the table.
-        into: "out" where the result is given, "new" where every contender allocates it.
+        into: "out" where the result is given, "new" where every candidate allocates it.
     """
 
     name: str

@@ -17,7 +17,7 @@ from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
 if TYPE_CHECKING:
     from .cases import Case
     from .measure import Measured
-    from .peers.peer import Contender
+    from .peers.peer import Peer
     from .report import Report
 
 ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
@@ -63,7 +63,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the suite; the status is 1 when a contender gives other bytes or fails."""
+    """Run the suite; the status is 1 when a candidate gives other bytes or fails."""
     from .suite import chosen
 
     cases = chosen(options.case, options.family)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.scaling:
         return _print_scaling(cases if options.case or options.family else None, options)
     if options.markdown and options.json == "-":
-        _refuse_two_on_one_output()
+        _reject_two_on_one_output()
     picture = None
     if options.plot is not None:
         from .plot import check_plot
@@ -136,7 +136,7 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
 
     threads = options.threads or available_threads()
     if threads < 2:
-        raise GathernestError("--scaling holds several threads against one, and there is one; see gathernest doctor")
+        raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
     _say("note", _busy_notes())
     chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
     if options.quick:
@@ -147,7 +147,7 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
     return DONE
 
 
-def _refuse_two_on_one_output() -> None:
+def _reject_two_on_one_output() -> None:
     from ..terminal import UsageError
 
     raise UsageError("--markdown and --json - both write to standard output; give --json a file")
@@ -175,7 +175,7 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     _say("note", [*entrants.notes, *_busy_notes()])
-    measured = _measure_all([case.cut(cut) if cut else case for case in cases], entrants.contenders, rounds, threads)
+    measured = _measure_all([case.cut(cut) if cut else case for case in cases], entrants.candidates, rounds, threads)
     return Report(measured, entrants.versions, threads, rounds, cut)
 
 
@@ -187,15 +187,13 @@ def _busy_notes() -> list[str]:
     return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
 
 
-def _measure_all(
-    cases: "Sequence[Case]", contenders: "Sequence[Contender]", rounds: int, threads: int
-) -> "list[Measured]":
+def _measure_all(cases: "Sequence[Case]", candidates: "Sequence[Peer]", rounds: int, threads: int) -> "list[Measured]":
     from .measure import measure
 
     measured: list[Measured] = []
     with progress("measuring", len(cases)) as advance:
         for case in cases:
-            measured.append(measure(case, contenders, rounds=rounds, threads=threads))
+            measured.append(measure(case, candidates, rounds=rounds, threads=threads))
             advance(1)
     return measured
 

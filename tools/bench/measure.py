@@ -1,7 +1,7 @@
-"""Measure a case: compare every contender's bytes first, then time them in turn, round by round.
+"""Measure a case: compare every candidate's bytes first, then time them in turn, round by round.
 
-A contender with several ways to run a case is timed in the one that was fastest in a short trial. The loops that
-make the machine's limit take part in the same rounds, and are no peers.
+A candidate with several ways to run a case is timed in the one that was fastest in a short trial. The reference loops
+of the roofline bound are timed in the same rounds, and are no peers.
 """
 
 import itertools
@@ -9,51 +9,55 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.roofline.measured_bound import MeasuredLimit
+from ...kernels.roofline.measured_bound import MeasuredBound
 from .cases import Case, Inputs, expected
-from .limit import limits
-from .peers.peer import Call, Contender
+from .compiled import compile_case
+from .peers.peer import Call, Peer
+
+if TYPE_CHECKING:
+    from ...kernels.roofline.reference_loops import ReferenceLoops
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3
 SETTLE_S = 0.05
-"""Rest before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core that
-whoever follows would miss."""
+"""A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
+that the next candidate needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was found out about a case.
+    """The measurements of a case.
 
     Attributes:
         case: which.
-        median_us: microseconds a call, by contender; gathernest's first.
+        median_us: microseconds a call, by candidate; gathernest's first.
         ratios: how many times as fast as each peer gathernest is, the median over the rounds.
-        ways: what was called, by contender.
-        refused: why a contender cannot run it.
-        wrong: what is wrong with what a contender gave; it is not timed.
-        rounds_us: microseconds a call of each round, by contender.
-        limit: the least that this machine took in the same rounds, or None where that was not measured.
+        ways: what was called, by candidate.
+        rejected: why a candidate cannot run it.
+        wrong: what is wrong with what a candidate gave; it is not timed.
+        rounds_us: microseconds a call of each round, by candidate.
+        bound: the roofline bound of the same rounds, or None where it was not measured.
     """
 
     case: Case
     median_us: dict[str, float] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     ways: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     rounds_us: dict[str, list[float]] = field(default_factory=dict)
-    limit: MeasuredLimit | None = None
+    bound: MeasuredBound | None = None
 
     @property
-    def floor_us(self) -> float | None:
-        """The median microseconds of the limit: the longer of copying the bytes and reading the lines."""
-        return None if self.limit is None else self.limit.time_us
+    def bound_us(self) -> float | None:
+        """The roofline bound in microseconds: the longer of copying the bytes and reading the lines."""
+        return None if self.bound is None else self.bound.time_us
 
     @property
     def best_peer(self) -> str | None:
@@ -66,26 +70,26 @@ class Measured:
         return None if (peer := self.best_peer) is None else self.ratios[peer]
 
     @property
-    def of_limit(self) -> float | None:
-        """The limit as a fraction of the measured time, both medians of the same rounds."""
-        if self.limit is None or OURS not in self.median_us:
+    def of_bound(self) -> float | None:
+        """The roofline bound divided by the measured time, both medians of the same rounds."""
+        if self.bound is None or OURS not in self.median_us:
             return None
-        return self.limit.fraction(self.median_us[OURS])
+        return self.bound.fraction(self.median_us[OURS])
 
     @property
-    def of_limit_in_order(self) -> float | None:
-        """The same of the limit in the order of the indices, where that is known."""
-        if self.limit is None or OURS not in self.median_us:
+    def of_bound_in_order(self) -> float | None:
+        """The same with the bound in the order of the indices, where it is known."""
+        if self.bound is None or OURS not in self.median_us:
             return None
-        return self.limit.fraction_in_order(self.median_us[OURS])
+        return self.bound.fraction_in_order(self.median_us[OURS])
 
 
-def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads: int) -> Measured:
-    """Run a case by every contender that can.
+def measure(case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int) -> Measured:
+    """Run a case by every candidate that can.
 
     Args:
         case: what to run.
-        contenders: gathernest among them, started.
+        candidates: gathernest among them, started.
         rounds: how often each is timed.
         threads: how many gathernest uses.
     """
@@ -93,24 +97,44 @@ def measure(case: Case, contenders: Sequence[Contender], *, rounds: int, threads
     result = Measured(case)
     ready: dict[str, dict[str, Sequence[Call]]] = {}
     with knobs.scope(num_threads=threads):
-        beside = limits(case, inputs)
-        for contender in contenders:
-            reason = contender.refusal(case)
+        references = case_loops(case, inputs)
+        for candidate in candidates:
+            reason = candidate.rejection(case)
             if reason is not None:
-                result.refused[contender.name] = reason
+                result.rejected[candidate.name] = reason
                 continue
-            ready[contender.name] = _prepared(contender, case, inputs, result)
+            ready[candidate.name] = _prepared(candidate, case, inputs, result)
         ready = {name: ways for name, ways in ready.items() if ways}
         chosen: dict[str, Call] = {}
         for name, ways in ready.items():
             result.ways[name] = way = _fastest(ways)
             chosen[name] = _in_turn(ways[way])
         if chosen:
-            loops = {} if beside is None else beside.calls
+            loops = {} if references is None else references.calls
             timings = time_interleaved({**chosen, **loops}, rounds=rounds, settle_s=SETTLE_S)
             _record(timings, list(chosen), result)
-            result = replace(result, limit=None if beside is None else beside.measured(timings))
+            result = replace(result, bound=None if references is None else references.measured(timings))
     return result
+
+
+def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
+    """Return the reference loops of a case, ready to run, with as many threads as the knobs say.
+
+    Args:
+        case: what is run.
+        inputs: its arrays. The first set of indices determines which lines are touched and in what order; the loops use
+            as many parts of their memory in turn as there are sets.
+
+    Returns:
+        None where only the call is timed, and for gradients, whose table is both read and written.
+    """
+    if case.family == "call" or case.is_gradient:
+        return None
+    from ...kernels.roofline.reference_loops import reference_loops
+
+    indices, sets = inputs.indices[0], len(inputs.indices)
+    kernel = compile_case(case, indices)
+    return reference_loops(kernel, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
@@ -118,29 +142,29 @@ def geometric_mean(values: Sequence[float]) -> float | None:
     return math.exp(statistics.fmean(map(math.log, values))) if values else None
 
 
-def _prepared(contender: Contender, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
-    """Return a contender's ways to run a case, those that give other bytes left out and told."""
+def _prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
+    """Return a candidate's ways to run a case; ways that give wrong bytes are recorded and left out."""
     try:
-        ways = contender.variants(case, inputs)
+        ways = candidate.variants(case, inputs)
     except Exception as error:  # each runtime has errors of its own
-        result.wrong[contender.name] = _failure(error)
+        result.wrong[candidate.name] = _failure(error)
         return {}
     right: dict[str, Sequence[Call]] = {}
     for way, calls in ways.items():
-        problem = _problem(contender, calls, case, inputs)
+        problem = _problem(candidate, calls, case, inputs)
         if problem is None:
             right[way] = calls
         else:
-            result.wrong[contender.name] = f"{way}: {problem}"
+            result.wrong[candidate.name] = f"{way}: {problem}"
     return right
 
 
-def _problem(contender: Contender, calls: Sequence[Call], case: Case, inputs: Inputs) -> str | None:
+def _problem(candidate: Peer, calls: Sequence[Call], case: Case, inputs: Inputs) -> str | None:
     """Return what is wrong with the bytes that the calls give, or None."""
     for number, call in enumerate(calls):
         inputs.out.fill(1)
         try:
-            got = contender.result(call(), inputs.out)
+            got = candidate.result(call(), inputs.out)
         except Exception as error:
             return _failure(error)
         if (problem := _difference(got, expected(case, inputs, number))) is not None:

@@ -1,4 +1,4 @@
-"""A picture of a run: the ratio of every case, and where the limit was measured the time of every case over it."""
+"""A plot of a run: the ratio of every case, and the time of every case over its roofline bound."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from .report import Report
 from .table import conditions
 
 SUFFIXES = (".png", ".svg")
-GOOD, POOR, LIMIT = "#1b7837", "#c0392b", "#444444"
+GOOD, POOR, LINE = "#1b7837", "#c0392b", "#444444"
 
 
 def check_plot(path: str) -> Path:
@@ -39,17 +39,17 @@ def plot(report: Report, path: Path) -> None:
 
 
 def draw(report: Report) -> Any:
-    """Return the figure: a bar for each case that has a peer, and a point for each whose limit was measured."""
+    """Return the figure: a bar for each case that has a peer, and a point for each whose bound was measured."""
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
     with_ratio = [one for one in report.measured if one.ratio is not None]
-    with_floor = [one for one in report.measured if one.floor_us is not None and OURS in one.median_us]
-    parts = 2 if with_floor else 1
+    with_bound = [one for one in report.measured if one.bound_us is not None and OURS in one.median_us]
+    parts = 2 if with_bound else 1
     figure: Any = Figure(figsize=(8 * parts, max(3.0, 0.24 * len(with_ratio) + 1.5)), layout="constrained")
     axes = figure.subplots(1, parts, squeeze=False)[0]
     _draw_ratios(axes[0], with_ratio)
-    if with_floor:
-        _draw_roofline(axes[1], with_floor)
+    if with_bound:
+        _draw_roofline(axes[1], with_bound)
     figure.supxlabel(conditions(report), fontsize=6, wrap=True)
     return figure
 
@@ -61,7 +61,7 @@ def _draw_ratios(axes: Any, measured: Sequence[Measured]) -> None:
     colours = [GOOD if ratio >= 1 else POOR for ratio in ratios]
     axes.barh(places, [ratio - 1 for ratio in ratios], left=1.0, color=colours)
     axes.set_xscale("log")
-    axes.axvline(1.0, color=LIMIT, linewidth=1)
+    axes.axvline(1.0, color=LINE, linewidth=1)
     axes.set_yticks(places, [f"{one.case.name}  ({one.best_peer})" for one in measured], fontsize=7)
     axes.margins(y=0.01)
     axes.invert_yaxis()
@@ -70,20 +70,20 @@ def _draw_ratios(axes: Any, measured: Sequence[Measured]) -> None:
 
 
 def _draw_roofline(axes: Any, measured: Sequence[Measured]) -> None:
-    """Draw a point for each case: the time that its bytes and lines took in the loops of the limit, and its own."""
+    """Draw a point for each case: its roofline bound and its measured time."""
     families = dict.fromkeys(one.case.family for one in measured)
     for family in families:
         ours = [one for one in measured if one.case.family == family]
-        axes.scatter([one.floor_us for one in ours], [one.median_us[OURS] for one in ours], s=18, label=family)
+        axes.scatter([one.bound_us for one in ours], [one.median_us[OURS] for one in ours], s=18, label=family)
     for one in measured:
-        place = (one.floor_us, one.median_us[OURS])
+        place = (one.bound_us, one.median_us[OURS])
         axes.annotate(one.case.name, place, fontsize=4, xytext=(3, 2), textcoords="offset points")
-    ends = [min(one.floor_us or 1 for one in measured), max(one.median_us[OURS] for one in measured)]
-    axes.plot(ends, ends, color=LIMIT, linewidth=1, label="the machine's limit")
-    axes.plot(ends, [end / 0.8 for end in ends], color=LIMIT, linewidth=1, linestyle="--", label="0.8 of it")
+    ends = [min(one.bound_us or 1 for one in measured), max(one.median_us[OURS] for one in measured)]
+    axes.plot(ends, ends, color=LINE, linewidth=1, label="roofline bound")
+    axes.plot(ends, [end / 0.8 for end in ends], color=LINE, linewidth=1, linestyle="--", label="0.8 of it")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("the machine's limit in the same rounds, µs")
+    axes.set_xlabel("roofline bound of the same rounds, µs")
     axes.set_ylabel("measured time, µs")
-    axes.set_title("roofline: the closer to the line, the closer to the limit", fontsize=10)
+    axes.set_title("roofline: the closer to the line, the closer to the bound", fontsize=10)
     axes.legend(fontsize=6)

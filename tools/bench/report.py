@@ -1,4 +1,4 @@
-"""What was measured, as a whole: means by family, the worst case, and everything as JSON."""
+"""The results of a run: means by family, the worst case, and everything as JSON."""
 
 import os
 import platform
@@ -57,7 +57,7 @@ class Report:
 
     @property
     def wrong(self) -> list[str]:
-        """A line for every contender that gave other bytes or failed."""
+        """A line for every candidate that gave other bytes or failed."""
         return [f"{one.case.name}: {name} {problem}" for one in self.measured for name, problem in one.wrong.items()]
 
     def families(self) -> dict[str, Mean]:
@@ -70,13 +70,13 @@ class Report:
         """Return the mean over all gathers; gradients and the cost of a call are other questions."""
         return _mean([one for one in self.measured if one.case.family not in APART])
 
-    def of_limit(self) -> float | None:
-        """Return the geometric mean of the fractions of the limit, over the cases larger than the last cache."""
-        return _mean_of([one.of_limit for one in self._beyond_cache()])
+    def of_bound(self) -> float | None:
+        """Return the geometric mean of the fractions of the roofline bound, for cases larger than the last cache."""
+        return _mean_of([one.of_bound for one in self._beyond_cache()])
 
-    def of_limit_in_order(self) -> float | None:
-        """Return the same for the order of the indices, over those of the cases where that limit is known."""
-        return _mean_of([one.of_limit_in_order for one in self._beyond_cache()])
+    def of_bound_in_order(self) -> float | None:
+        """Return the same for the bound in the order of the indices, over the cases where it is known."""
+        return _mean_of([one.of_bound_in_order for one in self._beyond_cache()])
 
     def _beyond_cache(self) -> list[Measured]:
         return [one for one in self.measured if one.case.larger_than(last_level_bytes())]
@@ -114,8 +114,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "cases": [_case_json(one) for one in report.measured],
         "families": {name: asdict(mean) for name, mean in report.families().items()},
         "gathers": None if gathers is None else asdict(gathers),
-        "of_limit_beyond_cache": report.of_limit(),
-        "of_limit_in_order_beyond_cache": report.of_limit_in_order(),
+        "of_bound_beyond_cache": report.of_bound(),
+        "of_bound_in_order_beyond_cache": report.of_bound_in_order(),
     }
 
 
@@ -132,10 +132,10 @@ def _case_json(one: Measured) -> dict[str, Any]:
         "best_peer": one.best_peer,
         "ratio": one.ratio,
         "ways": one.ways,
-        "refused": one.refused,
+        "rejected": one.rejected,
         "wrong": one.wrong,
-        "limit": None if one.limit is None else one.limit.to_json(),
-        "floor_us": one.floor_us,
-        "of_limit": one.of_limit,
-        "of_limit_in_order": one.of_limit_in_order,
+        "bound": None if one.bound is None else one.bound.to_json(),
+        "bound_us": one.bound_us,
+        "of_bound": one.of_bound,
+        "of_bound_in_order": one.of_bound_in_order,
     }

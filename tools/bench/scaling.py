@@ -49,16 +49,16 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
     Args:
         cases: gathers; `advance` is called when each is ready.
         rounds: how often each is timed, 1 or more.
-        threads: how many are held against one, 2 or more.
+        threads: how many are compared with one, 2 or more.
     """
-    from .yardsticks import yardsticks
+    from .compute_loops import compute_loops
 
-    calls = {(NO_MEMORY, name): call for name, call in yardsticks().items()}
+    calls = {(NO_MEMORY, name): call for name, call in compute_loops().items()}
     for case in cases:
         calls[case.family, f"{case.name}: {case.describe()}"] = _call_of(case)
         advance(1)
-    contenders = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
-    timings = time_interleaved(contenders, rounds=rounds, settle_s=0.0)
+    candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
+    timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)
     return [_scaled(name, bound, f"1 {name}", f"{threads} {name}", timings) for bound, name in calls]
 
 

@@ -21,9 +21,9 @@ def as_table(report: Report) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    has_limits = any(one.of_limit is not None for one in report.measured)
+    has_bounds = any(one.of_bound is not None for one in report.measured)
     table.add_column("case")
-    for name in (OURS, "best", *report.peers, *(["of limit"] if has_limits else [])):
+    for name in (OURS, "best", *report.peers, *(["of bound"] if has_bounds else [])):
         table.add_column(HEADINGS.get(name, name), justify="right")
     family = None
     for one in report.measured:
@@ -33,7 +33,7 @@ def as_table(report: Report) -> "Table":
         cells = [Text(f"  {one.case.name}"), Text(time_text(one.median_us.get(OURS)))]
         cells.append(Text(ratio_text(one.ratio), style=_style(one.ratio)))
         cells += [Text(_peer_text(one, name), style="bold" if name == one.best_peer else "") for name in report.peers]
-        cells += [Text(_percent(one.of_limit) or "–")] if has_limits else []
+        cells += [Text(_percent(one.of_bound) or "–")] if has_bounds else []
         table.add_row(*cells)
     return table
 
@@ -41,9 +41,9 @@ def as_table(report: Report) -> "Table":
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
     lines = [_mean_line(name, mean) for name, mean in _means(report).items()]
-    limits = {"of the limit": report.of_limit(), "of the limit in order": report.of_limit_in_order()}
+    fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
     return lines + [
-        f"{name:<24} {_percent(limit):>7}, cases larger than cache" for name, limit in limits.items() if limit
+        f"{name:<24} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
     ]
 
 

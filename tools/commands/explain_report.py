@@ -1,4 +1,4 @@
-"""The report of `gathernest show --explain`: how far a kernel is from the machine's limit, and why."""
+"""The report of `gathernest show --explain`: how far a kernel is from its roofline bound, and why."""
 
 import json
 

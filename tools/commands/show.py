@@ -62,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="measure it with random indices: bytes by stream, the machine's limit, the time, and what each pass of "
+        help="measure it with random indices: bytes by stream, the roofline bound, the time, and what each pass of "
         "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
     )
     parser.add_argument(

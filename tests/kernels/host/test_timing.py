@@ -35,8 +35,8 @@ def test_the_ratio_is_taken_within_the_rounds_so_that_a_slow_round_does_not_coun
 def test_settling_makes_a_call_of_the_same_contender_before_each_turn(monkeypatch, settle_s) -> None:
     monkeypatch.setattr(timing, "SETTLED_S", 0)
     seen: list[str] = []
-    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
-    time_interleaved(contenders, rounds=2, shortest_s=0, settle_s=settle_s)
+    candidates = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(candidates, rounds=2, shortest_s=0, settle_s=settle_s)
     assert seen[-8:] == list("aabbbbaa")
 
 
@@ -45,6 +45,6 @@ def test_settling_makes_more_calls_where_they_are_short(monkeypatch) -> None:
     monkeypatch.setattr(timing, "SETTLED_S", 4)
     monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=clock.__next__, sleep=lambda seconds: None))
     seen: list[str] = []
-    contenders = {name: lambda name=name: seen.append(name) for name in "ab"}
-    time_interleaved(contenders, rounds=1, shortest_s=0, settle_s=0)
+    candidates = {name: lambda name=name: seen.append(name) for name in "ab"}
+    time_interleaved(candidates, rounds=1, shortest_s=0, settle_s=0)
     assert seen[-10:] == [*"aaaa", "a", *"bbbb", "b"]

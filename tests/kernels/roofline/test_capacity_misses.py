@@ -1,4 +1,4 @@
-"""Lines that must come again: the bound beside caches that are simulated, and the reads beside brute force."""
+"""Capacity misses: the bound against simulated caches, and the reads against brute force."""
 
 import heapq
 import itertools
@@ -22,7 +22,7 @@ RNG = np.random.default_rng(11)
 
 
 def fetches_of_belady(lines, cache_lines, held=()) -> int:
-    """How many lines a cache fetches that lets go of what is needed again last; no cache fetches fewer."""
+    """The loads of a cache with the optimal policy (Belady's)."""
     following, last = [0] * len(lines), {}
     for time in reversed(range(len(lines))):
         following[time] = last.get(lines[time], len(lines))
@@ -175,14 +175,14 @@ class TestOfAGather:
         assert found is not None and found.lines == traffic.lines
 
     @pytest.mark.parametrize("threads", [1, 2])
-    def test_random_scalars_of_a_large_table_come_again_as_simulated(self, threads):
+    def test_random_scalars_of_a_large_table_miss_as_simulated(self, threads):
         data, indices = np.zeros(16 * 300, np.float32), RNG.integers(0, 16 * 300, 8000)
         traffic, found = in_order(Gather(), data, indices, threads=threads)
         assert found is not None and traffic.lines == 300
         best = sum(fetches_of_belady((share // 16).tolist(), 32) for share in np.array_split(indices, threads))
         assert 0.85 * best <= found.lines <= best
 
-    def test_both_lines_of_rows_that_straddle_come_again(self):
+    def test_both_lines_of_rows_that_straddle_are_capacity_misses(self):
         data, indices = np.zeros((300, 16), np.float32), RNG.integers(0, 300, 4000)
         _, aligned = in_order(Gather(), data, indices)
         _, straddling = in_order(Gather(), data, indices, start=16)
@@ -190,7 +190,7 @@ class TestOfAGather:
         assert straddling.lines > 1.8 * aligned.lines
         assert (round(aligned.piece_lines, 1), round(straddling.piece_lines, 1)) == (1.0, 2.0)
 
-    def test_elements_of_the_first_axis_and_pairs_come_again(self):
+    def test_elements_of_the_first_axis_and_pairs_have_capacity_misses(self):
         data = np.zeros((200, 64), np.float32)
         for operator, indices in (
             (GatherElements(0), RNG.integers(0, 200, (150, 64))),
@@ -241,7 +241,7 @@ class TestOfAGather:
         assert lines_in_order(problem, indices, expected, table_bytes=data.nbytes, threads=1) is None
 
 
-def test_what_the_first_cache_holds_never_comes_again(monkeypatch):
+def test_a_table_within_the_first_cache_has_no_capacity_misses(monkeypatch):
     monkeypatch.setattr("gathernest.kernels.host.cpu.cache_sizes", lambda: {"L1": 2**15, "L2": 2**20})
     data, indices = np.zeros((400, 16), np.float32), RNG.integers(0, 400, 5000)
     traffic, found = in_order(Gather(), data, indices)

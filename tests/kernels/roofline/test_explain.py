@@ -23,18 +23,18 @@ def known_ceilings(monkeypatch):
     monkeypatch.setattr(explain_module, "ceilings", lambda progress: RATES)
 
 
-def test_explanation_has_bytes_limit_time_and_passes():
+def test_explanation_has_bytes_bound_time_and_passes():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=2)
     assert found.gather == "gather 300x16xf32 by 50xi64, axis 0, batch_dims 0, bounds error"
     assert found.schedule == TILED
-    assert found.floor.bytes_by_stream["output"] == 50 * 64
-    assert found.floor.traffic.is_counted
+    assert found.lower_bound.bytes_by_stream["output"] == 50 * 64
+    assert found.lower_bound.traffic.is_counted
     assert found.rounds == 2
-    assert found.fraction == found.limit.time_us / found.measured_us > 0
-    assert found.limit.floor.traffic == found.floor.traffic
+    assert found.fraction == found.bound.time_us / found.measured_us > 0
+    assert found.bound.lower_bound.traffic == found.lower_bound.traffic
     (ablation,) = found.ablations
     assert ablation.left_out == TILED
-    assert ablation.refused is None and ablation.measured_us is not None and ablation.times_as_fast is not None
+    assert ablation.rejected is None and ablation.measured_us is not None and ablation.times_as_fast is not None
 
 
 def test_text_has_a_part_for_each_question():
@@ -45,8 +45,8 @@ def test_text_has_a_part_for_each_question():
         "The schedule",
         "Why this schedule",
         "The fewest bytes",
-        "The limit, timed in turn with the kernel",
-        "The same at the rates kept of this machine, which the prediction stands on",
+        "The roofline bound, timed in turn with the kernel",
+        "The lower bound at the stored peak rates, which the prediction uses",
         "The time",
         "Without a pass, the time of a call, and how many times as fast the whole schedule is",
     ]
@@ -55,11 +55,11 @@ def test_text_has_a_part_for_each_question():
     assert "predicted" in text
 
 
-def test_limit_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
+def test_bound_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
     timed = []
 
-    def interleaved(contenders, **settings):
-        timings = time_interleaved(contenders, **settings)
+    def interleaved(candidates, **settings):
+        timings = time_interleaved(candidates, **settings)
         timed.append(timings)
         return timings
 
@@ -67,55 +67,53 @@ def test_limit_is_timed_in_the_same_rounds_as_the_kernel(monkeypatch):
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=3)
     (timings,) = timed
     assert list(timings.rounds_s) == [explain_module.WHOLE, TILED, "copy", "random lines"]
-    assert {name: len(times) for name, times in found.limit.rounds_us.items()} == {"copy": 3, "random lines": 3}
+    assert {name: len(times) for name, times in found.bound.rounds_us.items()} == {"copy": 3, "random lines": 3}
     assert [ablation.left_out for ablation in found.ablations] == [TILED]
 
 
-def test_lines_that_come_again_have_a_limit_beside_the_other(monkeypatch):
+def test_capacity_misses_have_a_second_bound(monkeypatch):
     monkeypatch.setattr("gathernest.kernels.roofline.capacity_misses.own_cache_bytes", lambda table_bytes: 1024)
     indices = np.random.default_rng(0).integers(0, 300, 4000)
     with gn.knobs.scope(num_threads=1):
         found = gn.compile("gather", "300x16xf32", "4000xi64", schedule="").explain(
             np.zeros((300, 16), np.float32), indices, rounds=2
         )
-    limit, stored = found.limit, json.loads(json.dumps(found.to_json()))
-    assert limit.ordered_lines is not None and limit.ordered_lines > 2000
-    assert limit.in_order_us is not None and limit.in_order_us >= limit.time_us
-    assert found.fraction_in_order == limit.in_order_us / found.measured_us == stored["fraction_in_order"]
-    assert (stored["limit"]["ordered_lines"], stored["limit"]["limit_in_order_us"]) == (
-        limit.ordered_lines,
-        limit.in_order_us,
+    bound, stored = found.bound, json.loads(json.dumps(found.to_json()))
+    assert bound.ordered_lines is not None and bound.ordered_lines > 2000
+    assert bound.in_order_us is not None and bound.in_order_us >= bound.time_us
+    assert found.fraction_in_order == bound.in_order_us / found.measured_us == stored["fraction_in_order"]
+    assert (stored["bound"]["ordered_lines"], stored["bound"]["bound_in_order_us"]) == (
+        bound.ordered_lines,
+        bound.in_order_us,
     )
     sections = found.sections()
     assert sections["The fewest bytes"][-1] == (
-        f"{limit.ordered_lines:,.0f} lines in the order of the indices, whatever the cores' own caches keep"
+        f"{bound.ordered_lines:,.0f} lines in the order of the indices, capacity misses included"
     )
-    row = sections["The limit, timed in turn with the kernel"][2]
-    assert row.startswith("lines in the order of the indices ") and row.endswith(limit.ways["lines again"])
+    row = sections["The roofline bound, timed in turn with the kernel"][2]
+    assert row.startswith("lines in the order of the indices ") and row.endswith(bound.ways["lines in order"])
     assert sections["The time"][4].split()[-1] == f"{found.fraction:.2f}"
     name, _, value = sections["The time"][5].rpartition("  ")
-    assert (name.rstrip(), value.strip()) == ("fraction of it in this order", f"{found.fraction_in_order:.2f}")
+    assert (name.rstrip(), value.strip()) == ("fraction in this order", f"{found.fraction_in_order:.2f}")
 
 
-def test_lines_that_need_not_come_again_are_remarked_on():
+def test_the_absence_of_capacity_misses_is_remarked_on():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
     assert found.fraction_in_order == found.fraction
-    assert found.sections()["The fewest bytes"][-1] == (
-        "none of them is sure to come again in the order of the indices"
-    )
-    assert len(found.sections()["The limit, timed in turn with the kernel"]) == 3
+    assert found.sections()["The fewest bytes"][-1] == ("no capacity miss is certain in the order of the indices")
+    assert len(found.sections()["The roofline bound, timed in turn with the kernel"]) == 3
 
 
-def test_limit_and_best_rates_are_told_apart_in_the_text():
+def test_roofline_bound_and_lower_bound_have_sections_of_their_own():
     with gn.knobs.scope(num_threads=1):
         found = gn.compile("gather", "300x16xf32", "50xi64", schedule="").explain(rounds=1)
-    copy, lines, bound = found.sections()["The limit, timed in turn with the kernel"]
-    assert copy.endswith(found.limit.ways["copy"]) and lines.endswith(found.limit.ways["random lines"])
-    assert bound == f"bound by {found.limit.floor.bound_by}, on 1 thread"
-    copy, lines, *_ = found.sections()["The same at the rates kept of this machine, which the prediction stands on"]
+    copy, lines, bound = found.sections()["The roofline bound, timed in turn with the kernel"]
+    assert copy.endswith(found.bound.ways["copy"]) and lines.endswith(found.bound.ways["random lines"])
+    assert bound == f"bound by {found.bound.lower_bound.bound_by}, on 1 thread"
+    copy, lines, *_ = found.sections()["The lower bound at the stored peak rates, which the prediction uses"]
     assert copy.endswith("at 100.0 GB/s") and lines.endswith("at 1,000 million a second")
-    limit = found.sections()["The time"][0]
-    assert limit.split() == ["limit", f"{found.limit.time_us:,.1f}", "µs"]
+    line = found.sections()["The time"][0]
+    assert line.split() == ["roofline", "bound", f"{found.bound.time_us:,.1f}", "µs"]
 
 
 def test_kept_rates_slower_than_those_of_now_are_remarked_on():
@@ -124,11 +122,13 @@ def test_kept_rates_slower_than_those_of_now_are_remarked_on():
         "the machine is faster now than when they were measured: "
         "gathernest.kernels.roofline.peak_rates.ceilings(remeasure=True) measures again and keeps the better"
     )
-    title = "The same at the rates kept of this machine, which the prediction stands on"
-    slow = dataclasses.replace(found, floor=dataclasses.replace(found.floor, copy_us=2 * found.limit.time_us))
-    fast = dataclasses.replace(found.floor, copy_us=found.limit.time_us, lines_us=0.0)
+    title = "The lower bound at the stored peak rates, which the prediction uses"
+    slow = dataclasses.replace(
+        found, lower_bound=dataclasses.replace(found.lower_bound, copy_us=2 * found.bound.time_us)
+    )
+    fast = dataclasses.replace(found.lower_bound, copy_us=found.bound.time_us, lines_us=0.0)
     assert slow.sections()[title][-1] == remark
-    assert remark not in dataclasses.replace(found, floor=fast).sections()[title]
+    assert remark not in dataclasses.replace(found, lower_bound=fast).sections()[title]
 
 
 def test_text_of_the_empty_schedule_says_none_and_leaves_nothing_out():
@@ -164,23 +164,23 @@ def test_json_holds_what_the_text_says():
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=1)
     stored = json.loads(json.dumps(found.to_json()))
     assert stored["schedule"] == TILED
-    assert stored["floor"]["bytes"]["all"] == found.floor.traffic.total_bytes
-    assert stored["fraction"] == found.fraction == stored["limit"]["time_us"] / stored["measured_us"]
-    assert stored["floor"]["copy_bytes_per_s"] == 1e11
-    assert set(stored["limit"]["rounds_us"]) == set(stored["limit"]["ways"]) == {"copy", "random lines"}
+    assert stored["lower_bound"]["bytes"]["all"] == found.lower_bound.traffic.total_bytes
+    assert stored["fraction"] == found.fraction == stored["bound"]["time_us"] / stored["measured_us"]
+    assert stored["lower_bound"]["copy_bytes_per_s"] == 1e11
+    assert set(stored["bound"]["rounds_us"]) == set(stored["bound"]["ways"]) == {"copy", "random lines"}
     assert Ceilings.from_json(stored["ceilings"]) == RATES
     assert stored["ablations"][0]["left_out"] == TILED
     assert stored["predicted_us"] == found.predicted_us > 0
 
 
-def test_refused_rest_is_reported_with_its_reason():
+def test_rejected_rest_is_reported_with_its_reason():
     schedule = f"{TILED},parallelize-loops{{loops=indices_o}}"
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=schedule).explain(rounds=1)
     tiles, parallel = found.ablations
     assert tiles.left_out == TILED and tiles.measured_us is None
-    assert tiles.refused is not None and tiles.refused.startswith("the nest has no loop 'indices_o'")
-    assert parallel.refused is None
-    assert f"refused: {tiles.refused}" in str(found)
+    assert tiles.rejected is not None and tiles.rejected.startswith("the nest has no loop 'indices_o'")
+    assert parallel.rejected is None
+    assert f"rejected: {tiles.rejected}" in str(found)
 
 
 def test_two_prefetches_are_left_out_together_and_have_a_line_each():
@@ -230,7 +230,7 @@ def test_every_field_of_a_schedule_is_left_out_once_in_the_order_of_the_pipeline
 def test_every_operator_and_layout_is_explained_over_made_up_arrays(operator, data, indices, axis):
     found = gn.compile(operator, data, indices, axis, schedule="").explain(rounds=1)
     assert found.measured_us > 0
-    assert set(found.floor.bytes_by_stream) == (
+    assert set(found.lower_bound.bytes_by_stream) == (
         {"indices", "grad", "output"} if operator.endswith("_grad") else {"indices", "data", "output"}
     )
     assert (found.fraction_in_order is None) == operator.endswith("_grad")
@@ -288,7 +288,7 @@ def test_wrong_calls_say_how_to_mend_them():
         kernel.explain(np.zeros((20, 3), np.float32), np.full(5, 20))
 
 
-def test_made_up_arrays_that_do_not_fit_are_refused_before_they_are_made(monkeypatch):
+def test_made_up_arrays_that_do_not_fit_are_rejected_before_they_are_made(monkeypatch):
     monkeypatch.setattr(sample_module, "free_memory_bytes", lambda: 2**30)
     with pytest.raises(SampleError) as caught:
         gn.compile("gather", "1000000x1024xf32", "1000xi64", schedule="").explain()

@@ -1,4 +1,4 @@
-"""The loops that a gather is timed beside: what ways there are, what they work on, and the limit they make."""
+"""The loops that a gather is timed beside: what ways there are, what they work on, and the bound they make."""
 
 import itertools
 
@@ -9,8 +9,8 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.roofline import probe_kernels, reference_loops
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
-from gathernest.kernels.roofline.probe_calls import AHEAD_LINES, LoopCall, Trial
-from gathernest.kernels.roofline.reference_loops import limit_ways, limits_of
+from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall, Trial
+from gathernest.kernels.roofline.reference_loops import loop_ways, loops_of_traffic
 from gathernest.kernels.runtime.array_checks import address
 from gathernest.lowering.schedule.traffic import Traffic
 
@@ -27,13 +27,13 @@ def windows_of(call: LoopCall, count: int) -> list[tuple[int, int, int, int]]:
 
 
 def ways_of(traffic: Traffic, table_bytes: int, threads: int = 2, sets: int = 1):
-    return limit_ways(traffic, table_bytes, threads, sets)
+    return loop_ways(traffic, table_bytes, threads, sets)
 
 
 def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distance():
     ways = ways_of(traffic_of(2**24, 2**12), 2**20)
     assert set(ways) == {"copy", "random lines"}
-    assert set(ways["copy"]) == {"past the caches", "through the caches"}
+    assert set(ways["copy"]) == {"non-temporal stores", "cached stores"}
     parallel = [name for name in ways["random lines"] if not name.endswith(ON_ONE)]
     assert parallel == [
         "without prefetching",
@@ -43,7 +43,7 @@ def test_copy_goes_past_the_caches_and_through_them_and_lines_have_every_distanc
         "prefetching 256 lines ahead into the second cache",
         "prefetching 256 and 16 lines ahead",
     ]
-    assert len(parallel) == len(AHEAD_LINES)
+    assert len(parallel) == len(DISTANCES_LINES)
 
 
 def test_distances_that_are_the_same_in_pieces_are_one_way():
@@ -59,22 +59,22 @@ def test_distances_that_are_the_same_in_pieces_are_one_way():
 def test_small_work_is_offered_on_one_thread_too_and_repeated_there():
     ways = ways_of(traffic_of(2000, 20), 4096)
     for offered in ways.values():
-        for name, contender in offered.items():
-            assert contender.call.in_parallel != name.endswith(ON_ONE)
-            assert (contender.call.repeats > 1) == name.endswith(ON_ONE)
+        for name, candidate in offered.items():
+            assert candidate.call.in_parallel != name.endswith(ON_ONE)
+            assert (candidate.call.repeats > 1) == name.endswith(ON_ONE)
         assert 2 * sum(name.endswith(ON_ONE) for name in offered) == len(offered)
 
 
 def test_large_work_is_shared_by_all_threads():
     ways = ways_of(traffic_of(2**26, 2**18), 2**25, threads=3)
-    calls = [contender.call for offered in ways.values() for contender in offered.values()]
+    calls = [candidate.call for offered in ways.values() for candidate in offered.values()]
     assert {(call.shares, call.in_parallel, call.repeats) for call in calls} == {(3, True, 1)}
 
 
 def test_one_thread_needs_no_name():
     ways = ways_of(traffic_of(2**26, 2**18), 2**25, threads=1)
     assert not any(name.endswith(ON_ONE) for offered in ways.values() for name in offered)
-    assert all(not contender.call.in_parallel for offered in ways.values() for contender in offered.values())
+    assert all(not candidate.call.in_parallel for offered in ways.values() for candidate in offered.values())
 
 
 SIZES = [
@@ -92,37 +92,37 @@ SIZES = [
 @pytest.mark.parametrize(("traffic", "table_bytes", "sets"), SIZES)
 def test_every_window_lies_within_memory(traffic, table_bytes, sets):
     ways = ways_of(traffic, table_bytes, sets=sets)
-    for contender in ways["copy"].values():
-        table, target, _ = contender.call.memory
-        for source, to, first, last in windows_of(contender.call, sets):
+    for candidate in ways["copy"].values():
+        table, target, _ = candidate.call.memory
+        for source, to, first, last in windows_of(candidate.call, sets):
             assert (first, to % 64, source % 64) == (0, 0, 0)
             assert last % probe_kernels.BLOCK_BYTES == 0
             assert address(table) <= source <= source + last <= address(table) + len(table)
             assert address(target) == to and last <= len(target)
-            assert 2 * last * contender.call.repeats == pytest.approx(contender.times * traffic.total_bytes)
-    for contender in ways["random lines"].values():
-        call, (table, places, _) = contender.call, contender.call.memory
+            assert 2 * last * candidate.call.repeats == pytest.approx(candidate.times * traffic.total_bytes)
+    for candidate in ways["random lines"].values():
+        call, (table, places, _) = candidate.call, candidate.call.memory
         assert places.max() < len(table) // (64 * call.lines)
         for source, numbers, first, last in windows_of(call, sets):
             assert (source, numbers) == (address(table), address(places))
-            assert 0 <= first <= last <= len(places) - probe_kernels.MOST_AHEAD
+            assert 0 <= first <= last <= len(places) - probe_kernels.MOST_DISTANCE
             read = (last - first) * call.lines
-            assert read * call.repeats == pytest.approx(contender.times * traffic.lines) or traffic.lines == 0
+            assert read * call.repeats == pytest.approx(candidate.times * traffic.lines) or traffic.lines == 0
 
 
 @pytest.mark.parametrize(("traffic", "table_bytes", "sets"), SIZES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_way_runs_on_any_size(traffic, table_bytes, sets, threads):
     with knobs.scope(num_threads=threads):
-        for offered in limit_ways(traffic, table_bytes, threads, sets).values():
-            for contender in offered.values():
+        for offered in loop_ways(traffic, table_bytes, threads, sets).values():
+            for candidate in offered.values():
                 for _ in range(sets + 1):
-                    contender.call()
+                    candidate.call()
 
 
 def test_each_set_of_indices_has_a_place_of_its_own_and_the_target_stays():
     ways = ways_of(traffic_of(2**13, 64), 2**20, sets=4)
-    copies = windows_of(ways["copy"]["past the caches"].call, 8)
+    copies = windows_of(ways["copy"]["non-temporal stores"].call, 8)
     assert [source - copies[0][0] for source, *_ in copies] == 2 * [
         number * (2**20 - 2**12) // 3 // 64 * 64 for number in range(4)
     ]
@@ -135,77 +135,77 @@ def test_each_set_of_indices_has_a_place_of_its_own_and_the_target_stays():
 def test_copy_reads_from_as_much_memory_as_the_table_and_every_set_of_indices():
     traffic = Traffic((("indices", 2.0**14), ("data", 2.0**12), ("output", 2.0**12)), 64, 1.0, is_counted=True)
     ways = ways_of(traffic, 2**13, sets=4)
-    copy, read = ways["copy"]["past the caches"].call, ways["random lines"]["without prefetching"].call
+    copy, read = ways["copy"]["non-temporal stores"].call, ways["random lines"]["without prefetching"].call
     assert [len(copy.memory[0]), len(read.memory[0])] == [2**13 + 4 * 2**14, 2**13]
     sources = [source for source, *_ in windows_of(copy, 4)]
     assert sources[-1] + traffic.total_bytes / 2 - sources[0] == 2**13 + 4 * 2**14
 
 
-def test_lines_again_are_timed_only_where_they_are_more():
+def test_lines_in_order_are_timed_only_with_capacity_misses():
     traffic = traffic_of(2**13, 64)
     for in_order in (None, LinesInOrder(64, 1.0)):
-        assert set(limit_ways(traffic, 2**13, 2, 1, in_order)) == {"copy", "random lines"}
-    assert set(limit_ways(traffic, 2**13, 2, 1, LinesInOrder(65, 1.0))) == {"copy", "random lines", "lines again"}
+        assert set(loop_ways(traffic, 2**13, 2, 1, in_order)) == {"copy", "random lines"}
+    assert set(loop_ways(traffic, 2**13, 2, 1, LinesInOrder(65, 1.0))) == {"copy", "random lines", "lines in order"}
 
 
 @pytest.mark.parametrize("piece_lines", [1.0, 3.0])
 @pytest.mark.parametrize(("cache_bytes", "table_lines"), [(2**20, 128), (2**12, 64)])
-def test_lines_again_are_those_of_a_table_that_the_last_cache_holds_over_and_over(
+def test_lines_in_order_read_a_table_that_the_last_cache_holds_over_and_over(
     monkeypatch, cache_bytes, table_lines, piece_lines
 ):
     monkeypatch.setattr(reference_loops, "last_level_cache_bytes", lambda: cache_bytes)
-    ways = limit_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines again"]
-    for contender in ways.values():
-        call, (table, places, _) = contender.call, contender.call.memory
+    ways = loop_ways(traffic_of(2**13, 100), 2**13, 2, 3, LinesInOrder(1000, piece_lines))["lines in order"]
+    for candidate in ways.values():
+        call, (table, places, _) = candidate.call, candidate.call.memory
         assert len(table) == table_lines * 64
         for source, numbers, first, last in windows_of(call, 3):
             assert (source, numbers, first) == (address(table), address(places), 0)
-            assert last <= len(places) - probe_kernels.MOST_AHEAD
-            assert (last - first) * call.lines * call.repeats == pytest.approx(contender.times * 1000)
+            assert last <= len(places) - probe_kernels.MOST_DISTANCE
+            assert (last - first) * call.lines * call.repeats == pytest.approx(candidate.times * 1000)
         pieces = table_lines // call.lines
         assert sorted(places[pieces : 2 * pieces]) == list(range(pieces))
-        contender.call()
+        candidate.call()
 
 
-def test_limit_in_order_is_that_of_the_lines_again_or_the_other_if_that_is_larger():
+def test_bound_in_order_is_the_larger_of_both():
     with knobs.scope(num_threads=1):
-        found = limits_of(traffic_of(2000, 20), 4096, in_order=LinesInOrder(100, 1.0))
-    times = {name: contender.times for name, contender in found.contenders.items()}
-    assert list(times) == ["copy", "random lines", "lines again"]
-    rounds_us = {"copy": 3, "random lines": 2, "lines again": 12}
-    limit = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
-    assert (limit.time_us, limit.ordered_us, limit.in_order_us) == (
+        found = loops_of_traffic(traffic_of(2000, 20), 4096, in_order=LinesInOrder(100, 1.0))
+    times = {name: candidate.times for name, candidate in found.timed.items()}
+    assert list(times) == ["copy", "random lines", "lines in order"]
+    rounds_us = {"copy": 3, "random lines": 2, "lines in order": 12}
+    bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
+    assert (bound.time_us, bound.ordered_us, bound.in_order_us) == (
         pytest.approx(3),
         pytest.approx(12),
-        limit.ordered_us,
+        bound.ordered_us,
     )
-    assert (limit.fraction(24), limit.fraction_in_order(24)) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
-    stored = limit.to_json()
+    assert (bound.fraction(24), bound.fraction_in_order(24)) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
+    stored = bound.to_json()
     assert (stored["lines"], stored["ordered_lines"]) == (20, 100)
-    assert (stored["time_us"], stored["limit_in_order_us"]) == (pytest.approx(3), pytest.approx(12))
+    assert (stored["time_us"], stored["bound_in_order_us"]) == (pytest.approx(3), pytest.approx(12))
     assert set(stored["rounds_us"]) == set(stored["ways"]) == set(times)
     rounds_us["copy"] = 15
-    limit = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
-    assert limit.in_order_us == limit.time_us == pytest.approx(15)
+    bound = found.measured(Timings({name: [1e-6 * rounds_us[name] * times[name]] for name in times}))
+    assert bound.in_order_us == bound.time_us == pytest.approx(15)
 
 
-def test_limit_in_order_is_the_limit_where_no_line_comes_again_and_none_where_that_is_not_known():
+def test_bound_in_order_without_capacity_misses_is_the_bound_and_none_where_they_are_not_counted():
     for in_order in (None, LinesInOrder(20, 1.0)):
         with knobs.scope(num_threads=1):
-            found = limits_of(traffic_of(2000, 20), 4096, in_order=in_order)
-        limit = found.measured(Timings({name: [3e-6] for name in found.contenders}))
-        stored = limit.to_json()
+            found = loops_of_traffic(traffic_of(2000, 20), 4096, in_order=in_order)
+        bound = found.measured(Timings({name: [3e-6] for name in found.timed}))
+        stored = bound.to_json()
         if in_order is None:
-            assert (limit.ordered_us, limit.in_order_us, limit.fraction_in_order(9.0)) == (None, None, None)
-            assert (stored["ordered_lines"], stored["limit_in_order_us"]) == (None, None)
+            assert (bound.ordered_us, bound.in_order_us, bound.fraction_in_order(9.0)) == (None, None, None)
+            assert (stored["ordered_lines"], stored["bound_in_order_us"]) == (None, None)
         else:
-            assert (limit.ordered_us, limit.in_order_us) == (limit.floor.lines_us, limit.time_us)
-            assert stored["limit_in_order_us"] == stored["time_us"]
+            assert (bound.ordered_us, bound.in_order_us) == (bound.lower_bound.lines_us, bound.time_us)
+            assert stored["bound_in_order_us"] == stored["time_us"]
 
 
 def test_ways_of_one_loop_go_on_where_the_other_stopped():
     ways = ways_of(traffic_of(2**13, 64), 2**20, sets=4)["copy"]
-    assert ways["past the caches"].call.windows is ways["through the caches"].call.windows
+    assert ways["non-temporal stores"].call.windows is ways["cached stores"].call.windows
 
 
 def test_places_are_all_pieces_of_the_table_in_a_random_order():
@@ -218,14 +218,14 @@ def test_places_are_all_pieces_of_the_table_in_a_random_order():
 def test_copy_copies_the_place_that_it_is_given():
     for threads in (1, 2, 3):
         with knobs.scope(num_threads=threads):
-            for contender in limit_ways(traffic_of(5000, 1), 10**5, threads, 2)["copy"].values():
-                table, target, _ = contender.call.memory
+            for candidate in loop_ways(traffic_of(5000, 1), 10**5, threads, 2)["copy"].values():
+                table, target, _ = candidate.call.memory
                 table[:] = np.arange(len(table)) % 251
                 for _ in range(2):
                     target[:] = 0
-                    (window,) = windows_of(contender.call, 1)
+                    (window,) = windows_of(candidate.call, 1)
                     call = LoopCall(
-                        contender.call.loop, itertools.repeat(window), contender.call.memory, contender.call.shares
+                        candidate.call.loop, itertools.repeat(window), candidate.call.memory, candidate.call.shares
                     )
                     call()
                     start = window[0] - address(table)
@@ -235,11 +235,11 @@ def test_copy_copies_the_place_that_it_is_given():
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
 def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares):
     traffic = traffic_of(1000, 20, 2.0)
-    contender = limit_ways(traffic, 64 * 40, shares)["random lines"]["without prefetching"]
-    table, places, sums = contender.call.memory
+    candidate = loop_ways(traffic, 64 * 40, shares)["random lines"]["without prefetching"]
+    table, places, sums = candidate.call.memory
     table[:] = 0
     table.view(np.int64)[::8] = 2 ** np.arange(len(table) // 64)
-    call = LoopCall(READS, contender.call.windows, contender.call.memory, shares, lines=2)
+    call = LoopCall(READS, candidate.call.windows, candidate.call.memory, shares, lines=2)
     sums[:] = 0
     call()
     read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:10]])
@@ -249,22 +249,22 @@ def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares):
 def test_work_larger_than_memory_allows_is_timed_in_part(monkeypatch):
     monkeypatch.setattr(reference_loops, "MOST_BYTES", 2**16)
     ways = ways_of(traffic_of(2**24, 2**17), 2**30, threads=1)
-    copy, read = ways["copy"]["past the caches"], ways["random lines"]["without prefetching"]
+    copy, read = ways["copy"]["non-temporal stores"], ways["random lines"]["without prefetching"]
     assert [len(memory) for memory in copy.call.memory[:2]] == [2**16, 2**16]
     assert (copy.times, read.times) == (2**17 / 2**24 * copy.call.repeats, 2**10 / 2**17 * read.call.repeats)
 
 
 def test_number_of_threads_is_that_of_a_gather():
     with knobs.scope(num_threads=1):
-        found = limits_of(traffic_of(2**22, 2**12), 2**20)
+        found = loops_of_traffic(traffic_of(2**22, 2**12), 2**20)
     assert found.threads == 1
     assert {call.shares for call in found.calls.values()} == {1}
 
 
-def test_limit_is_the_larger_median_for_the_work_of_one_gather():
+def test_bound_is_the_larger_median_for_the_work_of_one_gather():
     with knobs.scope(num_threads=1):
-        found = limits_of(traffic_of(2000, 20), 4096)
-    copy, lines = (found.contenders[name] for name in ("copy", "random lines"))
+        found = loops_of_traffic(traffic_of(2000, 20), 4096)
+    copy, lines = (found.timed[name] for name in ("copy", "random lines"))
     timings = Timings(
         {
             "copy": [1e-6 * copy.times, 9e-6 * copy.times, 2e-6 * copy.times],
@@ -272,13 +272,13 @@ def test_limit_is_the_larger_median_for_the_work_of_one_gather():
             "kernel": [1.0, 1.0, 1.0],
         }
     )
-    limit = found.measured(timings)
-    assert (limit.floor.copy_us, limit.floor.lines_us) == (pytest.approx(2), pytest.approx(4))
-    assert (limit.time_us, limit.floor.bound_by) == (limit.floor.lines_us, "random lines")
-    assert limit.floor.copy_bytes_per_s == pytest.approx(1e9)
-    assert limit.floor.lines_per_s == pytest.approx(5e6)
-    assert limit.fraction(8.0) == pytest.approx(0.5)
-    stored = limit.to_json()
+    bound = found.measured(timings)
+    assert (bound.lower_bound.copy_us, bound.lower_bound.lines_us) == (pytest.approx(2), pytest.approx(4))
+    assert (bound.time_us, bound.lower_bound.bound_by) == (bound.lower_bound.lines_us, "random lines")
+    assert bound.lower_bound.copy_bytes_per_s == pytest.approx(1e9)
+    assert bound.lower_bound.lines_per_s == pytest.approx(5e6)
+    assert bound.fraction(8.0) == pytest.approx(0.5)
+    stored = bound.to_json()
     assert stored["rounds_us"] == {"copy": [1.0, 9.0, 2.0], "random lines": [5.0, 4.0, 1.0]}
     assert stored["ways"] == {"copy": copy.way, "random lines": lines.way}
     assert (stored["threads"], stored["bound_by"], stored["bytes"]["all"], stored["lines"]) == (
@@ -315,6 +315,6 @@ def test_a_call_is_serial_or_parallel_as_it_was_made(monkeypatch):
     monkeypatch.setattr(
         "gathernest.kernels.roofline.probe_calls.launch", lambda loop, numbers, work_ns: asked.append(work_ns)
     )
-    ways["past the caches"].call()
-    ways[f"past the caches{ON_ONE}"].call()
+    ways["non-temporal stores"].call()
+    ways[f"non-temporal stores{ON_ONE}"].call()
     assert asked == [float("inf"), 0.0]

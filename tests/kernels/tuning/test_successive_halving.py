@@ -11,7 +11,7 @@ from gathernest.kernels.tuning.successive_halving import LEAST_PAIRS, confirmati
 
 
 class FakeTimer:
-    """Gives each contender its own time in every round, and remembers the heats."""
+    """Gives each candidate its own time in every round, and remembers the heats."""
 
     def __init__(self, times_s: dict[str, float], noise: float = 0.0, seed: int = 0):
         self.times_s, self.noise, self.rng = times_s, noise, random.Random(seed)

@@ -142,9 +142,9 @@ def test_a_far_slower_candidate_is_abandoned_after_a_round_and_another(timed, se
 def test_one_slow_round_does_not_end_a_candidate(timed, serial_default, monkeypatch):
     slow = iter([9.0])
 
-    def timer(contenders, *, rounds):
-        first = {LARGE: next(slow, 0.5)} if LARGE in contenders else {}
-        return Timings({name: [first.get(name, 1.0)] * rounds for name in contenders})
+    def timer(candidates, *, rounds):
+        first = {LARGE: next(slow, 0.5)} if LARGE in candidates else {}
+        return Timings({name: [first.get(name, 1.0)] * rounds for name in candidates})
 
     monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | {"timer": timer})
     assert outcomes(tune("gather", DATA, INDICES, candidates=[LARGE])) == {LARGE: "winner"}

@@ -11,7 +11,7 @@ def test_each_pass_is_left_out_or_said_to_be_needed():
     (one,) = ablate([ROWS], rounds=1, threads=2, advance=advanced.append)
     assert advanced == [1]
     assert {"specialize-inner", "vectorize-inner", NO_SCHEDULE} <= set(one.worth)
-    assert "indices_o" in one.refused["tile-loops"]
+    assert "indices_o" in one.rejected["tile-loops"]
     assert all(ratio > 0 for ratio in one.worth.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 from gathernest.tools.bench import command, peers
 from gathernest.tools.bench.peers import Entrants
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
-from gathernest.tools.bench.peers.peer import Contender
+from gathernest.tools.bench.peers.peer import Peer
 from gathernest.tools.bench.suite import SUITE
 
 QUICK = ("bench", "--quick", "--rounds", "1")
@@ -79,7 +79,7 @@ def test_list_names_every_case_and_runs_none(gathernest):
 def test_rounds_and_sizes_are_those_of_the_suite_unless_it_is_quick(gathernest, monkeypatch):
     asked = []
 
-    def measure_all(cases, contenders, rounds, threads):
+    def measure_all(cases, candidates, rounds, threads):
         asked.append((cases[0].data, rounds))
         return []
 
@@ -89,10 +89,10 @@ def test_rounds_and_sizes_are_those_of_the_suite_unless_it_is_quick(gathernest, 
     assert asked == [((8_000_000, 2), 9), ((16, 2), 3), ((8_000_000, 2), 4), ((16, 2), 5)]
 
 
-class Spoilt(Contender):
+class Spoilt(Peer):
     name = "spoilt"
 
-    def refusal(self, case):
+    def rejection(self, case):
         return None
 
     def variants(self, case, inputs):
@@ -140,7 +140,7 @@ def test_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
         (["--json", "/"], 1, "--json / cannot be written; name another file"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(gathernest, monkeypatch, words, status, text):
+def test_what_cannot_be_is_rejected_before_anything_runs(gathernest, monkeypatch, words, status, text):
     monkeypatch.setattr(command, "_measure_all", None)
     ended = gathernest("bench", *words)
     assert (ended.status, ended.out) == (status, "")
@@ -158,7 +158,7 @@ def test_plot_without_matplotlib_says_what_to_install(gathernest, monkeypatch):
     )
 
 
-def test_interpreter_is_refused(gathernest, monkeypatch):
+def test_interpreter_is_rejected(gathernest, monkeypatch):
     monkeypatch.setenv("GATHERNEST_INTERPRET", "1")
     ended = gathernest(*QUICK)
     assert (ended.status, ended.err) == (

@@ -198,8 +198,8 @@ def test_patterns_and_families_choose_in_the_order_of_the_suite():
         ),
     ],
 )
-def test_names_that_leave_no_case_are_refused(patterns, families, text):
-    with pytest.raises(UsageError) as refused:
+def test_names_that_leave_no_case_are_rejected(patterns, families, text):
+    with pytest.raises(UsageError) as rejected:
         chosen(patterns, families)
-    assert str(refused.value) == text
-    assert isinstance(refused.value, gn.GathernestError)
+    assert str(rejected.value) == text
+    assert isinstance(rejected.value, gn.GathernestError)

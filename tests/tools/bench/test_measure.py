@@ -1,4 +1,4 @@
-"""Measuring beside contenders that are made up: bytes first, then times in turn; nothing on how fast anyone is."""
+"""Measuring beside candidates that are made up: bytes first, then times in turn; nothing on how fast anyone is."""
 
 import dataclasses
 from functools import partial
@@ -9,27 +9,26 @@ import pytest
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings, time_interleaved
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
-from gathernest.tools.bench import limit
 from gathernest.tools.bench import measure as measuring
 from gathernest.tools.bench.cases import Case
 from gathernest.tools.bench.measure import Measured, geometric_mean, measure
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.numpy_peer import NumPy
-from gathernest.tools.bench.peers.peer import Contender
+from gathernest.tools.bench.peers.peer import Peer
 
 ROWS = Case("rows", "rows", (20, 4), (7,))
 
 
-class Peer(Contender):
+class FakePeer(Peer):
     """Gathers by NumPy, and returns what it is told to do with the result."""
 
     name = "peer"
 
-    def __init__(self, spoil=lambda result: result, refuses=None):
-        self.spoil, self.refuses, self.seen = spoil, refuses, []
+    def __init__(self, spoil=lambda result: result, rejects=None):
+        self.spoil, self.rejects, self.seen = spoil, rejects, []
 
-    def refusal(self, case):
-        return self.refuses
+    def rejection(self, case):
+        return self.rejects
 
     def variants(self, case, inputs):
         return {"take": [partial(self.take, inputs, number) for number in range(len(inputs.indices))]}
@@ -39,22 +38,22 @@ class Peer(Contender):
         return self.spoil(np.take(inputs.data, inputs.indices[number], axis=0))
 
 
-def measured(*contenders, case=ROWS, rounds=2):
-    return measure(case, [Gathernest(), *contenders], rounds=rounds, threads=1)
+def measured(*candidates, case=ROWS, rounds=2):
+    return measure(case, [Gathernest(), *candidates], rounds=rounds, threads=1)
 
 
 def test_everyone_is_timed_and_compared_with_gathernest():
-    result = measured(NumPy(), Peer())
+    result = measured(NumPy(), FakePeer())
     assert list(result.median_us) == ["gathernest", "numpy", "peer"]
     assert list(result.ratios) == ["numpy", "peer"]
     assert all(value > 0 for value in (*result.median_us.values(), *result.ratios.values()))
     assert result.ways["gathernest"] == "kernel"
     assert result.ways["numpy"] in ("ndarray.take", "index")
-    assert (result.wrong, result.refused) == ({}, {})
+    assert (result.wrong, result.rejected) == ({}, {})
 
 
 def test_every_set_of_indices_is_compared_and_then_used_in_turn():
-    peer = Peer()
+    peer = FakePeer()
     measured(peer)
     sets = len(ROWS.make().indices)
     assert peer.seen[: 2 * sets] == [*range(sets), *range(sets)]
@@ -65,7 +64,7 @@ def test_peer_that_gives_other_bytes_is_told_and_not_timed():
         result[2, 3] += 1
         return result
 
-    result = measured(Peer(spoil))
+    result = measured(FakePeer(spoil))
     assert result.wrong == {"peer": "take: gives other bytes at (2, 3) and 0 other places of 28"}
     assert list(result.median_us) == ["gathernest"]
     assert (result.best_peer, result.ratio) == (None, None)
@@ -73,7 +72,7 @@ def test_peer_that_gives_other_bytes_is_told_and_not_timed():
 
 def test_zeros_of_another_sign_are_other_bytes():
     case = Case("zeros", "rows", (20, 4), (7,))
-    assert "other bytes" in measured(Peer(lambda result: -result), case=case).wrong["peer"]
+    assert "other bytes" in measured(FakePeer(lambda result: -result), case=case).wrong["peer"]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +84,11 @@ def test_zeros_of_another_sign_are_other_bytes():
     ],
 )
 def test_what_else_can_be_wrong_is_told(spoil, text):
-    assert measured(Peer(spoil)).wrong == {"peer": text}
+    assert measured(FakePeer(spoil)).wrong == {"peer": text}
 
 
 def test_peer_that_cannot_be_prepared_is_told():
-    class Broken(Peer):
+    class Broken(FakePeer):
         def variants(self, case, inputs):
             raise RuntimeError("no session\nof many lines")
 
@@ -98,7 +97,7 @@ def test_peer_that_cannot_be_prepared_is_told():
 
 
 def test_peer_that_forgets_to_write_does_not_pass_with_the_result_of_another():
-    class Lazy(Peer):
+    class Lazy(FakePeer):
         def take(self, inputs, number):
             return None
 
@@ -106,7 +105,7 @@ def test_peer_that_forgets_to_write_does_not_pass_with_the_result_of_another():
 
 
 def test_way_that_is_wrong_leaves_the_others():
-    class TwoWays(Peer):
+    class TwoWays(FakePeer):
         def variants(self, case, inputs):
             right = super().variants(case, inputs)["take"]
             return {"wrong": [lambda call=call: call() + 1 for call in right], "right": right}
@@ -118,27 +117,27 @@ def test_way_that_is_wrong_leaves_the_others():
 
 
 def test_way_that_was_fastest_in_the_trial_is_the_one_that_is_timed(monkeypatch):
-    class TwoWays(Peer):
+    class TwoWays(FakePeer):
         def variants(self, case, inputs):
             calls = super().variants(case, inputs)["take"]
             return {"slow": calls, "fast": calls}
 
-    def timed(contenders, **settings):
-        return Timings({name: [2.0 if name == "slow" else 1.0] for name in contenders})
+    def timed(candidates, **settings):
+        return Timings({name: [2.0 if name == "slow" else 1.0] for name in candidates})
 
     monkeypatch.setattr(measuring, "time_interleaved", timed)
     assert measured(TwoWays()).ways["peer"] == "fast"
 
 
-def test_case_that_a_peer_refuses_is_not_asked_of_it():
-    peer = Peer(refuses="has no such operator")
+def test_case_that_a_peer_rejects_is_not_asked_of_it():
+    peer = FakePeer(rejects="has no such operator")
     result = measured(peer)
-    assert result.refused == {"peer": "has no such operator"}
+    assert result.rejected == {"peer": "has no such operator"}
     assert peer.seen == []
 
 
 def test_threads_are_those_that_were_asked_for(monkeypatch):
-    class Asking(Peer):
+    class Asking(FakePeer):
         def take(self, inputs, number):
             threads.add(knobs.num_threads)
             return super().take(inputs, number)
@@ -153,15 +152,15 @@ def test_best_peer_is_the_one_with_the_least_time():
     assert (result.best_peer, result.ratio) == ("b", 2.1)
 
 
-def test_fraction_of_the_limit_is_the_limit_over_the_time():
+def test_fraction_is_the_bound_over_the_time():
     result = measured()
-    assert result.limit is not None
-    assert result.floor_us == result.limit.time_us > 0
-    assert result.of_limit == result.limit.time_us / result.median_us["gathernest"]
-    assert result.of_limit_in_order == result.of_limit  # a table in the first cache: no line comes again
+    assert result.bound is not None
+    assert result.bound_us == result.bound.time_us > 0
+    assert result.of_bound == result.bound.time_us / result.median_us["gathernest"]
+    assert result.of_bound_in_order == result.of_bound  # a table in the first cache: no capacity misses
 
 
-def test_fraction_in_order_stands_on_the_lines_that_come_again(monkeypatch):
+def test_fraction_in_order_includes_capacity_misses(monkeypatch):
     def lines_in_order(kernel, indices, traffic, *, table_bytes, threads, data):
         asked.append((table_bytes, threads, data.shape))
         return LinesInOrder(10_000 * traffic.lines, 1.0)
@@ -170,47 +169,47 @@ def test_fraction_in_order_stands_on_the_lines_that_come_again(monkeypatch):
     monkeypatch.setattr("gathernest.kernels.roofline.reference_loops.lines_in_order", lines_in_order)
     result = measured(rounds=3)
     assert asked == [(20 * 4 * 4, 1, (20, 4))]
-    assert result.limit is not None and len(result.limit.rounds_us["lines again"]) == 3
-    assert result.limit.in_order_us == result.limit.ordered_us > result.limit.time_us
-    assert result.of_limit_in_order == result.limit.in_order_us / result.median_us["gathernest"]
+    assert result.bound is not None and len(result.bound.rounds_us["lines in order"]) == 3
+    assert result.bound.in_order_us == result.bound.ordered_us > result.bound.time_us
+    assert result.of_bound_in_order == result.bound.in_order_us / result.median_us["gathernest"]
 
 
-def test_limit_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
+def test_bound_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
     timed = []
 
-    def interleaved(contenders, **settings):
-        timed.append((list(contenders), settings.get("rounds")))
-        return time_interleaved(contenders, **settings)
+    def interleaved(candidates, **settings):
+        timed.append((list(candidates), settings.get("rounds")))
+        return time_interleaved(candidates, **settings)
 
     monkeypatch.setattr(measuring, "time_interleaved", interleaved)
-    result = measured(Peer(), rounds=3)
+    result = measured(FakePeer(), rounds=3)
     assert timed == [(["gathernest", "peer", "copy", "random lines"], 3)]
-    assert result.limit is not None
-    assert {name: len(times) for name, times in result.limit.rounds_us.items()} == {"copy": 3, "random lines": 3}
+    assert result.bound is not None
+    assert {name: len(times) for name, times in result.bound.rounds_us.items()} == {"copy": 3, "random lines": 3}
     for figures in (result.median_us, result.rounds_us, result.ways):
         assert list(figures) == ["gathernest", "peer"]
     assert (list(result.ratios), result.best_peer) == (["peer"], "peer")
 
 
-def test_limit_has_a_place_for_each_set_of_indices_and_the_threads_of_everyone(monkeypatch):
+def test_bound_has_a_place_for_each_set_of_indices_and_the_threads_of_everyone(monkeypatch):
     asked = []
 
-    def limits_of(traffic, table_bytes, sets, in_order):
+    def loops_of_traffic(traffic, table_bytes, sets, in_order):
         assert in_order.lines >= traffic.lines
         asked.append((traffic.is_counted, table_bytes, sets, knobs.num_threads))
 
-    monkeypatch.setattr("gathernest.kernels.roofline.reference_loops.limits_of", limits_of)
-    assert measured().limit is None
+    monkeypatch.setattr("gathernest.kernels.roofline.reference_loops.loops_of_traffic", loops_of_traffic)
+    assert measured().bound is None
     assert asked == [(True, 20 * 4 * 4, len(ROWS.make().indices), 1)]
 
 
-def test_calls_and_gradients_have_no_limit():
+def test_calls_and_gradients_have_no_bound():
     call = dataclasses.replace(ROWS, family="call")
     gradient = Case("sums", "gradient", (20, 4), (7,), "gather_grad")
     for case in (call, gradient):
-        assert limit.limits(case, case.make()) is None
+        assert measuring.case_loops(case, case.make()) is None
         result = measured(case=case)
-        assert (result.limit, result.floor_us, result.of_limit, result.of_limit_in_order) == (None, None, None, None)
+        assert (result.bound, result.bound_us, result.of_bound, result.of_bound_in_order) == (None, None, None, None)
         assert result.median_us["gathernest"] > 0
 
 

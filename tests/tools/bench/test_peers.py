@@ -29,26 +29,26 @@ INSTALLED = {
 def adapter(name: str):
     for package in INSTALLED[name]:
         pytest.importorskip(package, reason=f"the adapter of {name} needs {package}, which is not installed")
-    contender = importlib.import_module(PEERS[name], peers.__name__).make()
-    contender.start(1)
-    return contender
+    candidate = importlib.import_module(PEERS[name], peers.__name__).make()
+    candidate.start(1)
+    return candidate
 
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_adapter_gives_the_plain_result_in_each_of_its_ways(name):
-    contender = adapter(name)
+    candidate = adapter(name)
     ran = 0
     for case in (case.cut(SMALL) for case in SUITE):
-        if contender.refusal(case) is not None:
+        if candidate.rejection(case) is not None:
             continue
         inputs = case.make(sets=2)
-        ways = contender.variants(case, inputs)
+        ways = candidate.variants(case, inputs)
         assert ways
         for way, calls in ways.items():
             assert len(calls) == 2
             for number, call in enumerate(calls):
                 inputs.out.fill(1)
-                got = contender.result(call(), inputs.out)
+                got = candidate.result(call(), inputs.out)
                 wanted = expected(case, inputs, number)
                 assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), f"{case.name}: {way}"
                 assert got.tobytes() == wanted.tobytes(), f"{case.name}: {way}"
@@ -81,13 +81,13 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("name", "case", "text"), REFUSALS)
 def test_adapter_says_what_it_cannot_run(name, case, text):
-    assert adapter(name).refusal(case) == text
+    assert adapter(name).rejection(case) == text
 
 
-def test_peer_that_does_not_exist_is_refused():
-    with pytest.raises(UsageError) as refused:
+def test_peer_that_does_not_exist_is_rejected():
+    with pytest.raises(UsageError) as rejected:
         enter(["torhc"], 1)
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         "there is no peer 'torhc'; the peers are numpy, torch, onnxruntime, openvino, tensorflow, jax; "
         "did you mean 'torch'?"
     )
@@ -107,17 +107,17 @@ def without(monkeypatch):
 
 def test_peer_that_is_asked_for_and_not_installed_is_an_error(without):
     without("tensorflow")
-    with pytest.raises(gn.GathernestError) as refused:
+    with pytest.raises(gn.GathernestError) as rejected:
         enter(["numpy", "tensorflow"], 1)
-    assert str(refused.value) == (
-        "--peers asks for what is not there: tensorflow is not installed: pip install tensorflow-cpu"
+    assert str(rejected.value) == (
+        "--peers names peers that cannot run: tensorflow is not installed: pip install tensorflow-cpu"
     )
 
 
 def test_peers_that_are_not_installed_are_named_in_one_line(without):
     without("torch", "onnxruntime", "openvino", "tensorflow", "jax")
     entrants = enter([], 1)
-    assert [contender.name for contender in entrants.contenders] == ["gathernest", "numpy"]
+    assert [candidate.name for candidate in entrants.candidates] == ["gathernest", "numpy"]
     assert entrants.notes == [
         "without torch, onnxruntime, openvino, tensorflow, jax, not installed here: pip install 'gathernest[peers]'"
     ]

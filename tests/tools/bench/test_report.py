@@ -6,8 +6,8 @@ import json
 import pytest
 from rich.console import Console
 
-from gathernest.kernels.roofline.lower_bound import Floor
-from gathernest.kernels.roofline.measured_bound import MeasuredLimit
+from gathernest.kernels.roofline.lower_bound import LowerBound
+from gathernest.kernels.roofline.measured_bound import MeasuredBound
 from gathernest.lowering.schedule.traffic import Traffic
 from gathernest.tools.bench import plot as plotting
 from gathernest.tools.bench import report as reporting
@@ -19,14 +19,14 @@ from gathernest.tools.bench.suite import SUITE
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
 
-def limit_of(time_us: float, again_us: float | None = None) -> MeasuredLimit:
-    """A limit of one round, by a copy that took so long, lines that took half of that, and lines that come again."""
-    floor = Floor(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
-    ways = {"copy": "past the caches", "random lines": "without prefetching"}
+def bound_of(time_us: float, in_order_us: float | None = None) -> MeasuredBound:
+    """A bound of one round: a copy of so long, lines of half of that, and lines in the order of the indices."""
+    bound = LowerBound(Traffic((("output", 1000.0),), 10.0, 2.0, True), time_us, time_us / 2, 1e9, 1e8)
+    ways = {"copy": "non-temporal stores", "random lines": "without prefetching"}
     rounds_us = {"copy": [time_us], "random lines": [time_us / 2]}
-    if again_us is None:
-        return MeasuredLimit(floor, 2, ways, rounds_us)
-    return MeasuredLimit(floor, 2, ways, {**rounds_us, "lines again": [again_us]}, ordered_lines=50.0)
+    if in_order_us is None:
+        return MeasuredBound(bound, 2, ways, rounds_us)
+    return MeasuredBound(bound, 2, ways, {**rounds_us, "lines in order": [in_order_us]}, ordered_lines=50.0)
 
 
 FAST = Measured(
@@ -41,7 +41,7 @@ SLOW = Measured(
     {"gathernest": 2000.0, "numpy": 1000.0},
     {"numpy": 0.5},
     {"gathernest": "kernel", "numpy": "ndarray.take"},
-    refused={"torch": "has no such operator"},
+    rejected={"torch": "has no such operator"},
 )
 SPOILT = Measured(
     Case("scalars", "scalars", (1000,), (100,)),
@@ -82,10 +82,10 @@ def test_table_has_a_ratio_for_every_peer_and_a_line_for_every_family():
     ]
 
 
-def test_table_has_the_fraction_of_the_limit_where_it_is_known():
-    measured = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
+def test_table_has_the_fraction_of_the_bound_where_it_is_known():
+    measured = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, bound=bound_of(8.0))
     lines = [line.split() for line in lines_of(as_table(report(measured, SLOW)))]
-    assert lines[0][-2:] == ["of", "limit"]
+    assert lines[0][-2:] == ["of", "bound"]
     assert lines[2][-2:] == ["80", "%"]
     assert lines[4][-1] == "–"
 
@@ -105,26 +105,26 @@ def test_summary_without_peers_is_empty():
 
 def test_fraction_of_the_limit_is_a_mean_over_cases_larger_than_cache(monkeypatch):
     monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
-    small, large = (Measured(one.case, one.median_us, limit=limit_of(us)) for one, us in ((FAST, 1.0), (SLOW, 1800.0)))
-    assert report(small, large).of_limit() == pytest.approx(0.9)
-    assert report(small, large).of_limit_in_order() is None
-    assert summary(report(small, large)) == ["of the limit                90 %, cases larger than cache"]
+    small, large = (Measured(one.case, one.median_us, bound=bound_of(us)) for one, us in ((FAST, 1.0), (SLOW, 1800.0)))
+    assert report(small, large).of_bound() == pytest.approx(0.9)
+    assert report(small, large).of_bound_in_order() is None
+    assert summary(report(small, large)) == ["of the bound                90 %, cases larger than cache"]
 
 
 def test_fraction_in_order_has_a_mean_and_a_line_of_its_own(monkeypatch):
     monkeypatch.setattr(reporting, "cache_sizes", lambda: {"L1": 2**15, "L3": 2**20})
-    measured = Measured(SLOW.case, SLOW.median_us, limit=limit_of(600.0, 1500.0))
+    measured = Measured(SLOW.case, SLOW.median_us, bound=bound_of(600.0, 1500.0))
     found = report(measured)
-    assert (found.of_limit(), found.of_limit_in_order()) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert (found.of_bound(), found.of_bound_in_order()) == (pytest.approx(0.3), pytest.approx(0.75))
     assert summary(found) == [
-        "of the limit                30 %, cases larger than cache",
-        "of the limit in order       75 %, cases larger than cache",
+        "of the bound                30 %, cases larger than cache",
+        "of the bound in order       75 %, cases larger than cache",
     ]
     stored = json.loads(json.dumps(as_json(found)))
-    assert stored["of_limit_in_order_beyond_cache"] == pytest.approx(0.75)
+    assert stored["of_bound_in_order_beyond_cache"] == pytest.approx(0.75)
     (case,) = stored["cases"]
-    assert (case["of_limit"], case["of_limit_in_order"]) == (pytest.approx(0.3), pytest.approx(0.75))
-    assert (case["limit"]["ordered_lines"], case["limit"]["limit_in_order_us"]) == (50.0, 1500.0)
+    assert (case["of_bound"], case["of_bound_in_order"]) == (pytest.approx(0.3), pytest.approx(0.75))
+    assert (case["bound"]["ordered_lines"], case["bound"]["bound_in_order_us"]) == (50.0, 1500.0)
 
 
 def test_json_can_be_written_and_has_every_figure():
@@ -137,7 +137,7 @@ def test_json_can_be_written_and_has_every_figure():
     assert fast["ways"]["numpy"] == "index"
     assert fast["rounds_us"]["torch"] == [20.0, 25.0, 30.0]
     assert (fast["data"], fast["row_bytes"], fast["rows"]) == ([1000, 64], 256, 100)
-    assert slow["refused"] == {"torch": "has no such operator"}
+    assert slow["rejected"] == {"torch": "has no such operator"}
     assert spoilt["wrong"] == SPOILT.wrong
 
     assert {name: mean["geometric_mean"] for name, mean in found["families"].items()} == pytest.approx(
@@ -148,17 +148,17 @@ def test_json_can_be_written_and_has_every_figure():
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(found["machine"])
 
 
-def test_json_has_the_limit_under_a_key_of_its_own():
-    limited = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, rounds_us=FAST.rounds_us, limit=limit_of(8.0))
-    limited, without = json.loads(json.dumps(as_json(report(limited, SLOW))))["cases"]
-    assert (limited["floor_us"], limited["of_limit"]) == (8.0, 0.8)
-    limit = limited["limit"]
-    assert (limit["time_us"], limit["bound_by"], limit["copy_us"], limit["lines_us"]) == (8.0, "copy", 8.0, 4.0)
-    assert limit["rounds_us"] == {"copy": [8.0], "random lines": [4.0]}
-    assert limit["ways"] == {"copy": "past the caches", "random lines": "without prefetching"}
-    assert (limit["bytes"]["all"], limit["lines"], limit["threads"]) == (1000, 10, 2)
-    assert set(limited["rounds_us"]) == set(limited["median_us"]) == {"gathernest", "numpy", "torch"}
-    assert (without["limit"], without["floor_us"], without["of_limit"]) == (None, None, None)
+def test_json_has_the_bound_under_a_key_of_its_own():
+    bounded = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, rounds_us=FAST.rounds_us, bound=bound_of(8.0))
+    bounded, without = json.loads(json.dumps(as_json(report(bounded, SLOW))))["cases"]
+    assert (bounded["bound_us"], bounded["of_bound"]) == (8.0, 0.8)
+    bound = bounded["bound"]
+    assert (bound["time_us"], bound["bound_by"], bound["copy_us"], bound["lines_us"]) == (8.0, "copy", 8.0, 4.0)
+    assert bound["rounds_us"] == {"copy": [8.0], "random lines": [4.0]}
+    assert bound["ways"] == {"copy": "non-temporal stores", "random lines": "without prefetching"}
+    assert (bound["bytes"]["all"], bound["lines"], bound["threads"]) == (1000, 10, 2)
+    assert set(bounded["rounds_us"]) == set(bounded["median_us"]) == {"gathernest", "numpy", "torch"}
+    assert (without["bound"], without["bound_us"], without["of_bound"]) == (None, None, None)
 
 
 def test_json_says_which_cases_are_larger_than_the_cache(monkeypatch):
@@ -236,10 +236,10 @@ def test_plot_has_a_bar_for_each_case_with_a_ratio_and_its_best_peer():
     assert len(figure.axes[0].patches) == 2
 
 
-def test_roofline_has_every_case_whose_limit_was_measured():
+def test_roofline_has_every_case_whose_bound_was_measured():
     pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
-    with_limit = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, limit=limit_of(8.0))
-    figure = plotting.draw(report(with_limit, SLOW))
+    with_bound = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, bound=bound_of(8.0))
+    figure = plotting.draw(report(with_bound, SLOW))
     roofline = figure.axes[1]
     assert [text.get_text() for text in roofline.texts] == ["rows-256B"]
     assert [tuple(point) for points in roofline.collections for point in points.get_offsets()] == [(8.0, 10.0)]

@@ -34,7 +34,7 @@ def test_the_command_prints_it(gathernest):
     assert "gradient" not in ended.out
 
 
-def test_one_thread_is_nothing_to_hold_others_against(gathernest):
+def test_one_thread_is_nothing_to_compare_with(gathernest):
     ended = gathernest("bench", "--scaling", "--threads", "1")
     assert ended.status == 1
-    assert "--scaling holds several threads against one, and there is one; see gathernest doctor" in ended.err
+    assert "--scaling compares several threads with one, and there is one; see gathernest doctor" in ended.err

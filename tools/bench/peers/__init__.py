@@ -1,7 +1,7 @@
-"""Who runs the cases: gathernest and its peers, each a small adapter in a file of its own.
+"""The runtimes that run the cases, gathernest and its peers: each a small adapter in a file of its own.
 
-An adapter says which cases it cannot run and why, and prepares the rest as its runtime is fastest: sessions made
-beforehand, inputs kept alive and not copied for a call, the result preallocated where the runtime takes one.
+An adapter says which cases it cannot run and why, and prepares the others for its runtime's fastest path: sessions made
+beforehand, inputs not copied for a call, the result preallocated where the runtime takes one.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ....ir.errors import DependencyError, did_you_mean
 from ....kernels.host.cpu import package_version
 from ...terminal import UsageError
-from .peer import Contender
+from .peer import Peer
 
 PEERS = {
     "numpy": ".numpy_peer",
@@ -32,13 +32,13 @@ class Entrants:
     """Who takes part.
 
     Attributes:
-        contenders: gathernest first.
+        candidates: gathernest first.
         absent: peers that are not installed.
         broken: why each peer that is installed does not work.
-        versions: by contender.
+        versions: by candidate.
     """
 
-    contenders: tuple[Contender, ...]
+    candidates: tuple[Peer, ...]
     absent: tuple[str, ...]
     broken: dict[str, str]
     versions: dict[str, str]
@@ -52,7 +52,7 @@ class Entrants:
 
 
 def enter(asked: Sequence[str], threads: int) -> Entrants:
-    """Import and start the contenders.
+    """Import and start the candidates.
 
     Args:
         asked: names of peers; all that are installed when empty.
@@ -60,14 +60,14 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
 
     Raises:
         UsageError: there is no peer of that name.
-        DependencyError: a peer that was asked for cannot be imported.
+        DependencyError: a named peer cannot be imported.
     """
     for name in asked:
         if name not in PEERS:
             raise UsageError(f"there is no peer {name!r}; the peers are {', '.join(PEERS)}{did_you_mean(name, PEERS)}")
     from .gathernest_peer import Gathernest
 
-    entered: list[Contender] = [Gathernest()]
+    entered: list[Peer] = [Gathernest()]
     absent: list[str] = []
     broken: dict[str, str] = {}
     for name, adapter in PEERS.items():
@@ -85,14 +85,14 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
             reason = str(error).strip().partition("\n")[0]
             broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
     _check_all_there(asked, absent, broken)
-    for contender in entered:
-        contender.start(threads)
-    versions = {contender.name: version_of(contender.name) for contender in entered}
+    for candidate in entered:
+        candidate.start(threads)
+    versions = {candidate.name: version_of(candidate.name) for candidate in entered}
     return Entrants(tuple(entered), tuple(absent), broken, versions)
 
 
 def version_of(name: str) -> str:
-    """Return the version of the package of a contender."""
+    """Return the version of the package of a candidate."""
     found = (package_version(package) for package in DISTRIBUTIONS.get(name, (name,)))
     return next((version for version in found if version != "not installed"), "not known")
 
@@ -100,6 +100,6 @@ def version_of(name: str) -> str:
 def _check_all_there(asked: Sequence[str], absent: Sequence[str], broken: Mapping[str, str]) -> None:
     reasons = {name: f"is not installed: pip install {DISTRIBUTIONS.get(name, (name,))[0]}" for name in absent}
     reasons |= broken
-    refused = [f"{name} {reasons[name]}" for name in asked if name in reasons]
-    if refused:
-        raise DependencyError(f"--peers asks for what is not there: {'; '.join(refused)}")
+    rejected = [f"{name} {reasons[name]}" for name in asked if name in reasons]
+    if rejected:
+        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")

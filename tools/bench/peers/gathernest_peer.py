@@ -5,15 +5,15 @@ from functools import partial
 from ....kernels.gather import gather
 from ..cases import Case, Inputs
 from ..compiled import compile_case
-from .peer import Contender, Variants
+from .peer import Peer, Variants
 
 
-class Gathernest(Contender):
+class Gathernest(Peer):
     """The compiled kernel; how many threads it uses is a knob."""
 
     name = "gathernest"
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         del case
         return None
 

@@ -10,10 +10,10 @@ import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from ..cases import Case, Inputs
-from .peer import Call, Contender, Variants
+from .peer import Call, Peer, Variants
 
 
-class Jax(Contender):
+class Jax(Peer):
     """JAX with 64-bit dtypes, as the cases have them."""
 
     name = "jax"
@@ -23,7 +23,7 @@ class Jax(Contender):
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_enable_x64", True)
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         del case
         return None
 
@@ -33,8 +33,8 @@ class Jax(Contender):
         return {"jit": [_call(function, data, jnp.asarray(picks)) for picks in inputs.indices]}
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return Jax()
 
 

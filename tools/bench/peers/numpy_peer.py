@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..cases import Case, Inputs
-from .peer import Call, Contender, Variants
+from .peer import Call, Peer, Variants
 
 MOST_PYTHON_BATCHES = 64
 """More batches than that are not worth a loop in Python."""
 
 
-class NumPy(Contender):
+class NumPy(Peer):
     """NumPy as one would write it, in every way that is fast for some case."""
 
     name = "numpy"
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         del case
         return None
 
@@ -28,8 +28,8 @@ class NumPy(Contender):
         return {name: [make(case, inputs, picks) for picks in inputs.indices] for name, make in makers.items()}
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return NumPy()
 
 

@@ -9,18 +9,18 @@ import onnxruntime  # pyright: ignore[reportMissingImports]
 from onnx import helper
 
 from ..cases import Case, Inputs
-from .peer import Contender, Variants
+from .peer import Peer, Variants
 
 OPSET = 13
 CPU = ("cpu", 0)
 
 
-class OnnxRuntime(Contender):
+class OnnxRuntime(Peer):
     """A session for each case."""
 
     name = "onnxruntime"
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
         if np.dtype(case.dtype).kind == "c":
@@ -50,8 +50,8 @@ class OnnxRuntime(Contender):
         )
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return OnnxRuntime()
 
 

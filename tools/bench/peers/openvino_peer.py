@@ -7,18 +7,18 @@ import openvino  # pyright: ignore[reportMissingImports]
 from openvino import opset8 as operators  # pyright: ignore[reportMissingImports]
 
 from ..cases import Case, Inputs
-from .peer import Contender, Variants
+from .peer import Peer, Variants
 
 KEPT = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "bool")
 """Dtypes whose bytes its CPU plugin keeps: it computes in float32 and int32."""
 
 
-class OpenVino(Contender):
+class OpenVino(Peer):
     """A compiled model for each case, and an infer request for each set of indices."""
 
     name = "openvino"
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
         if case.dtype not in KEPT:
@@ -40,8 +40,8 @@ class OpenVino(Contender):
         return returned if isinstance(returned, np.ndarray) else out  # `infer` returns a table of views
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return OpenVino()
 
 

@@ -1,4 +1,4 @@
-"""What an adapter of a runtime offers to the measurement."""
+"""The interface of a runtime's adapter."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ Variants = Mapping[str, Sequence[Call]]
 """Ways to run a case, by what is called: one call for each set of indices."""
 
 
-class Contender(ABC):
+class Peer(ABC):
     """A runtime that gathers.
 
     Attributes:
@@ -29,7 +29,7 @@ class Contender(ABC):
         self.threads = threads
 
     @abstractmethod
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         """Return why it cannot run a case, or None where it can."""
 
     @abstractmethod

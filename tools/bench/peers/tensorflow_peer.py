@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..cases import Case, Inputs
-from .peer import Call, Contender, Variants
+from .peer import Call, Peer, Variants
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ with _silent():
     import tensorflow  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 
-class TensorFlow(Contender):
+class TensorFlow(Peer):
     """Eager TensorFlow on the CPU."""
 
     name = "tensorflow"
@@ -43,7 +43,7 @@ class TensorFlow(Contender):
             settings.set_intra_op_parallelism_threads(threads)
             settings.set_inter_op_parallelism_threads(1)
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         if case.operator == "gather_elements":
             return "has no operator for it"
         if case.index_dtype not in ("int32", "int64"):
@@ -60,8 +60,8 @@ class TensorFlow(Contender):
         return found
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return TensorFlow()
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
 from ..cases import Case, Inputs
-from .peer import Call, Contender, Variants
+from .peer import Call, Peer, Variants
 
 
-class Torch(Contender):
+class Torch(Peer):
     """PyTorch on tensors that share the arrays' memory."""
 
     name = "torch"
@@ -20,7 +20,7 @@ class Torch(Contender):
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
 
-    def refusal(self, case: Case) -> str | None:
+    def rejection(self, case: Case) -> str | None:
         if case.index_dtype not in ("int32", "int64"):
             return f"has no {case.index_dtype} indices"
         return None
@@ -38,8 +38,8 @@ class Torch(Contender):
         return out if is_given else np.asarray(returned)
 
 
-def make() -> Contender:
-    """Return the contender."""
+def make() -> Peer:
+    """Return the candidate."""
     return Torch()
 
 

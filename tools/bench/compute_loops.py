@@ -1,7 +1,7 @@
-"""Two loops that touch no memory, shared among threads as a gather is: what a second thread can bring at best.
+"""Two compute-bound loops, shared among threads as a gather is: the largest gain of a second thread. Imports Numba.
 
-Where two cores of a virtual machine are one of the real one, with two threads of execution, the loop that keeps a core
-busy gains little by the second, and the loop that mostly waits for itself gains nearly all. Imports Numba.
+Where two cores of a virtual machine are two hardware threads of one core, the loop that fills the core's units gains
+little from the second, and the loop that is bound by latency gains nearly all.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def _run(chains, sums, shares, steps, team):
     return 0
 
 
-def yardsticks() -> dict[str, Callable[[], object]]:
+def compute_loops() -> dict[str, Callable[[], object]]:
     """Return the loops, by what they are bound by; a call takes some hundred microseconds on one thread."""
     sums = np.zeros(SHARES * LINE_BYTES, np.uint8)
 
