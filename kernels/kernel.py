@@ -76,9 +76,7 @@ class Kernel(functools.partial[np.ndarray]):
     @property
     def pipeline(self) -> str:
         """The passes that made it, as text that `gathernest-opt -p` takes."""
-        from .runtime.compile import pipeline_of
-
-        return pipeline_of(self._prepared.plan)
+        return self._prepared.plan.pipeline
 
     @property
     def stages(self) -> dict[str, str]:
@@ -94,7 +92,7 @@ class Kernel(functools.partial[np.ndarray]):
             return self._prepared.loaded.program.source
         from .runtime.compile import build_program
 
-        return build_program(self._prepared.plan)[0].source
+        return build_program(self._prepared.plan).source
 
     def llvm_ir(self) -> str:
         """Return the optimised LLVM IR, compiled anew where the machine code came from the cache."""

@@ -121,11 +121,12 @@ def warm_one(arguments: Arguments) -> WarmKernel:
     start, key = time.perf_counter(), ""
     try:
         problem = problem_of(**arguments)
-        key = planned(problem).key
-        was_there = entry_folder(key).is_dir()
+        plan = planned(problem)
+        key, folder = plan.key, entry_folder(plan.key, plan.pipeline)
+        was_there = folder.is_dir()
         loaded = prepare_problem(problem).loaded
         outcome = "cached" if was_there and loaded is not None and loaded.from_cache else "compiled"
-        if loaded is not None and not entry_folder(key).is_dir():
+        if loaded is not None and not folder.is_dir():
             raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
     except GathernestError as error:
         return WarmKernel(arguments, key, "failed", time.perf_counter() - start, str(error))

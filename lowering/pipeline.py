@@ -1,11 +1,17 @@
 """Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
 
 import dataclasses
+import functools
+import hashlib
+import secrets
 import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,21 +21,9 @@ from xdsl.utils.exceptions import ShrinkException
 
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
+from .default_pipeline import CANONICAL, NEST, default_pipeline
 from .passes import GRAPH_NAMES, all_passes
 from .schedule.schedule import Schedule
-
-CANONICAL = ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims")
-NEST = ("lower-gather-to-nest", "fold-bounds")
-GRADIENT_NEST = ("lower-gradient-to-nest", "fold-bounds")
-LOOPS = ("hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
-
-
-def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False) -> str:
-    """Return the pipeline that takes an operator to loops with a schedule; `static` keeps the sizes in the code."""
-    nest = GRADIENT_NEST if gradient else NEST
-    middle = [*(["erase-sizes"] if erase_sizes else []), "drop-unit-loops", *([str(schedule)] if str(schedule) else [])]
-    return ",".join([*CANONICAL, *nest, *middle, *LOOPS])
-
 
 PIPELINES = {
     "canonical": ",".join(CANONICAL),
@@ -104,6 +98,30 @@ def parse_passes(text: str) -> list[ModulePass]:
             reason = str(error).removeprefix(f"{spec.name} ")
             raise ScheduleError(f"pass {spec.name}: {reason}") from None
     return passes
+
+
+def passes_of_others(text: str) -> tuple[str, ...]:
+    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and source.
+
+    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process.
+    """
+    named: list[str] = []
+    for step in parse_passes(text):
+        kind, home = type(step), type(step).apply.__module__
+        if kind.__module__ == home and home.startswith((f"{__package__}.passes.", "xdsl.")):
+            continue
+        named.append(f"{step.name} of {kind.__module__}.{kind.__qualname__} in {home}, {_version_and_source(home)}")
+    return tuple(named)
+
+
+@functools.cache
+def _version_and_source(module: str) -> str:
+    package, file = module.partition(".")[0], getattr(sys.modules.get(module), "__file__", None)
+    source = secrets.token_hex(8) if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    try:
+        return f"version {version(package)}, source {source}"
+    except PackageNotFoundError:
+        return f"source {source}"
 
 
 def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None) -> list[Stage]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...lowering.default_pipeline import passes_of_others
 from ...lowering.numba.program import Program
 from ..host.cpu import PACKAGE, code_fingerprint
 from ..host.files import check_own_folder, publish_folder, read_own, remove_folder
@@ -55,7 +56,7 @@ class Loaded:
     from_cache: bool
 
 
-Build = Callable[[], tuple[Program, str]]
+Build = Callable[[], Program]
 
 
 def cache_folder() -> Path:
@@ -76,63 +77,65 @@ def cache_root() -> Path:
     return cache_folder() / code_fingerprint()
 
 
-def entry_folder(key: str) -> Path:
+def entry_folder(key: str, pipeline: str) -> Path:
     """Return the folder of a kernel's entry, whether it is there or not."""
-    return cache_root() / _entry_name(key)
+    return cache_root() / _entry_name(key, pipeline)
 
 
-def _entry_name(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:24]
+def _entry_name(key: str, pipeline: str) -> str:
+    made_by = "\n".join([key, pipeline, *passes_of_others(pipeline)])
+    return hashlib.sha256(made_by.encode()).hexdigest()[:24]
 
 
-def load_kernel(key: str, build: Build) -> Loaded:
+def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
     """Return the kernel of that key, from disk or made by `build`.
 
     Args:
-        key: text that says everything that decides the kernel's code.
-        build: gives the program and the pipeline that made it; called only when the cache has no sound entry.
+        key: text that says everything that decides the kernel's code but for the passes.
+        pipeline: the passes that make it; where other packages' are among them, it is known by their sources, too.
+        build: gives the program; called only when the cache has no sound entry.
 
     Raises:
         CompileError: the backend refuses the program.
     """
-    name, build = _entry_name(key), functools.cache(build)
+    name, build = _entry_name(key, pipeline), functools.cache(build)
     if knobs.always_compile:
-        return _in_memory(name, build)
+        return _in_memory(name, pipeline, build)
     root = cache_root()
     try:
         root.mkdir(0o755, parents=True, exist_ok=True)
         check_own_folder(root)
-        found = _read(key, name, root / name)
+        found = _read(key, pipeline, root / name)
         if found is not None:
             return found
         if root not in _warned:
-            return _make(key, name, root / name, build)
+            return _make(key, pipeline, root / name, build)
     except OSError as error:
         warn_unwritable(root, error)
-    return _in_memory(name, build)
+    return _in_memory(name, pipeline, build)
 
 
-def _in_memory(name: str, build: Build) -> Loaded:
+def _in_memory(name: str, pipeline: str, build: Build) -> Loaded:
     from ...lowering.numba.compiler import load_text
 
-    program, pipeline = build()
+    program = build()
     return Loaded(load_text(program, name), program, pipeline, from_cache=False)
 
 
-def _make(key: str, name: str, folder: Path, build: Build) -> Loaded:
+def _make(key: str, pipeline: str, folder: Path, build: Build) -> Loaded:
     """Build and compile a kernel into an entry."""
     from ...lowering.numba.compiler import load_file
 
-    program, pipeline = build()
+    program = build()
     with publish_folder(folder) as workplace:
         (workplace / SOURCE).write_text(program.source)
-        entry = load_file(program, workplace / SOURCE, name)
+        entry = load_file(program, workplace / SOURCE, folder.name)
         sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(workplace)}
         (workplace / SIDECAR).write_text(json.dumps({**sidecar, "digest": _digest(sidecar)}, indent=1))
     return Loaded(entry, program, pipeline, from_cache=False)
 
 
-def _read(key: str, name: str, folder: Path) -> Loaded | None:
+def _read(key: str, pipeline: str, folder: Path) -> Loaded | None:
     """Return the entry in `folder`, or None after removing one that is not sound.
 
     Raises:
@@ -143,13 +146,13 @@ def _read(key: str, name: str, folder: Path) -> Loaded | None:
     from ...lowering.numba.compiler import load_file
 
     try:
-        program, pipeline = _checked(key, folder)
+        program = _checked(key, pipeline, folder)
     except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
         remove_folder(folder, error)
         return None
     source = _writable_copy(folder) / SOURCE
     try:
-        entry = load_file(program, source, name)
+        entry = load_file(program, source, folder.name)
     except OSError:  # of the disk or another process that removes it, not of the entry
         return None
     except Exception as error:
@@ -160,8 +163,8 @@ def _read(key: str, name: str, folder: Path) -> Loaded | None:
     return Loaded(entry, program, pipeline, from_cache=True)
 
 
-def _checked(key: str, folder: Path) -> tuple[Program, str]:
-    """Return the program and the pipeline of an entry.
+def _checked(key: str, pipeline: str, folder: Path) -> Program:
+    """Return the program of an entry.
 
     Raises:
         Exception: the entry is not what was made for the key, or another user could have written it.
@@ -169,10 +172,10 @@ def _checked(key: str, folder: Path) -> tuple[Program, str]:
     for part in (folder, folder / "__pycache__"):
         check_own_folder(part)
     sidecar = json.loads(read_own(folder / SIDECAR))
-    digest = sidecar.pop("digest")
-    if digest != _digest(sidecar) or sidecar["key"] != key or sidecar["files"] != _digests(folder, read_own):
+    wanted = {"key": key, "pipeline": pipeline, "files": _digests(folder, read_own)}
+    if sidecar.pop("digest") != _digest(sidecar) or not wanted.items() <= sidecar.items():
         raise ValueError("digests do not hold")
-    return Program.from_json(read_own(folder / SOURCE).decode(), sidecar), sidecar["pipeline"]
+    return Program.from_json(read_own(folder / SOURCE).decode(), sidecar)
 
 
 def _writable_copy(folder: Path) -> Path:

@@ -25,6 +25,6 @@ def _library_text(plan: Plan, method: str) -> str:
     if plan.key not in _compiled:
         if len(_compiled) >= _MOST_KEPT:
             _compiled.clear()
-        _compiled[plan.key] = load_text(build_program(plan)[0], "inspected")
+        _compiled[plan.key] = load_text(build_program(plan), "inspected")
     (result,) = _compiled[plan.key].overloads.values()
     return getattr(result.library, method)()

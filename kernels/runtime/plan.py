@@ -16,6 +16,7 @@ from ...ir.element_types import machine_width, number_name, number_scale, number
 from ...ir.errors import InvalidGatherError, ScheduleError
 from ...ir.operator_spec import Gradient, Node, OperatorSpec
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
+from ...lowering.default_pipeline import default_pipeline
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
 from .select_schedule import chosen_schedule, erased_layout, nest_shape, problem_class, sharing_threads, tuned_schedule
@@ -145,6 +146,11 @@ class Plan:
     def problem_class(self) -> str:
         """What tuning records a schedule for: problems of one class get the same."""
         return problem_class(self.kernel_class, self.nest, sharing_threads())
+
+    @property
+    def pipeline(self) -> str:
+        """The passes that make its kernel, as text."""
+        return default_pipeline(self.schedule, gradient=self.problem.gradient is not None)
 
     def operand(self, number: int) -> Operand:
         """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""

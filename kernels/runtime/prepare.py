@@ -219,7 +219,7 @@ def _load(plan: Plan) -> Loaded:
     require_compiler()
     with _building:
         if plan.key not in _loaded or knobs.always_compile:
-            loaded = _loaded[plan.key] = load_kernel(plan.key, lambda: _build(plan))
+            loaded = _loaded[plan.key] = load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
             if loaded.from_cache and knobs.dump_dir is not None:
                 _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
         return _loaded[plan.key]

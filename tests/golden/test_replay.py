@@ -38,7 +38,7 @@ def digest(source: str) -> str:
 
 def replayed(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     plan = plan_of(entry, monkeypatch)
-    source = digest(build_program(plan)[0].source) if entry["source"] is not None else None
+    source = digest(build_program(plan).source) if entry["source"] is not None else None
     return {**entry, "schedule": str(plan.schedule), "source": source}
 
 

@@ -73,7 +73,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the command line asks for."""
-    from ...kernels.runtime.compile import pipeline_of, stages_of
+    from ...kernels.runtime.compile import stages_of
 
     require("xdsl", "numba", "llvmlite")
     _check_explain(options)
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     _check_stage(options.stage, options.picture, list(stages))
     if options.json:
         facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
-        print(json.dumps({**facts, "pipeline": pipeline_of(plan), "stages": _as_json(kernel, stages, options)}))
+        print(json.dumps({**facts, "pipeline": plan.pipeline, "stages": _as_json(kernel, stages, options)}))
     elif options.stage is None:
         _print_overview(kernel, stages, NOT_RUN.get(plan.action))
     elif options.stage == "list":

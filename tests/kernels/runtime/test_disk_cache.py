@@ -7,7 +7,9 @@ import os
 import pwd
 import shutil
 import stat
+import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +28,10 @@ from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.disk_cache import CacheWarning, Loaded, cache_root, load_kernel
 from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
+from gathernest.lowering import default_pipeline, pipeline
 from gathernest.lowering.numba import compiler
+from gathernest.lowering.passes import all_passes
+from gathernest.lowering.passes.loops.fold_constants import FoldConstants
 from gathernest.lowering.schedule.schedule import Schedule
 
 DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
@@ -46,7 +51,7 @@ class Counted:
         return build_program(self.plan)
 
     def load(self) -> Loaded:
-        return load_kernel(self.plan.key, self.build)
+        return load_kernel(self.plan.key, self.plan.pipeline, self.build)
 
     def run(self, loaded: Loaded) -> list[float]:
         out = np.zeros(4)
@@ -220,7 +225,7 @@ def test_links_are_not_followed(counted, part):
     counted.load()
     entry = only_entry()
     link_away(entry if part == "." else entry / part)
-    mended = load_kernel(counted.plan.key, counted.build)
+    mended = load_kernel(counted.plan.key, counted.plan.pipeline, counted.build)
     assert (mended.from_cache, counted.builds, counted.run(mended)) == (False, 2, WANTED)
 
 
@@ -332,6 +337,64 @@ def test_without_a_home_folder_kernels_are_made_in_memory(forget, monkeypatch, t
     assert list(tmp_path.iterdir()) == []
 
 
+EXPERIMENT = """
+from dataclasses import dataclass
+
+from xdsl.passes import ModulePass
+
+
+@dataclass(frozen=True)
+class Cse(ModulePass):
+    name = "cse"
+
+    def apply(self, ctx, op):
+        pass
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
+    """Return a function that puts a pass of another module, with that source, in the place of `cse`."""
+
+    def use(source: str) -> None:
+        (tmp_path / "experiment.py").write_text(source)
+        module = types.ModuleType("experiment")
+        module.__file__ = str(tmp_path / "experiment.py")
+        monkeypatch.setitem(sys.modules, "experiment", module)
+        exec(source, module.__dict__)
+        known = {**all_passes(), "cse": lambda: module.Cse}
+        monkeypatch.setattr(pipeline, "all_passes", lambda: known)
+        pipeline._version_and_source.cache_clear()
+
+    yield use
+    pipeline._version_and_source.cache_clear()
+
+
+def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(counted, experiment, monkeypatch):
+    experiment(EXPERIMENT)
+    assert not counted.load().from_cache
+    assert counted.load().from_cache
+    experiment(EXPERIMENT + "# and more\n")
+    assert not counted.load().from_cache
+    monkeypatch.setattr(pipeline, "all_passes", all_passes)
+    assert not counted.load().from_cache
+    assert counted.builds == 3
+
+
+def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(counted, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(FoldConstants, "apply", lambda self, ctx, op: None)
+        counted.load()
+    assert not counted.load().from_cache
+
+
+def test_a_kernel_that_other_passes_made_is_not_served_without_them(cache_dir, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(default_pipeline, "LOOPS", ("lower-nest-to-loops",))
+        Counted().load()
+    assert not Counted().load().from_cache
+
+
 def test_an_entry_deleted_while_it_is_read_is_made_again(counted, monkeypatch):
     counted.load()
     load_file = compiler.load_file
@@ -354,7 +417,7 @@ def test_a_cache_folder_deleted_while_a_kernel_is_made_gives_the_kernel_all_the_
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CacheWarning)
-        loaded = load_kernel(counted.plan.key, delete_then_build)
+        loaded = load_kernel(counted.plan.key, counted.plan.pipeline, delete_then_build)
     assert counted.run(loaded) == WANTED
 
 
@@ -365,7 +428,7 @@ def test_an_entry_that_another_process_made_meanwhile_is_kept(counted):
         counted.load()
         return build()
 
-    loaded = load_kernel(counted.plan.key, lose_the_race)
+    loaded = load_kernel(counted.plan.key, counted.plan.pipeline, lose_the_race)
     assert counted.run(loaded) == WANTED
     assert counted.load().from_cache
     assert len(list(cache_root().iterdir())) == 1
@@ -391,7 +454,7 @@ def test_keys_whose_digests_begin_alike_have_entries_of_their_own(counted):
             break
         digests[begin] = f"key {number}"
     for key in (digests[begin], f"key {number}"):
-        assert not load_kernel(key, counted.build).from_cache
+        assert not load_kernel(key, counted.plan.pipeline, counted.build).from_cache
     assert counted.builds == 2
 
 
