@@ -10,7 +10,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
-CODE_FOLDERS = ("ir", "lowering")
+MAKES_CODE = (
+    "ir/*.py",
+    "ir/dialects/*.py",
+    "ir/interpreters/argument_views.py",
+    *(f"ir/modules/{name}.py" for name in ("context", "dominance", "operator_module")),
+    "lowering/*.py",
+    *(f"lowering/native/{name}.py" for name in ("llvm_jit", "parallel_for", "thread_team_ir")),
+    "lowering/nest/*.py",
+    "lowering/numba/*.py",
+    *(f"lowering/passes/{room}/*.py" for room in ("canonicalize", "nest", "schedule", "loops")),
+    *(f"lowering/schedule/{name}.py" for name in ("loop_sizes", "schedule")),
+    "kernels/runtime/compile.py",
+)
+# The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
 
 
 def package_version(name: str) -> str:
@@ -25,17 +38,17 @@ def package_version(name: str) -> str:
 def code_fingerprint() -> str:
     """Return a digest of everything but the kernel's own key that decides its machine code.
 
-    That is: the sources that make it, the versions of Python, NumPy, Numba and llvmlite, and the CPU as LLVM names it.
+    That is: the sources that make it, the versions of Python and the packages that do, and the CPU as LLVM names it.
     """
     import llvmlite.binding as llvm
     import numba
 
     digest = hashlib.sha256()
-    for folder in CODE_FOLDERS:
-        for source in sorted((PACKAGE / folder).rglob("*.py")):
-            digest.update(source.read_bytes())
+    for pattern in MAKES_CODE:
+        for source in sorted(PACKAGE.glob(pattern)):
+            digest.update(f"{source.name} ".encode() + source.read_bytes())
     facts = [
-        *(f"{name} {package_version(name)}" for name in ("gathernest", "numpy", "numba", "llvmlite")),
+        *(f"{name} {package_version(name)}" for name in ("gathernest", "numpy", "numba", "llvmlite", "xdsl")),
         sys.version,
         platform.machine(),
         llvm.get_host_cpu_name(),

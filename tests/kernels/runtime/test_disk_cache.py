@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import grimp
 import numba
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering import default_pipeline, pipeline
 from gathernest.lowering.numba import compiler
-from gathernest.lowering.passes import all_passes
+from gathernest.lowering.passes import NAMES, all_passes, module_of
 from gathernest.lowering.passes.loops.fold_constants import FoldConstants
 from gathernest.lowering.schedule.schedule import Schedule
 
@@ -543,18 +544,84 @@ def test_other_facts_about_the_machine_make_another_folder(monkeypatch):
         cpu.code_fingerprint.cache_clear()
 
 
-def test_another_version_of_a_source_makes_another_folder(monkeypatch, tmp_path):
-    before = cpu.code_fingerprint()
-    for folder in cpu.CODE_FOLDERS:
-        shutil.copytree(cpu.PACKAGE / folder, tmp_path / folder)
-    (tmp_path / "ir" / "semantics.py").open("a").write("\n")
-    monkeypatch.setattr(cpu, "PACKAGE", tmp_path)
-    cpu.code_fingerprint.cache_clear()
-    try:
-        assert cpu.code_fingerprint() != before
-    finally:
-        monkeypatch.undo()
-        cpu.code_fingerprint.cache_clear()
+@pytest.fixture
+def fingerprint_after(monkeypatch, tmp_path) -> Callable[[str], str]:
+    """Return a function that gives the fingerprint of this package with a line added to one of its files."""
+
+    def after(name: str) -> str:
+        target = tmp_path / name.replace("/", "-")
+        sources = [path for path in cpu.PACKAGE.rglob("*.py") if path.relative_to(cpu.PACKAGE).parts[0] in ROOMS]
+        for source in sources:
+            copy = target / source.relative_to(cpu.PACKAGE)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes() + (b"changed = 1\n" if copy == target / name else b""))
+        assert not name or (target / name).is_file()
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu, "PACKAGE", target)
+            return cpu.code_fingerprint.__wrapped__()
+
+    return after
+
+
+ROOMS = ("ir", "lowering", "kernels", "tools")
+MAKE_CODE = (
+    "ir/semantics.py",
+    "ir/dialects/nest_ops.py",
+    "ir/modules/operator_module.py",
+    "lowering/default_pipeline.py",
+    "lowering/native/parallel_for.py",
+    "lowering/nest/queries.py",
+    "lowering/numba/vector_intrinsics.py",
+    "lowering/passes/schedule/tile_loops.py",
+    "kernels/runtime/compile.py",
+)
+MAKE_NO_CODE = (
+    "ir/importers/onnx.py",
+    "ir/interpreters/scalar.py",
+    "ir/modules/pseudocode.py",
+    "lowering/passes/graph/compose_gathers.py",
+    "lowering/schedule/gather_heuristic.py",
+    "lowering/native/fast_call.py",
+    "kernels/gather.py",
+    "tools/cli.py",
+)
+
+
+@pytest.mark.parametrize("name", MAKE_CODE)
+def test_a_change_of_what_makes_code_makes_another_folder(fingerprint_after, name):
+    assert fingerprint_after(name) != fingerprint_after("")
+
+
+@pytest.mark.parametrize("name", MAKE_NO_CODE)
+def test_a_change_of_what_makes_no_code_keeps_the_folder(fingerprint_after, name):
+    assert fingerprint_after(name) == fingerprint_after("")
+
+
+def test_every_module_that_compiling_imports_is_in_the_fingerprint():
+    graph, compiling = grimp.build_graph("gathernest"), "gathernest.kernels.runtime.compile"
+    for module in graph.modules:
+        # The rest of kernels says what to compile, and the key holds that.
+        if module.startswith("gathernest.kernels.") and not compiling.startswith(module):
+            graph.remove_module(module)
+    numba_modules = ("compiler", "intrinsics", "vector_intrinsics")
+    roots = {compiling, "gathernest.lowering.native.parallel_for"}
+    roots |= {f"gathernest.lowering.numba.{name}" for name in numba_modules}
+    roots |= {f"gathernest.lowering.passes.{module_of(name)}" for name in NAMES}
+    needed = roots.union(*(graph.find_upstream_modules(root) for root in roots))
+    hashed = {path for pattern in cpu.MAKES_CODE for path in cpu.PACKAGE.glob(pattern)}
+    files = {cpu.PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py") for module in needed}
+    assert {path for path in files if path.is_file()} - hashed == set()
+
+
+def test_every_pattern_of_the_fingerprint_finds_sources():
+    assert [pattern for pattern in cpu.MAKES_CODE if not list(cpu.PACKAGE.glob(pattern))] == []
+
+
+def test_another_version_of_xdsl_makes_another_folder(monkeypatch):
+    before = cpu.code_fingerprint.__wrapped__()
+    version = cpu.package_version
+    monkeypatch.setattr(cpu, "package_version", lambda name: "another" if name == "xdsl" else version(name))
+    assert cpu.code_fingerprint.__wrapped__() != before
 
 
 def test_the_default_folder_is_the_users_cache_folder(monkeypatch, tmp_path):
