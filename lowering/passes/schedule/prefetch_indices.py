@@ -24,6 +24,7 @@ from ...schedule.loop_sizes import LINE_BYTES
 
 MOST_LINES = 64
 MOST_DISTANCE = 4096
+MOST_ROWS = 4096  # of a step; MOST_LINES for each of the 64 iterations that `unroll` makes one at most
 
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
 """A read of data; or, in a gradient, an addition to the table."""
@@ -145,6 +146,11 @@ def _line_elements(memory: SSAValue) -> int:
 def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
     """Insert the counter `distance` iterations ahead, the last one before `end` near that."""
     step = static_size(loop.step) or 1
+    if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
+        raise ScheduleError(
+            f"prefetch-indices: {distance} iterations ahead of {loop.label} are {distance * step} places, which no "
+            "index holds; use a smaller distance or step"
+        )
     later = builder.insert(arith.AddiOp(loop.induction, index_constant(builder, distance * step))).result
     last = builder.insert(arith.SubiOp(end, index_constant(builder, step))).result
     ahead = builder.insert(arith.MinSIOp(later, last)).result
@@ -220,6 +226,11 @@ def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None
     dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
     row, line = _static_row(load, dim), _line_elements(_memory(load))
     if row is None or row > line:
+        if options.lines * step > MOST_ROWS:
+            raise ScheduleError(
+                f"prefetch-indices: {counted.label} takes {step} indices a step, and lines={options.lines} asks for "
+                f"{options.lines} rows for each; a step has {MOST_ROWS} prefetches at most, so tile the loop"
+            )
         innermost = load.parent_op()
         assert isinstance(innermost, LoopOp)
         return _ask_for_rows(loop, counted, innermost, load, dim, range(options.lines * step), options)
