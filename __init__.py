@@ -7,102 +7,27 @@
     kernel = gn.compile("gather", data, indices, axis=0)
     print(kernel.stages["lower-gather-to-nest"], kernel.source)
 
-Importing this package imports neither Numba nor xDSL; the first call does.
+Importing this package imports neither Numba nor xDSL; the first call does. `__init__.pyi` lists the public names.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .ir.array_spec import ArraySpec
-    from .ir.errors import (
-        BoundsError,
-        CompileError,
-        DependencyError,
-        GathernestError,
-        IndexTypeError,
-        InternalError,
-        InvalidGatherError,
-        ModelError,
-        ScheduleError,
-    )
-    from .kernels.gather import gather, gather_elements, gather_nd
-    from .kernels.gradient import gather_elements_grad, gather_grad, gather_nd_grad
-    from .kernels.host.knobs import knobs
-    from .kernels.kernel import Kernel, compile
-    from .kernels.model import Model, load
-    from .kernels.operator_versions import ops
-    from .kernels.tune import tune
-    from .kernels.warm import warm
-    from .lowering.schedule.schedule import Schedule
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ArraySpec": "ir.array_spec",
-    "BoundsError": "ir.errors",
-    "CompileError": "ir.errors",
-    "DependencyError": "ir.errors",
-    "GathernestError": "ir.errors",
-    "IndexTypeError": "ir.errors",
-    "InternalError": "ir.errors",
-    "InvalidGatherError": "ir.errors",
-    "ModelError": "ir.errors",
-    "ScheduleError": "ir.errors",
-    "Kernel": "kernels.kernel",
-    "compile": "kernels.kernel",
-    "gather": "kernels.gather",
-    "gather_elements": "kernels.gather",
-    "gather_elements_grad": "kernels.gradient",
-    "gather_grad": "kernels.gradient",
-    "gather_nd": "kernels.gather",
-    "gather_nd_grad": "kernels.gradient",
-    "knobs": "kernels.host.knobs",
-    "Model": "kernels.model",
-    "load": "kernels.model",
-    "ops": "kernels.operator_versions",
-    "Schedule": "lowering.schedule.schedule",
-    "tune": "kernels.tune",
-    "warm": "kernels.warm",
-}
-
-__all__ = [
-    "ArraySpec",
-    "BoundsError",
-    "CompileError",
-    "DependencyError",
-    "GathernestError",
-    "IndexTypeError",
-    "InternalError",
-    "InvalidGatherError",
-    "Kernel",
-    "Model",
-    "ModelError",
-    "Schedule",
-    "ScheduleError",
-    "__version__",
-    "compile",
-    "gather",
-    "gather_elements",
-    "gather_elements_grad",
-    "gather_grad",
-    "gather_nd",
-    "gather_nd_grad",
-    "knobs",
-    "load",
-    "ops",
-    "tune",
-    "warm",
-]
+with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as _stub:
+    _IMPORTS = [line.split() for line in _stub if line.startswith("from ")]  # from .ir.errors import X as X
+_HOMES = {words[-1]: words[1] for words in _IMPORTS}
+__all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
