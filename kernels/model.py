@@ -1,13 +1,16 @@
 """Models from files: `load` reads one, and the `Model` it gives runs its gathers through compiled kernels.
 
-The file becomes one module (`ir.importers`), which the pipeline `graph` simplifies; every stage is kept. What runs is a
-list of steps made from the last stage once: gathers go to `kernels.gather`, the glue between them to NumPy, as views
-wherever that is enough.
+The file becomes one module (`ir.importers`), which the pipeline `graph` simplifies. What runs is a list of steps made
+from the last stage once: gathers go to `kernels.gather`, the shape operators between them to NumPy, as views wherever
+that is enough.
 """
 
+import gc
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.element_types import element_type_name
-from ..ir.errors import BoundsError, InvalidGatherError, ModelError, did_you_mean
-from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, Limits
+from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, ModelError, did_you_mean
+from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from .gather import run_operator
 from .host.dependencies import require
 from .runtime.array_checks import data_array, index_array
@@ -79,14 +82,12 @@ class Model:
     Attributes:
         inputs: name to `TensorSpec`, in the model's order.
         outputs: the same of what it gives.
-        stages: the module after every pass of the pipeline, as text: `operator`, as it was read, first.
         weights: the values of the module's weights by name, read-only.
         pipeline: the passes that made it, as text that `gathernest-opt -p` takes.
     """
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-    stages: Mapping[str, str]
     weights: "Weights"
     pipeline: str
 
@@ -96,15 +97,34 @@ class Model:
         Raises:
             BoundsError: a constant index is not valid; names the node.
         """
+        from ..ir.importers.graph_builder import ImportedModel
         from ..ir.modules.weights import model_context
-        from ..lowering.pipeline import PIPELINES, run_pipeline
+        from ..lowering.pipeline import PIPELINES, run_passes
 
-        stages = run_pipeline(imported.module, PIPELINE, model_context(imported.weights))
+        self._read = ImportedModel(imported.module.clone(), imported.weights.copy())
+        try:
+            run_passes(imported.module, PIPELINE, model_context(imported.weights))
+        except GathernestError:
+            raise
+        except Exception:
+            _ = self.stages  # names the pass that failed, and saves what repeats it
+            raise
         self.name = name
         self.pipeline = PIPELINES[PIPELINE]
         self.weights = imported.weights
-        self.stages = MappingProxyType({stage.pass_name: stage.text for stage in stages})
         self.inputs, self.outputs, self._values, self._steps, self._results = _plan(imported)
+
+    @cached_property
+    def stages(self) -> Mapping[str, str]:
+        """The module after every pass of the pipeline, as text: `operator`, as it was read, first.
+
+        Made when it is first asked for: the pipeline runs again on the module as it was read.
+        """
+        from ..ir.modules.weights import model_context
+        from ..lowering.pipeline import run_pipeline
+
+        stages = run_pipeline(self._read.module.clone(), PIPELINE, model_context(self._read.weights.copy()))
+        return MappingProxyType({stage.pass_name: stage.text for stage in stages})
 
     def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
         """Run the model on inputs whose names are identifiers; see `run`."""
@@ -127,7 +147,7 @@ class Model:
         values: list[np.ndarray | None] = list(self._values)
         for place, array in enumerate(_checked_inputs(self.inputs, inputs)):
             values[place] = array
-        held = [array for array in values if array is not None]
+        held = {id(array): array for array in values if array is not None}
         for step in self._steps:
             try:
                 values[step.result] = step.call(*[values[place] for place in step.operands])
@@ -139,7 +159,8 @@ class Model:
         for name, place in zip(self.outputs, self._results, strict=True):
             array = values[place]
             assert array is not None
-            results[name] = _owned(array, [*held, *results.values()])
+            results[name] = array = _owned(array, held)
+            held[id(array)] = array
         return results
 
     def __str__(self) -> str:
@@ -175,17 +196,30 @@ def load(
         BoundsError: a constant index is not valid; names the node.
         DependencyError: the package that reads such a file is missing; says how to install it.
     """
-    file, limits = Path(path), Limits(max_file_bytes, max_tensor_bytes)
+    file, limits = Path(path), FileLimits(max_file_bytes, max_tensor_bytes)
     if file.suffix not in EXTRAS:
         raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
     require("xdsl", EXTRAS[file.suffix])
-    if file.suffix == ".onnx":
-        from ..ir.importers.onnx import import_onnx
+    with _collector_paused():
+        if file.suffix == ".onnx":
+            from ..ir.importers.onnx import import_onnx
 
-        return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
-    from ..ir.importers.openvino import import_openvino
+            return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
+        from ..ir.importers.openvino import import_openvino
 
-    return Model(import_openvino(file, limits=limits), file.name)
+        return Model(import_openvino(file, limits=limits), file.name)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking through a module again and again while it grows: 40 % of a load."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def check_input_names(specs: Mapping[str, TensorSpec], names: Iterable[str]) -> None:
@@ -222,10 +256,10 @@ def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -
     return arrays
 
 
-def _owned(array: np.ndarray, held: Sequence[np.ndarray]) -> np.ndarray:
-    """Return an array that nobody else holds: a copy of a view, and of what `held` has."""
+def _owned(array: np.ndarray, held: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Return an array that nobody else holds: a copy of a view, and of what `held` has by its `id`."""
     is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
-    return array.copy() if not is_ours or any(array is other for other in held) else array
+    return array if is_ours and id(array) not in held else array.copy()
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
@@ -252,14 +286,16 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
         if values[-1] is None:
             pending.append((op, place))
     last_use = {places[operand]: op for op, _ in pending for operand in op.operands}
-    kept = {places[value] for value in returned}
+    dead: dict[Operation, list[int]] = {op: [] for op, _ in pending}
+    for number in last_use.keys() - {places[value] for value in returned}:
+        dead[last_use[number]].append(number)
     steps = tuple(
         _Step(
             node_name(op) or op.name,
             _call_of(op),
             tuple(places[operand] for operand in op.operands),
             place,
-            tuple(number for number, user in last_use.items() if user is op and number not in kept),
+            tuple(dead[op]),
         )
         for op, place in pending
     )
@@ -291,9 +327,7 @@ def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
     from ..ir.modules.known_values import AnyGather
 
     if isinstance(op, GraphOp):
-        compute, fields = type(op).compute, op.fields()
-        dtype = numpy_dtype(tensor_type(op.result).element_type)
-        return lambda *arrays: compute(fields, dtype, arrays)
+        return partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
     assert isinstance(op, AnyGather)
     operator, bounds = op.spec(), op.bounds.data
     version = op.version.data if op.version else None
@@ -303,3 +337,7 @@ def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
         return run_operator(operator, data, index_array(indices), bounds, None, version=version)
 
     return gather
+
+
+def _computed(kind: Any, fields: Any, dtype: np.dtype, *arrays: np.ndarray) -> np.ndarray:
+    return kind.compute(fields, dtype, arrays)

@@ -17,7 +17,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ..ir.errors import ModelError
-from ..ir.importers.file_limits import Limits
+from ..ir.importers.file_limits import FileLimits
 from ..ir.importers.onnx import import_onnx_model
 from ..ir.importers.onnx_tensors import TensorReader
 from .model import Model
@@ -75,7 +75,7 @@ class GathernestBackend(Backend):
         """
         if not cls.supports_device(device):
             raise ModelError(f"gathernest runs on the CPU, not on {device!r}")
-        reader = TensorReader(Limits(), None, allow_external_data=False)
+        reader = TensorReader(FileLimits(), None, allow_external_data=False)
         return GathernestRep(Model(import_onnx_model(model, reader), model.graph.name or "model"))
 
     @classmethod

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import ShrinkException
 
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
+from ..ir.modules.dominance import check_dominance
 from .default_pipeline import CANONICAL, NEST, default_pipeline
 from .passes import GRAPH_NAMES, all_passes
 from .schedule.schedule import Schedule
@@ -122,6 +123,18 @@ def _version_and_source(module: str) -> str:
         return f"version {version(package)}, source {source}"
     except PackageNotFoundError:
         return f"source {source}"
+
+
+def run_passes(module: ModuleOp, pipeline: str, context: Context) -> None:
+    """Run a pipeline on a module in place, and check at the end that every value is defined before it is used.
+
+    The whole verifier, which `run_pipeline` runs after every pass, takes as long as reading a model of many nodes.
+
+    What a pass raises comes as it is; `run_pipeline` names the pass.
+    """
+    for step in parse_passes(pipeline):
+        step.apply(context, module)
+    check_dominance(module)
 
 
 def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None) -> list[Stage]:

@@ -7,6 +7,7 @@ The source of a gather is data; that of its gradient (`gradient_ops`) is the gra
 
 from abc import ABC
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, Signedness, StringAttr, TensorType, UnitAttr
@@ -33,6 +34,19 @@ from ..semantics import Bounds, Shape, shapes_agree
 from .attributes import I64, BoundsAttr, parse_bounds_word
 
 AnyShaped = TensorType | MemRefType
+
+
+@lru_cache
+def _properties(
+    names: tuple[str, ...], values: tuple[int, ...], bounds: Bounds, unsigned: bool, version: str | None
+) -> Mapping[str, Attribute | None]:
+    """Return the properties of an operator; the nodes of a model share theirs."""
+    return {
+        **{name: IntegerAttr(value, I64) for name, value in zip(names, values, strict=True)},
+        "bounds": BoundsAttr(bounds),
+        "unsigned": UnitAttr() if unsigned else None,
+        "version": StringAttr(version) if version else None,
+    }
 
 
 class OperatorOp(IRDLOperation, ABC):
@@ -72,12 +86,8 @@ class OperatorOp(IRDLOperation, ABC):
         result_type: TensorType | None = None,
         integers: Mapping[str, int],
     ):
-        properties: dict[str, Attribute | None] = {
-            **{name: IntegerAttr(integers[name], I64) for name in self.INTEGERS},
-            "bounds": BoundsAttr(bounds),
-            "unsigned": UnitAttr() if unsigned else None,
-            "version": StringAttr(version) if version else None,
-        }
+        values = tuple(integers[name] for name in self.INTEGERS)
+        properties = _properties(self.INTEGERS, values, bounds, unsigned, version)
         super().__init__(operands=[source, indices, out], result_types=[result_type], properties=properties)
 
     @property

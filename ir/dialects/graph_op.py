@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, base, result_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -33,8 +34,9 @@ class GraphOp(IRDLOperation, ABC):
     result = result_def(base(TensorType))
 
     def __init__(self, inputs: Sequence[SSAValue], result_type: TensorType, **fields: Any):
-        properties = {name: _attribute(fields[name]) for name in self.FIELDS}
-        super().__init__(operands=[list(inputs)], result_types=[result_type], properties=properties)
+        given = {name: _attribute(fields[name]) for name in self.FIELDS}
+        properties = {name: value for name, value in given.items() if value is not None}
+        Operation.__init__(self, operands=inputs, result_types=[result_type], properties=properties)
 
     @classmethod
     def inferred(
@@ -53,7 +55,7 @@ class GraphOp(IRDLOperation, ABC):
         """
         shape = cls.infer_shape(inputs, fields, known)
         element = tensor_type(inputs[0]).element_type if element_type is None else element_type
-        return cls(inputs, TensorType(element, shape), **fields)
+        return cls(inputs, tensor_of(element, shape), **fields)
 
     @classmethod
     @abstractmethod
@@ -131,6 +133,12 @@ class GraphOp(IRDLOperation, ABC):
         return op
 
 
+@lru_cache
+def tensor_of(element_type: Attribute, shape: Shape) -> TensorType:
+    """Return a type of tensors; the nodes of a model share theirs."""
+    return TensorType(element_type, shape)
+
+
 def tensor_type(value: SSAValue) -> TensorType:
     """Return the type of a value that is a tensor."""
     assert isinstance(value.type, TensorType)
@@ -146,12 +154,13 @@ def no_elements(value: SSAValue) -> None:
     """Know the elements of no value."""
 
 
+@lru_cache(typed=True)
 def _attribute(value: Any) -> Attribute | None:
     if isinstance(value, bool):
         return UnitAttr() if value else None
     if isinstance(value, int):
         return IntegerAttr(value, i64)
-    return StringAttr(value) if isinstance(value, str) else DenseArrayBase.from_list(i64, list(value))
+    return StringAttr(value) if isinstance(value, str) else DenseArrayBase.from_list(i64, value)
 
 
 def _value(attribute: Attribute | None) -> Any:

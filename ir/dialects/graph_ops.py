@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..element_types import element_type_name
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
-from .graph_op import Fields, GraphOp, Known, no_elements, shape_of_value, tensor_type
+from .graph_op import Fields, GraphOp, Known, no_elements, shape_of_value, tensor_of, tensor_type
 from .shape_operators import concat, reshape, reshaped_sizes, slice_axis
 from .types import numpy_dtype
 
@@ -47,6 +47,7 @@ __all__ = [
     "check_castable",
     "no_elements",
     "shape_of_value",
+    "tensor_of",
     "tensor_type",
 ]
 

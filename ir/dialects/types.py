@@ -1,6 +1,7 @@
 """NumPy dtypes as types of the IR, and memref layouts as strides."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from xdsl.dialects import builtin
@@ -33,6 +34,7 @@ _FLOATS: dict[str, type[Attribute]] = {
 }
 
 
+@lru_cache
 def ir_element_type(dtype: np.dtype) -> Attribute:
     """Return the IR's type for an element: a builtin type where MLIR has one, `!gather.bytes` where it has none."""
     name = element_type_name(dtype)
@@ -46,6 +48,7 @@ def ir_element_type(dtype: np.dtype) -> Attribute:
     return BytesType(dtype.itemsize, name)
 
 
+@lru_cache
 def numpy_dtype(element_type: Attribute) -> np.dtype:
     """Return the dtype of an element type that `ir_element_type` gave, or that was erased to a width.
 

@@ -18,7 +18,7 @@ MOST_DIMENSIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FileLimits:
     """What a model may ask for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Limits:
             )
 
 
-def read_file(path: Path, limits: Limits, *, start: int = 0, length: int | None = None) -> bytes:
+def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | None = None) -> bytes:
     """Return the bytes of a regular file, or `length` of them from `start` on.
 
     Raises:

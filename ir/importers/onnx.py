@@ -17,7 +17,7 @@ from ..dialects.graph_ops import shape_of_value, tensor_type
 from ..dialects.types import numpy_dtype
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
-from .file_limits import Limits, read_file
+from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, lookup
 from .onnx_nodes import SUPPORTED, convert, read_node
 from .onnx_tensors import TensorReader, element_dtype
@@ -25,7 +25,7 @@ from .onnx_tensors import TensorReader, element_dtype
 OWN_DOMAINS = ("", "ai.onnx")
 
 
-def import_onnx(path: Path, *, allow_external_data: bool = False, limits: Limits | None = None) -> ImportedModel:
+def import_onnx(path: Path, *, allow_external_data: bool = False, limits: FileLimits | None = None) -> ImportedModel:
     """Read a `.onnx` file.
 
     Args:
@@ -36,7 +36,7 @@ def import_onnx(path: Path, *, allow_external_data: bool = False, limits: Limits
     Raises:
         ModelError: the file is damaged, or the model holds what is not supported; names the node.
     """
-    limits = limits or Limits()
+    limits = limits or FileLimits()
     model = onnx.ModelProto()
     try:
         model.ParseFromString(read_file(path, limits))

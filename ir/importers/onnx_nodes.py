@@ -9,18 +9,7 @@ import onnx
 import onnx.defs
 from xdsl.ir import SSAValue
 
-from ..dialects.graph_ops import (
-    CastOp,
-    ConcatOp,
-    ReshapeOp,
-    ShapeOfOp,
-    SqueezeOp,
-    UnsqueezeOp,
-    check_castable,
-    shape_of_value,
-    tensor_type,
-)
-from ..dialects.types import numpy_dtype
+from ..dialects.graph_ops import ConcatOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp, shape_of_value
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..semantics import DYNAMIC, Bounds
@@ -161,13 +150,7 @@ def _cast(node: Node, builder: GraphBuilder) -> SSAValue:
     to = node.required("to")
     if isinstance(to, str):  # version 1 writes the type's name
         to = onnx.TensorProto.DataType.Value(to) if to in onnx.TensorProto.DataType.keys() else -1  # noqa: SIM118
-    dtype = element_dtype(to, "attribute 'to'")
-    given = numpy_dtype(tensor_type(node.input(0)).element_type)
-    if given == dtype:
-        return node.input(0)
-    check_castable(given)
-    check_castable(dtype)
-    return builder.glue(CastOp, [node.input(0)], node.output, dtype)
+    return builder.cast(node.input(0), element_dtype(to, "attribute 'to'"), node.output)
 
 
 def _shape(node: Node, builder: GraphBuilder) -> SSAValue:

@@ -11,7 +11,7 @@ import onnx.helper
 import onnx.numpy_helper
 
 from ..errors import ModelError
-from .file_limits import Limits, read_file
+from .file_limits import FileLimits, read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TensorReader:
         allow_external_data: whether files in that folder may be read.
     """
 
-    limits: Limits
+    limits: FileLimits
     folder: Path | None
     allow_external_data: bool
 

@@ -11,23 +11,12 @@ from pathlib import Path
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ..dialects.graph_ops import (
-    CastOp,
-    ConcatOp,
-    ReshapeOp,
-    ShapeOfOp,
-    SqueezeOp,
-    UnsqueezeOp,
-    check_castable,
-    shape_of_value,
-    tensor_type,
-)
-from ..dialects.types import numpy_dtype
+from ..dialects.graph_ops import ConcatOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp, shape_of_value
 from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
-from .file_limits import Limits, read_file
+from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, normal_axes, normal_axis
 from .openvino_xml import Layer, Network, integer, read_network
 
@@ -43,7 +32,7 @@ ELEMENTS = {
 """OpenVINO's names of the element types that lie in a `.bin` one element after the other."""
 
 
-def import_openvino(path: Path, *, limits: Limits | None = None) -> ImportedModel:
+def import_openvino(path: Path, *, limits: FileLimits | None = None) -> ImportedModel:
     """Read the `.xml` of an OpenVINO IR, and what it needs of the `.bin` of the same name.
 
     Args:
@@ -53,7 +42,7 @@ def import_openvino(path: Path, *, limits: Limits | None = None) -> ImportedMode
     Raises:
         ModelError: a file is damaged, or the model holds what is not supported; names the layer.
     """
-    limits = limits or Limits()
+    limits = limits or FileLimits()
     network = read_network(path, limits)
     reader = _Reader(network, GraphBuilder(limits), path.with_suffix(".bin"))
     for layer in network.layers:
@@ -159,18 +148,14 @@ class _Reader:
         return self.builder.gather(spec, data, indices, Bounds.ERROR, "openvino.GatherElements-6", layer.name)
 
     def convert(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        dtype = element_dtype(layer.required("destination_type"))
-        given = numpy_dtype(tensor_type(operands[0]).element_type)
-        if dtype == given:
-            return operands[0]
-        check_castable(given)
-        check_castable(dtype)
-        return self.builder.glue(CastOp, operands, layer.name, dtype)
+        return self.builder.cast(operands[0], element_dtype(layer.required("destination_type")), layer.name)
 
     def shape_of(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        dtype = element_dtype(layer.attributes.get("output_type", "i64"))
+        kind = layer.attributes.get("output_type", "i64")
+        if kind not in ("i32", "i64"):
+            raise ModelError(f"output_type must be i32 or i64, got {kind!r}")
         rank = len(shape_of_value(operands[0]))
-        return self.builder.glue(ShapeOfOp, operands, layer.name, dtype, start=0, end=rank)
+        return self.builder.glue(ShapeOfOp, operands, layer.name, element_dtype(kind), start=0, end=rank)
 
     def reshape(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         special = layer.attributes.get("special_zero", "false")

@@ -17,12 +17,13 @@ from defusedxml.ElementTree import iterparse
 
 from ..errors import ModelError
 from ..semantics import DYNAMIC
-from .file_limits import Limits, read_file
+from .file_limits import FileLimits, read_file
 
 MOST_XML_BYTES = 2**27
 MOST_ELEMENTS = 2_000_000
 MOST_DEPTH = 64
 VERSIONS = ("10", "11")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,12 @@ class Network:
 
 def integer(text: str | None, what: str) -> int:
     """Return the whole number that a text is; raises ModelError where it is none of 64 bits."""
-    if text is None or not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip(), re.ASCII):
+    if text is None or not WHOLE_NUMBER.fullmatch(text.strip()):
         raise ModelError(f"{what} is {text!r}, and must be a whole number")
     return int(text)
 
 
-def read_network(path: Path, limits: Limits) -> Network:
+def read_network(path: Path, limits: FileLimits) -> Network:
     """Read the `.xml` file of a model.
 
     Raises:
@@ -107,8 +108,8 @@ def read_network(path: Path, limits: Limits) -> Network:
     return Network(_ordered(layers), layers)
 
 
-def _parse(path: Path, limits: Limits) -> Element:
-    most = Limits(min(limits.max_file_bytes, MOST_XML_BYTES), limits.max_tensor_bytes)
+def _parse(path: Path, limits: FileLimits) -> Element:
+    most = FileLimits(min(limits.max_file_bytes, MOST_XML_BYTES), limits.max_tensor_bytes)
     data = read_file(path, most)
     root: Element | None = None
     depth = count = 0

@@ -17,6 +17,13 @@ class Weights(Mapping[str, np.ndarray]):
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
+        self._numbers: dict[str, int] = {}
+
+    def copy(self) -> "Weights":
+        """Return a table of its own that has the same arrays."""
+        copied = Weights()
+        copied._arrays, copied._numbers = dict(self._arrays), dict(self._numbers)
+        return copied
 
     def add(self, name: str, array: np.ndarray) -> str:
         """Put an array in under `name`, or under one derived from it when that is taken, and return the name.
@@ -26,9 +33,8 @@ class Weights(Mapping[str, np.ndarray]):
             array: the values; a read-only view of it is kept.
         """
         base = unique = name or "weight"
-        number = 0
         while unique in self._arrays:
-            number += 1
+            number = self._numbers[base] = self._numbers.get(base, 0) + 1
             unique = f"{base}_{number}"
         kept = array.view()
         kept.flags.writeable = False

@@ -64,7 +64,7 @@ def _composed(outer: GatherOp, values: np.ndarray, inner: GatherOp, weights: Wei
     if picked is None or not is_checked or first.batch_dims or second.batch_dims or inner.unsigned is not None:
         return None
     along = second.axis - first.axis
-    if len(list(inner.result.uses)) > 1 or not 0 <= along < picked.ndim:
+    if not inner.result.has_one_use() or not 0 <= along < picked.ndim:
         return None
     size = picked.shape[along]
     if values.size and not 0 <= values.min() <= values.max() < size:

@@ -1,0 +1,148 @@
+"""Models of many nodes: a load does each thing once a node, and prints and verifies nothing."""
+
+import gc
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
+import gathernest as gn
+from gathernest.ir.errors import InternalError
+from gathernest.lowering.passes.graph.compose_gathers import ComposeGathers
+
+
+def chain(count):
+    """Gather, unsqueeze, squeeze and concat, one after the other, with a shared vector of axes."""
+    kinds = ["Gather", "Unsqueeze", "Squeeze", "Concat"]
+    operands = {"Gather": ["i"], "Unsqueeze": ["zero"], "Squeeze": ["zero"], "Concat": []}
+    nodes = []
+    for number in range(count):
+        kind = kinds[number % 4]
+        attributes = {"axis": 0} if kind in ("Gather", "Concat") else {}
+        nodes.append(make_node(kind, [f"v{number}", *operands[kind]], [f"v{number + 1}"], **attributes))
+    return nodes, {"v0": "6x4xf32", "i": "2xi64"}, {f"v{count}": "2x4xf32"}, {"zero": np.array([0])}
+
+
+def fan(count):
+    """Gathers of one input by one constant that has to be made positions, with as many outputs."""
+    nodes = [make_node("Gather", ["x", "i"], [f"y{number}"]) for number in range(count)]
+    return nodes, {"x": "6x4xf32"}, {f"y{number}": "70x4xf32" for number in range(count)}, {"i": np.array([-1, 0] * 35)}
+
+
+def sizes(count):
+    """Reshapes to sizes that are gathered from shapes."""
+    nodes = []
+    for number in range(count):
+        value = f"x{number}"
+        nodes.append(make_node("Shape", [value], [f"s{number}"]))
+        nodes.append(make_node("Gather", [f"s{number}", "flip"], [f"t{number}"]))
+        nodes.append(make_node("Reshape", [value, f"t{number}"], [f"x{number + 1}"]))
+    return nodes, {"x0": "6x4xf32"}, {f"x{count}": "?x?xf32"}, {"flip": np.array([1, 0])}
+
+
+def picked_twice(count):
+    """Gathers of a gather that have one user each, all by constants."""
+    nodes = [make_node("Gather", [f"v{number}", "i"], [f"v{number + 1}"]) for number in range(count)]
+    return nodes, {"v0": "6x4xf32"}, {f"v{count}": "?x4xf32"}, {"i": np.array([2, 0, 1])}
+
+
+def weights_of_one_name(count):
+    """Weights whose names differ only in what is derived from them."""
+    nodes = [make_node("Cast", ["w"], [f"{'w' * (number % 3 + 1)} {number}"], to=11) for number in range(count)]
+    outputs = {node.output[0]: "100xf64" for node in nodes}
+    return nodes, {}, outputs, {"w": np.zeros(100, np.float32)}
+
+
+def steps_of(call: Callable[[], object]) -> int:
+    """Return how many instructions of Python a call takes in code of the package."""
+    count, ours = 0, str(Path(gn.__file__).parent)
+
+    def local(frame, event, argument):
+        nonlocal count
+        count += event == "opcode"
+        return local
+
+    def entered(frame, event, argument):
+        if not frame.f_code.co_filename.startswith(ours) or "site-packages" in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("kind", [chain, fan, sizes, picked_twice, weights_of_one_name])
+def test_work_of_a_load_grows_with_the_nodes(load, make, kind):
+    steps = []
+    for count in (4, 60, 260, 460):  # the first fills caches
+        proto = make(*kind(count))
+        load.write(proto)
+        steps.append(steps_of(lambda: gn.load(load.folder / "model.onnx")))
+    assert steps[3] - steps[2] <= 1.05 * (steps[2] - steps[1])
+
+
+@pytest.mark.parametrize("kind", [chain, fan])
+def test_work_of_a_run_grows_with_the_nodes(load, make, kind):
+    steps = []
+    inputs = (
+        {"v0": np.zeros((6, 4), np.float32), "i": np.array([0, 1])} if kind is chain else {"x": np.zeros((6, 4), "f4")}
+    )
+    for count in (4, 60, 260, 460):
+        model = load(make(*kind(count)))
+        model.run(inputs)
+        steps.append(steps_of(lambda model=model: model.run(inputs)))
+    assert steps[3] - steps[2] <= 1.05 * (steps[2] - steps[1])
+
+
+def test_load_prints_nothing_and_verifies_no_operation(load, make, monkeypatch):
+    calls = []
+    monkeypatch.setattr(Printer, "print_op", lambda *_: calls.append("print"))
+    monkeypatch.setattr(Operation, "verify", lambda *_, **__: calls.append("verify"))
+    model = load(make(*chain(40)))
+    assert calls == []
+    monkeypatch.undo()
+    assert list(model.stages) == ["operator", *model.pipeline.split(",")]
+
+
+def test_stages_are_those_of_the_model_as_it_was_read(load, make):
+    model = load(make(*fan(3)))
+    assert model.stages["operator"].count("bounds error") == 3
+    assert model.stages["dce"].count("bounds unchecked") == 3
+    assert str(model) == model.stages["dce"]
+    for name in model.weights:
+        assert name in model.stages["check-constant-indices"]
+
+
+def test_pass_that_fails_is_named_at_load(load, make, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(load.folder))
+    monkeypatch.setattr(ComposeGathers, "apply", fails)
+    with pytest.raises(InternalError, match=r"compose-gathers failed: RuntimeError: boom; please report it with"):
+        load(make(*chain(4)))
+
+
+def test_load_leaves_the_garbage_collector_as_it_was(load, make):
+    assert gc.isenabled()
+    with pytest.raises(gn.ModelError):
+        load(b"garbage")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        load(make(*chain(4)))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
