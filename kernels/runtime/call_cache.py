@@ -117,13 +117,18 @@ class CallTable:
 
         `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
         """
-        if not _is_plain(prepared, out):
-            return
-        words = self.native()
-        kernel = _native_kernel(prepared) if words is not None else None
-        if words is not None and kernel is not None:
-            call = RememberedCall(prepared, (data, indices, out), keys, kernel, native_entry())
-            self._change(lambda: self._place(call, call.slot(self._hash(data, indices, out, *keys)), words))
+        if _is_plain(prepared, out):
+            launch.with_room(lambda: self._remember(prepared, (data, indices, out), keys))
+
+    def _remember(
+        self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys
+    ) -> None:
+        self.native()
+        with _lock:  # which a fork waits for: LLVM may compile an adapter
+            kernel = _native_kernel(prepared) if self._words is not None else None
+            if kernel is not None:
+                call = RememberedCall(prepared, arrays, keys, kernel, native_entry())
+                self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys))))
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the table, or do nothing where this comes between the steps of another change.
@@ -139,10 +144,12 @@ class CallTable:
                 finally:
                     self._is_changing = False
 
-    def _place(self, call: RememberedCall, slot: list[int], words: np.ndarray) -> None:
+    def _place(self, call: RememberedCall, slot: list[int]) -> None:
         """Put a call into a slot, which is empty while the call before it is freed and this one is kept."""
         from ...lowering.native.call_layout import place_in_table
 
+        words = self._words
+        assert words is not None
         place = place_in_table(words, slot)
         words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
         self._kept[place] = call

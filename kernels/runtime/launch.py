@@ -5,10 +5,12 @@ time: others meanwhile run serially, which keeps pools of threads that all gathe
 but for the one that launches. A forked child, which has none of its parent's threads, makes a team of its own.
 """
 
+import contextvars
 import os
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..host.cpu import cache_sizes, usable_cores
@@ -16,6 +18,9 @@ from ..host.knobs import knobs
 
 SERIAL_BELOW_NS = 10_000
 """Work that one thread does in less is not shared: a launch takes a microsecond, and ten where threads must wake."""
+
+# 64 KiB were enough for LLVM 20; a thread that only gathers what is compiled needs less than 32.
+ENOUGH_STACK_BYTES = 1 << 20
 
 _NS_PER_BYTE = 0.035
 _NS_PER_ROW = ((64 * 1024, 0.3), (1 << 20, 0.7), (32 << 20, 3.0))
@@ -90,12 +95,29 @@ def _team_of(threads: int) -> int:
         from ...lowering.native.thread_team import Team
 
         try:
-            _team = Team(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+            _team = with_room(lambda: Team(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         except OSError:
             _team = False
             return 0
     _team.use(threads)
     return _team.address
+
+
+def with_room(work: Callable[[], Any]) -> Any:
+    """Return `work()`, which imports or compiles: on a thread of its own where this one's stack is too small for LLVM.
+
+    LLVM needs more than the 32 KiB that `threading.stack_size` allows.
+    """
+    size = threading.stack_size()
+    if not 0 < size < ENOUGH_STACK_BYTES or threading.current_thread() is threading.main_thread():
+        return work()
+    with ThreadPoolExecutor(1) as pool:
+        threading.stack_size(ENOUGH_STACK_BYTES)
+        try:
+            done = pool.submit(contextvars.copy_context().run, work)  # which starts the thread
+        finally:
+            threading.stack_size(size)
+        return done.result()
 
 
 def _read_openmp_threads() -> int:

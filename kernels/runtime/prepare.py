@@ -21,7 +21,7 @@ from ..host.knobs import knobs
 from ..tuning.store import read_again
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
-from .launch import launch, serial_ns
+from .launch import launch, serial_ns, with_room
 from .plan import Plan, Problem, make_plan
 from .select_schedule import reject_tuned
 
@@ -152,7 +152,7 @@ def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], sched
     found = _prepared.get(signature)
     if found is not None:
         return found
-    prepared = prepare_problem(problem(), schedule)
+    prepared = with_room(lambda: prepare_problem(problem(), schedule))
     if len(_prepared) >= _MOST_REMEMBERED:
         _prepared.clear()
     _prepared[signature] = prepared

@@ -20,6 +20,11 @@ from .thread_team_ir import IS_DARWIN, LINE_BYTES, At, Member, libc, team_code
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 """What a member's own instructions raise: blocked, they would end the process without a word of faulthandler."""
 
+# What kernels take and the C library puts on a stack beside it, whatever `ulimit -s` says: 128 KiB were enough.
+STACK_BYTES = 1 << 20
+# Room for a pthread_attr_t: 56 bytes with glibc on x86-64, 64 on AArch64 and macOS.
+ATTRIBUTES_WORDS = 16
+
 
 class Team:
     """Threads that share the tiles of one kernel at a time; they live as long as the process.
@@ -72,12 +77,16 @@ class Team:
         if not self._make_semaphore(place + Member.SEMAPHORE):
             return False
         serve, handle = self._address_of("serve"), ctypes.c_void_p(address + WORD_BYTES * Member.HANDLE)
+        attributes = (ctypes.c_int64 * ATTRIBUTES_WORDS)()
+        libc().pthread_attr_init(attributes)
+        libc().pthread_attr_setstacksize(attributes, ctypes.c_size_t(STACK_BYTES))
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
-            return libc().pthread_create(handle, None, ctypes.c_void_p(serve), ctypes.c_void_p(address)) == 0
+            return libc().pthread_create(handle, attributes, ctypes.c_void_p(serve), ctypes.c_void_p(address)) == 0
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            libc().pthread_attr_destroy(attributes)
 
     def _make_semaphore(self, place: int) -> bool:
         """Make a semaphore at a word of the team; macOS has none that lie in memory of ours."""

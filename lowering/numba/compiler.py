@@ -4,6 +4,7 @@ import linecache
 import re
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,15 +58,36 @@ def _execute(program: Program, source: str, file: str, name: str) -> Any:
     module.__file__ = file
     sys.modules[module.__name__] = module
     try:
-        exec(compile(source, file, "exec"), module.__dict__)
-    except Exception as error:
+        with _interrupts_of_callbacks():
+            exec(compile(source, file, "exec"), module.__dict__)
+    except BaseException as error:
         del sys.modules[module.__name__]
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) or not isinstance(error, Exception):
             raise
         if "no locator available" in str(error):  # Numba says so when it can make no file beside the source
             raise OSError(f"Numba can make no file beside {file}") from error
         raise _compile_error(program, error, file) from error
     return module.__dict__["gather"]
+
+
+@contextmanager
+def _interrupts_of_callbacks() -> Iterator[None]:
+    """Raise an interrupt that came while LLVM called Python: ctypes only prints it, and then Numba lacks the code."""
+    before, thread, interrupts = sys.unraisablehook, threading.get_ident(), list[BaseException]()
+
+    def note(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, Exception) or threading.get_ident() != thread:
+            before(unraisable)
+        else:
+            interrupts.append(unraisable.exc_value)
+
+    sys.unraisablehook = note
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        if interrupts:
+            raise interrupts[0]
 
 
 def _compile_error(program: Program, error: Exception, file: str) -> CompileError:

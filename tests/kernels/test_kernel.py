@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.registry import cpu_target
 from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
@@ -327,6 +328,21 @@ def test_a_program_that_python_refuses_is_a_compile_error_with_its_line():
         load_text(Program("import numba\ndef gather(:\n", (), {2: "func.func"}), "bad")
     assert (caught.value.line, caught.value.op) == (2, "func.func")
     assert Path(caught.value.file).read_text() == "import numba\ndef gather(:\n"
+
+
+@pytest.mark.parametrize("hook", ["_object_cache_notify", "_object_cache_getbuffer"])
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_while_llvm_calls_python_stays_one(monkeypatch, cache_dir, hook, interrupt):
+    def interrupted(*arguments):
+        raise interrupt
+
+    before = sys.unraisablehook
+    monkeypatch.setattr(cpu_target.target_context.codegen()._engine._ee, hook, interrupted)
+    with pytest.raises(interrupt):
+        gn.gather(np.arange(4.0), [0, 1])
+    assert sys.unraisablehook is before
+    monkeypatch.undo()
+    assert gn.gather(np.arange(4.0), [0, 1]).tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -401,3 +401,41 @@ def test_a_fork_while_a_thread_compiles_compiles_in_the_child(python):
     worker.join()
     """
     assert python(SETUP + code).split() == ["0", "0"]
+
+
+@needs_two_threads
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux says how large the stack of a thread is")
+def test_members_have_stacks_of_their_own_size_whatever_the_limit_is(python):
+    code = """
+    import ctypes, resource
+    if resource.getrlimit(resource.RLIMIT_STACK)[0] != 256 << 10:
+        resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        os.execv(sys.executable, sys.orig_argv)
+    from gathernest.kernels import threads
+    from gathernest.lowering.numba.team_code import At, Member, libc
+    assert right()
+    attributes, size = (ctypes.c_int64 * 16)(), ctypes.c_size_t()
+    handle = ctypes.c_void_p(threads._team._words[At.MEMBERS + Member.WORDS + Member.HANDLE])
+    libc().pthread_getattr_np(handle, attributes)
+    libc().pthread_attr_getstacksize(attributes, ctypes.byref(size))
+    print(size.value >= 1 << 20)
+    """
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "True"
+
+
+def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(python):
+    code = """
+    gn.gather
+    threading.stack_size(32 << 10)
+    results = []
+    def work():
+        with gn.knobs.scope(always_compile=True):
+            results.append(right())
+        for _ in range(3):
+            results.append(right())
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    print(results, threading.stack_size())
+    """
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == f"{[True] * 4} {32 << 10}"
