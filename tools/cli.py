@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ir.errors import did_you_mean
 from . import bench
-from .commands import demo, doctor, run, show, tune, warm
+from .commands import cache, demo, doctor, run, show, tune, warm
 from .terminal import MISUSED, Parser, UsageError, run_tool
 
-COMMANDS = {"demo": demo, "run": run, "show": show, "tune": tune, "warm": warm, "bench": bench, "doctor": doctor}
+COMMANDS = {
+    "demo": demo,
+    "run": run,
+    "show": show,
+    "tune": tune,
+    "warm": warm,
+    "cache": cache,
+    "bench": bench,
+    "doctor": doctor,
+}
 
 
 def make_parser() -> tuple[Parser, dict[str, Parser]]:

@@ -89,6 +89,13 @@ KNOBS: dict[str, Knob] = {
         None,
         "Folder of the compiled kernels; the user's cache folder if unset.",
     ),
+    "cache_limit_mb": Knob(
+        "GATHERNEST_CACHE_LIMIT_MB",
+        _positive,
+        "a whole number from 1",
+        512,  # some 2000 kernels: an hour of varied use made 277 MB
+        "Megabytes of compiled kernels on disk; beyond them the least recently used are removed.",
+    ),
     "num_threads": Knob(
         "GATHERNEST_NUM_THREADS",
         _positive,
@@ -140,6 +147,7 @@ class Knobs:
     """The settings of this process; see `KNOBS` for the list."""
 
     cache_dir: Path | None
+    cache_limit_mb: int
     num_threads: int | None
     dump_dir: Path | None
     interpret: bool

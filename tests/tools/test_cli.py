@@ -28,11 +28,11 @@ def fail_with(error: BaseException):
 def test_help_lists_every_command(gathernest):
     ended = gathernest("--help")
     assert ended.status == 0
-    for name in ("demo", "run", "show", "bench", "doctor"):
+    for name in ("demo", "run", "show", "cache", "bench", "doctor"):
         assert re.search(rf"^\s+{name}\s+\w+", ended.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["show"], ["bench"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["show"], ["cache"], ["bench"], ["doctor"]])
 def test_help_has_an_example(gathernest, command):
     ended = gathernest(*command, "--help")
     assert ended.status == 0

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
 PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
 MLIR_OPT = ("mlir-opt", *(f"mlir-opt-{version}" for version in range(26, 18, -1)))
-FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 EXAMPLES = """examples:
   gathernest doctor
   gathernest doctor --json"""
@@ -111,26 +110,18 @@ def _thread_facts(findings: Findings) -> dict[str, Any]:
 
 def _cache_facts(findings: Findings) -> dict[str, Any]:
     """Return the cache's folder, whether it can be written, and what it holds for these versions and for others."""
-    from ...kernels.runtime.disk_cache import SIDECAR, cache_root
+    from ...kernels.runtime.disk_cache import cache_root, usage
 
     root = cache_root()
-    problem = _why_not_writable(root)
+    folder, problem = root.parent, _why_not_writable(root)
     if problem is not None:
         findings.notes.append(
-            f"the cache folder {root.parent} cannot be written ({problem}), so every process compiles anew; "
+            f"the cache folder {folder} cannot be written ({problem}), so every process compiles anew; "
             "set GATHERNEST_CACHE_DIR to a folder that can"
         )
     if knobs.always_compile:
         findings.notes.append("GATHERNEST_ALWAYS_COMPILE is set, so the cache is not used")
-    others = [folder for folder in _folders(root.parent) if folder != root and FINGERPRINT.fullmatch(folder.name)]
-    return {
-        "folder": str(root.parent),
-        "writable": problem is None,
-        "entries": len(list(root.glob(f"*/{SIDECAR}"))),
-        "size_bytes": _size_bytes(root),
-        "entries_of_other_versions": sum(len(list(folder.glob(f"*/{SIDECAR}"))) for folder in others),
-        "size_bytes_of_other_versions": sum(map(_size_bytes, others)),
-    }
+    return {"folder": str(folder), "writable": problem is None, **usage()}
 
 
 def _why_not_writable(folder: Path) -> str | None:
@@ -142,24 +133,6 @@ def _why_not_writable(folder: Path) -> str | None:
             return None
     except OSError as error:
         return error.strerror or str(error)
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return [path for path in folder.iterdir() if path.is_dir()]
-    except OSError:
-        return []
-
-
-def _size_bytes(folder: Path) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:  # removed meanwhile
-                continue
-    return total
 
 
 def _check(findings: Findings) -> dict[str, Any]:

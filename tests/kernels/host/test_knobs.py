@@ -25,6 +25,7 @@ def _no_settings(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "default"),
     [
+        ("cache_limit_mb", 512),
         ("num_threads", None),
         ("dump_dir", None),
         ("interpret", False),

@@ -1,0 +1,71 @@
+"""`gathernest cache`: say what compiled kernels take on disk, and remove them."""
+
+import argparse
+import json
+
+from ...kernels.host.dependencies import require
+from ...kernels.host.knobs import knobs
+from ..terminal import DONE, Parser, UsageError, make_console, positive
+
+ACTIONS = {
+    "info": "how many kernels there are, of these versions and of others, and the limit",
+    "prune": "remove the least recently used ones beyond the limit",
+    "clear": "remove all of them",
+}
+EXAMPLES = """examples:
+  gathernest cache
+  gathernest cache info --json
+  gathernest cache prune --limit-mb 100
+  gathernest cache clear
+
+What was tuned or measured on this machine lies beside the kernels, and stays."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    about = "; ".join(f"{name}: {text}" for name, text in ACTIONS.items())
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="info", help=f"{about} (default: info)")
+    parser.add_argument(
+        "--limit-mb",
+        type=positive,
+        metavar="N",
+        help=f"of prune: megabytes that stay (default: GATHERNEST_CACHE_LIMIT_MB, {knobs.cache_limit_mb})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the command line asks for, and say what is there then."""
+    if options.limit_mb is not None and options.action != "prune":
+        raise UsageError(f"--limit-mb is for gathernest cache prune, got {options.action}; leave it out")
+    require("numba", "llvmlite")
+    from ...kernels.runtime.disk_cache import MEGABYTE, cache_folder, prune, usage
+
+    limit_mb = options.limit_mb or knobs.cache_limit_mb
+    removed = []
+    if options.action == "prune":
+        removed = prune(limit_mb * MEGABYTE)
+    elif options.action == "clear":
+        removed = prune(0, unfinished_after_s=0)
+    facts = {
+        "folder": str(cache_folder()),
+        "limit_mb": limit_mb,
+        **usage(),
+        "removed": len(removed),
+        "removed_bytes": sum(entry.size_bytes for entry in removed),
+    }
+    if options.json:
+        print(json.dumps(facts))
+        return DONE
+
+    def counted(entries: int, size_bytes: int) -> str:
+        return f"{entries} kernel{'' if entries == 1 else 's'}, {size_bytes / MEGABYTE:.1f} MB"
+
+    say = make_console().print
+    if options.action != "info":
+        say(f"removed         {counted(facts['removed'], facts['removed_bytes'])}")
+    say(f"folder          {facts['folder']}")
+    say(f"these versions  {counted(facts['entries'], facts['size_bytes'])}")
+    say(f"other versions  {counted(facts['entries_of_other_versions'], facts['size_bytes_of_other_versions'])}")
+    say(f"limit           {limit_mb} MB")
+    return DONE
