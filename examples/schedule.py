@@ -23,4 +23,4 @@ print("mine:  ", kernel.schedule)
 try:
     gn.compile("gather", data, indices, axis=1, schedule="parallelize-loops{loops=indices}")
 except gn.ScheduleError as error:
-    print("refused:", error)
+    print("rejected:", error)

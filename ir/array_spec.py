@@ -1,4 +1,4 @@
-"""What is known of an array before it is there: shape, dtype and strides."""
+"""The spec of an array: shape, dtype and strides."""
 
 import math
 import operator

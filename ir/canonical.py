@@ -4,8 +4,8 @@
     indices (batch, indices)
     out     (batch, outer, indices, inner)
 
-gather_nd and gather_elements have a form of their own of the same kind: a dimension of out is a loop, and a loop's
-counter is the subscript of the dimensions of that name in the other arrays.
+gather_nd and gather_elements have such a form, too: a dimension of out is a loop, and the loop's induction variable is
+the subscript of the dimensions of that name in the other arrays.
 
 Adjacent dimensions of one role merge when every array they occur in lets them: then one kernel serves every rank.
 Strided arrays stay views. Where their strides forbid a merge the role keeps more than one dimension (`outer_0`,

@@ -26,7 +26,7 @@ class ScheduleError(GathernestError, ValueError):
 
 
 class CompileError(GathernestError, RuntimeError):
-    """The backend refused the generated code.
+    """The backend rejected the generated code.
 
     Attributes:
         file: path of the generated source, or a `<...>` name when it is only in memory.

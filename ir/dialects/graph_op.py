@@ -1,4 +1,4 @@
-"""What every operation of the `graph` dialect has: its form, its text and its checks."""
+"""The base class of the operations of the `graph` dialect: form, text and checks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

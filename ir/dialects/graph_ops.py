@@ -1,4 +1,4 @@
-"""The `graph` dialect: what stands between the gathers of a model. Tensors only.
+"""The `graph` dialect: the shape operators between the gathers of a model. Tensors only.
 
 | op                | what it says                                                                |
 |-------------------|-----------------------------------------------------------------------------|

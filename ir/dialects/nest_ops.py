@@ -114,7 +114,7 @@ class LoopOp(IRDLOperation):
 
     @property
     def induction(self) -> SSAValue:
-        """The loop's counter."""
+        """The loop's induction variable."""
         return self.body.block.args[0]
 
     @property

@@ -1,4 +1,4 @@
-"""What the glue of a model does to arrays and sizes. Plain Python."""
+"""The shape operators of a model on arrays and sizes. Plain Python."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def reshaped_sizes(shape: Shape, wanted: Sequence[Any], *, allow_zero: bool) -> 
 
     Args:
         shape: sizes of the operand, `DYNAMIC` where not known.
-        wanted: the sizes asked for: numbers, or None for one that is not known; one may be -1, and is what is left.
+        wanted: the requested sizes: numbers, or None for one that is not known; one may be -1, and is what is left.
         allow_zero: whether 0 is a size of 0, and not the operand's own.
 
     Raises:

@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def is_nontemporal(store: memref.StoreOp | vector.StoreOp) -> bool:
-    """Return whether a store goes past the caches."""
+    """Return whether a store is non-temporal."""
     return store.nontemporal is not None and bool(store.nontemporal.value.data)
 
 
@@ -80,7 +80,7 @@ class ParallelOp(scf.ParallelOp):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Ask for the line of an element to be read soon; it changes no value, and the element need not exist.
+    """Prefetch the line of an element; it changes no value, and the element need not exist.
 
     `memref.prefetch %data[%b, %o, %position, %j], read, locality<3>, data : memref<1x1x?x?xi32>`
     """

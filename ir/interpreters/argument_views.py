@@ -72,7 +72,7 @@ def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Seq
 
 
 def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:
-    """Refuse what the run time refuses before it calls a kernel: an axis of another size than the code was made for."""
+    """Reject an axis of another size than the code was made for, as the run time does before it calls a kernel."""
     least = function.attributes.get(MIN_AXIS_SIZES)
     is_narrow = NARROW_AXES in function.attributes
     has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data

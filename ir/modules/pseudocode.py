@@ -132,10 +132,10 @@ class _Printer:
             assert isinstance(op, scf.ParallelOp)
             names, lower, upper, step = _loop_names(op, len(op.step)), op.lowerBound, op.upperBound, op.step
         ranges = [self.trips(*bounds) for bounds in zip(lower, upper, step, strict=True)]
-        counters = op.regions[0].block.args
+        inductions = op.regions[0].block.args
         trips = [
-            f"{name}({self.name(counter)}) in {trip}"
-            for name, counter, trip in zip(names, counters, ranges, strict=False)
+            f"{name}({self.name(induction)}) in {trip}"
+            for name, induction, trip in zip(names, inductions, ranges, strict=False)
         ]
         is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
         is_ordered = isinstance(op, LoopOp) and op.ordered is not None

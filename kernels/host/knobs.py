@@ -186,7 +186,7 @@ class Knobs:
         values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)
         self._assigned_deciding[0] = any(value != default for value, default in values)
 
-    def gate(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
+    def guard(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
         """Return where machine code sees that no knob which decides what runs has been touched.
 
         Returns:

@@ -191,10 +191,10 @@ def native_entry() -> Any:
     global _entry
     with _lock:
         if _entry is None:
-            from ...lowering.native.fast_call import Gate, make_entry
+            from ...lowering.native.fast_call import Guard, make_entry
 
             try:
-                _entry = make_entry(Gate(*knobs.gate()))
+                _entry = make_entry(Guard(*knobs.guard()))
             except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
                 _entry = False
     return _entry or None

@@ -1,4 +1,4 @@
-"""How machine code calls a kernel: one function for each number of arguments that kernels have."""
+"""Adapters between C and Numba's calling convention: one function for each number of kernel arguments."""
 
 from typing import Any
 
@@ -27,8 +27,8 @@ def native_kernel(dispatcher: Any) -> tuple[int, int]:
 def adapter(convention: Any, result: Any, arguments: tuple[Any, ...]) -> int:
     """Return the address of a C function that calls kernels of one signature.
 
-    It takes the kernel's address, those of the elements of data, indices and out, that of the numbers, and that of the
-    team to share tiles with, all words; it returns what the kernel does, or -1 when the kernel raises.
+    Its arguments are words: the addresses of the kernel, of data, indices and out, of the numbers, and of the thread
+    team. It returns the kernel's result, or -1 when the kernel raises.
 
     Args:
         convention: Numba's calling convention, which knows how its functions are called.

@@ -1,4 +1,4 @@
-"""How a call that was prepared lies in memory, for the native entry (`entry.py`) that reads it. Plain data.
+"""The memory layout of a prepared call, which the fast call reads. Plain data.
 
 Everything is a word of 64 bits in an int64 array: pointers to Python objects and machine code, sizes, strides in bytes.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 WORD_BYTES = 8
 PROBES = 4
-"""How many neighbouring slots a call may be in."""
+"""The number of neighbouring slots to probe."""
 
 WRITEABLE = 0x0400
 """The bit of an ndarray's flags."""
@@ -72,7 +72,7 @@ class Call(IntEnum):
 
 
 def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the words that describe an array; who uses them keeps `dtype`."""
+    """Return the words that describe an array; the caller keeps `dtype` alive."""
     reach = [stride * (size - 1) for stride, size in zip(strides, shape, strict=True)]
     low = sum(step for step in reach if step < 0)
     high = sum(step for step in reach if step > 0) + dtype.itemsize
@@ -85,7 +85,7 @@ def call_words(kernel: int, adapter: int, is_shared: bool, finish: Any, numbers:
 
 
 def slot_words(hash_: int, keys: tuple[Any, Any, Any], has_out: bool, guard: np.ndarray, call: np.ndarray) -> list[int]:
-    """Return the words of a slot; who puts them in a table keeps all that they point to."""
+    """Return the words of a slot; the caller keeps everything alive that they point to."""
     return [hash_, *map(id, keys), int(has_out), guard.ctypes.data, call.ctypes.data]
 
 
@@ -97,7 +97,7 @@ def table_words(slots: int) -> np.ndarray:
 
 
 def place_in_table(table: np.ndarray, slot: Sequence[int]) -> int:
-    """Return where to put a slot: the first word of an empty one, or of one that must go."""
+    """Return the place for a slot: the first word of an empty one, or of the one to evict."""
     mask = int(table[Header.MASK])
     places = [Header.WORDS + Slot.WORDS * (slot[Slot.HASH] + step & mask) for step in range(PROBES)]
     same = (place for place in places if table[place] == slot[Slot.HASH])
@@ -106,7 +106,7 @@ def place_in_table(table: np.ndarray, slot: Sequence[int]) -> int:
 
 
 def fields_hold() -> bool:
-    """Return whether ndarrays have their fields where `Field` says, tried on a strided one."""
+    """Return whether ndarrays have their fields at the offsets of `Field`, tried on a strided one."""
     if ctypes.sizeof(ctypes.c_void_p) != WORD_BYTES:
         return False
     probe = np.zeros((6, 8), np.float32)[::2, ::-2]

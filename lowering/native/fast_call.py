@@ -1,8 +1,8 @@
-"""The native entry of compiled kernels: from the arrays of a call to machine code with no Python in between.
+"""The fast call: from the arrays of a call to a compiled kernel with no Python in between.
 
-In goes memory laid out as `call_layout` says; out come builtins of Python, which call kernels through an adapter for
-their signature. Written as LLVM IR: Numba takes 300 ms for what LLVM compiles in 10, and an array that Numba unboxes
-costs more than all that is done with it here.
+It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels through an adapter for
+their signature. Written as LLVM IR: Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs
+more than the whole look-up.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, KEPT, KEYWORDS, VOID, Code, Word, builtin, machine_code
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, builtin, machine_code
 
 _NONE, _MISSED = I64(id(None)), I64(1)
 _OUT = sys.intern("out")
@@ -28,17 +28,17 @@ _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """What must hold for a call to be found; settings that change what a call means close it.
+class Guard:
+    """The condition for a cached call to be used; settings that change what a call means make it fail.
 
     Attributes:
-        refused: the address of an int64; the gate is closed while it is not 0.
-        scope: a ContextVar whose default is None; closed where it has another value.
-        environment: a dict; closed while it has one of `variables`.
+        blocked: the address of an int64; the guard fails while it is not 0.
+        scope: a ContextVar whose default is None; fails where it has another value.
+        environment: a dict; fails while it has one of `variables`.
         variables: keys of `environment`.
     """
 
-    refused: int
+    blocked: int
     scope: Any
     environment: dict[Any, Any]
     variables: tuple[Any, ...]
@@ -101,15 +101,15 @@ def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
     return code.add(first, low), code.add(first, high)
 
 
-def _need_gate_open(code: Code, gate: Gate, closed: Any) -> None:
-    code.need(code.same(code.load_at(I64(gate.refused)), I64(0)), closed)
+def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
+    code.need(code.same(code.load_at(I64(guard.blocked)), I64(0)), closed)
     holder = cgutils.alloca_once_value(code, _NONE)
     place = code.ptrtoint(holder, I64)
-    code.call_python("PyContextVar_Get", I64(id(gate.scope)), I64(0), place, result=I32)
+    code.call_python("PyContextVar_Get", I64(id(guard.scope)), I64(0), place, result=I32)
     code.call_python("Py_DecRef", code.load(holder), result=VOID)
     code.need(code.same(code.load(holder), _NONE), closed)
-    for variable in gate.variables:
-        found = code.call_python("PyDict_GetItemWithError", I64(id(gate.environment)), I64(id(variable)))
+    for variable in guard.variables:
+        found = code.call_python("PyDict_GetItemWithError", I64(id(guard.environment)), I64(id(variable)))
         code.need(code.same(found, I64(0)), closed)
 
 
@@ -147,7 +147,7 @@ def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
     return code.load(holder)
 
 
-def _serve(module: ir.Module, gate: Gate, new_from_descr: int) -> None:
+def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
     """serve(table, args): the result of the call with these six arguments; _MISSED; or 0 with an exception set."""
     code = Code(module, "serve", 2)
     table, args = code.arguments
@@ -158,7 +158,7 @@ def _serve(module: ir.Module, gate: Gate, new_from_descr: int) -> None:
         code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
     is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
     code.need(code.or_(has_none, is_array), missed)
-    _need_gate_open(code, gate, missed)
+    _need_guard(code, guard, missed)
     slot = _look_up(code, table, args, missed)
     guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)
     guard_indices = _following(code, guard)
@@ -196,7 +196,7 @@ def _serve(module: ir.Module, gate: Gate, new_from_descr: int) -> None:
 
 
 def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], otherwise: Any) -> None:
-    """Go on where two arrays, each with its section, share no byte."""
+    """Continue where two arrays, each with its section, share no byte."""
     (begin, end), (other_begin, other_end) = _reach(code, *out), _reach(code, *other)
     is_below, is_above = code.icmp_unsigned("<=", end, other_begin), code.icmp_unsigned(">=", begin, other_end)
     code.need(code.or_(is_below, is_above), otherwise)
@@ -286,20 +286,19 @@ def _run(module: ir.Module) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The builtins: each takes what it serves, and returns a function of Python bound to that.
+    """The builtins: each takes an object, and returns a Python function that is bound to it.
 
     Attributes:
-        find: of a table; `find(data, indices, out, a, b, c)` looks for a call prepared before: the same objects a, b
-            and c; arrays of the same shapes, strides and dtypes; `out` None or writeable and apart from the inputs. It
-            runs the kernel on this thread, holding the GIL, and returns the result. Work for several threads and calls
-            with an index outside it hands on to `finish(data, indices, out)` of the call. None when it finds none, or
-            the gate is closed.
-        call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and hands
-            other calls to the function with the arguments as they are.
-        hash: of a table; `hash(data, indices, out, a, b, c)` returns where `find` looks first.
-        run: of a call; `run(data, indices, out, team)` runs its kernel without looking at the arrays, and returns
-            how many indices are outside, or -1 when the kernel raised. Lets the GIL go meanwhile when there is much to
-            do.
+        find: of a table; `find(data, indices, out, a, b, c)` looks for a prepared call with the same objects a, b and
+            c, arrays of the same shapes, strides and dtypes, and `out` None or writeable and disjoint from the inputs.
+            It runs the kernel on this thread, holding the GIL, and returns the result. It passes parallel work and
+            calls with an index out of range to the call's `finish(data, indices, out)`. None where there is no such
+            call, or the guard fails.
+        call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and passes
+            other calls to the function.
+        hash: of a table; `hash(data, indices, out, a, b, c)` returns the first place where `find` looks.
+        run: of a call; `run(data, indices, out, team)` runs its kernel without a check of the arrays, and returns the
+            number of indices out of range, or -1 when the kernel raised. It releases the GIL for large work.
     """
 
     find: Callable[[np.ndarray], Any]
@@ -308,22 +307,22 @@ class Entry:
     run: Callable[[np.ndarray], Any]
 
 
-def make_entry(gate: Gate) -> Entry:
-    """Compile the native entry; what `gate` names must live as long as the process.
+def make_entry(guard: Guard) -> Entry:
+    """Compile the fast call; the objects in `guard` must live as long as the process.
 
     Raises:
-        NotImplementedError: NumPy or Python lie otherwise in memory than the entry expects.
+        NotImplementedError: NumPy's or Python's memory layout is not the one that the entry expects.
     """
-    if type(gate.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if type(guard.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotImplementedError
     module = ir.Module("gathernest_entry")
     _hash_call(module)
     _is_like(module)
-    _serve(module, gate, _numpy_functions()[_NEW_FROM_DESCR])
+    _serve(module, guard, _numpy_functions()[_NEW_FROM_DESCR])
     for function in (_find, _call, _hash, _run):
         function(module)
     address = machine_code(module)
-    KEPT.append(gate)
+    IMMORTAL.append(guard)
     return Entry(
         builtin("find", address, FASTCALL),
         builtin("call", address, FASTCALL | KEYWORDS),

@@ -1,4 +1,4 @@
-"""`share`: what a kernel calls to have a team of threads do its tiles (`team.py`)."""
+"""`share`: the parallel loop of a kernel, whose tiles a thread team runs."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _RUN = ir.FunctionType(I64, [I64] * 4)
 
 
 def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any:
-    """Return the sum of `tile(k, *arguments)` over k in [0, tiles), done by a team; one that returns None counts 0.
+    """Return the sum of `tile(k, *arguments)` over k in [0, tiles), run by a team; None counts as 0.
 
     Args:
         team: int64, the address of the team.
@@ -43,7 +43,7 @@ share: Any = intrinsic(_share)
 
 
 def _tile_function(context: Any, module: Any, compiled: Any, signature: Any, packed: Any) -> ir.Function:
-    """Add a C function of the arguments' address and the number of a tile, which does that tile."""
+    """Add a C function of the arguments' address and the number of a tile, which runs that tile."""
     name = f"tile.{compiled.fndesc.llvm_func_name}"
     function = ir.Function(module, ir.FunctionType(I64, [I64, I64]), name)
     function.linkage = "internal"

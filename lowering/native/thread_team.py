@@ -1,24 +1,23 @@
-"""A team of threads that share the tiles of a kernel, as machine code.
+"""The thread team: threads that share the tiles of a kernel, as machine code.
 
-Each member has a range of tiles of its own, takes them one by one, and then helps the others; the caller is the first
-member. It waits for those who have begun, never for one that the system has yet to wake: where no other core is free,
-it does all tiles itself. Numba's threads and OpenMP's divide the work beforehand and wait for all of them, which costs
-a time slice of the system, some milliseconds, whenever one comes late.
+Each member has a range of tiles, takes them one by one, and then steals tiles from the others; the caller is the first
+member. It waits only for members that have begun a tile, never for one that the system has yet to wake: where no other
+core is free, it runs all tiles itself. Numba's threads and OpenMP's split the work statically and wait for all of them,
+which costs a time slice of the system, some milliseconds, whenever a thread is late.
 
-A member that has nothing to do looks for more for some 100 microseconds, and then sleeps. Members that are woken may
-run on every core that the caller may, but for its own: Linux likes to put them there, where they would wait for the
-caller.
+An idle member spins for some 100 microseconds, and then sleeps. A woken member may run on every core that the caller
+may use but the caller's own: Linux tends to wake it there, where it would wait for the caller.
 """
 
 import ctypes
 import signal
 from typing import Any
 
-from .llvm_jit import KEPT, WORD_BYTES
+from .llvm_jit import IMMORTAL, WORD_BYTES
 from .thread_team_ir import IS_DARWIN, LINE_BYTES, At, Member, libc, team_code
 
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
-"""What a member's own instructions raise: blocked, they would end the process without a word of faulthandler."""
+"""Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash."""
 
 # What kernels take and the C library puts on a stack beside it, whatever `ulimit -s` says: 128 KiB were enough.
 STACK_BYTES = 1 << 20
@@ -30,8 +29,8 @@ class Team:
     """Threads that share the tiles of one kernel at a time; they live as long as the process.
 
     Attributes:
-        address: what a kernel takes, to share its tiles with the team.
-        size: how many members there are, the caller among them.
+        address: the last argument of a kernel, for `share`.
+        size: the number of members, the caller included.
     """
 
     def __init__(self, most: int):
@@ -53,12 +52,12 @@ class Team:
         self.address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
         self._words = (ctypes.c_int64 * words).from_address(self.address)
         self._words[At.RUN] = self._address_of("run")
-        self._words[At.SIZE] = self._words[At.LIMIT] = 1
+        self._words[At.SIZE] = self._words[At.WANTED] = 1
 
     def use(self, members: int) -> None:
-        """Have the next kernels shared by so many members, the caller among them; nobody may be running one.
+        """Set the number of members for the next kernels, the caller included; no kernel may be running.
 
-        Those that the system does not let start are done without from then on.
+        Threads that the system does not let start are left out from then on.
         """
         while self.size < min(members, self._most):
             if not self._start(self.size):
@@ -66,8 +65,8 @@ class Team:
                 break
             self.size += 1
             self._words[At.SIZE] = self.size
-        if members != self._words[At.LIMIT]:
-            self._words[At.LIMIT], self._words[At.PLACED] = members, 0
+        if members != self._words[At.WANTED]:
+            self._words[At.WANTED], self._words[At.PLACED] = members, 0
 
     def _start(self, number: int) -> bool:
         """Start a member's thread, which takes no signals: they are Python's."""
@@ -89,7 +88,7 @@ class Team:
             libc().pthread_attr_destroy(attributes)
 
     def _make_semaphore(self, place: int) -> bool:
-        """Make a semaphore at a word of the team; macOS has none that lie in memory of ours."""
+        """Make a semaphore at a word of the team; macOS has no unnamed ones."""
         if IS_DARWIN:
             create = libc().dispatch_semaphore_create
             create.restype = ctypes.c_void_p
@@ -99,6 +98,6 @@ class Team:
 
 
 def _keep_for_ever(value: Any) -> None:
-    """Keep an object when Python ends, too: threads go on until the process does."""
-    KEPT.append(value)
+    """Keep an object beyond the end of Python: the threads run until the process ends."""
+    IMMORTAL.append(value)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

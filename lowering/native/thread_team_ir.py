@@ -1,4 +1,4 @@
-"""The functions of a team of threads (`team.py`), as LLVM IR, and how a team lies in memory."""
+"""The functions of a thread team as LLVM IR, and its memory layout."""
 
 import ctypes
 import functools
@@ -17,15 +17,15 @@ LINE_BYTES = 64
 MASK_BYTES = 128
 """A bit for each of 1024 cores."""
 SPINS = 5000
-"""How often a member looks for work before it sleeps, and the caller for the end before it lets others run."""
+"""Spins of a member before it sleeps, and of the waiting caller before it yields its core."""
 _MIX = 0x9E3779B97F4A7C15
 
 
 class At(IntEnum):
-    """The words of a team; what different threads write lies in lines of 64 bytes of its own."""
+    """The words of a team; words that different threads write lie in different cache lines."""
 
     RUN = 0  # the address of `run`
-    LIMIT = 1  # how many members are to share the next kernel, the caller among them
+    WANTED = 1  # how many members are to share the next kernel, the caller included
     SIZE = 2  # how many there are
     PLACED = 3  # which cores the members may run on, as a hash
     GENERATION = 8  # odd while there are tiles to take
@@ -103,7 +103,7 @@ class _Shared(Code):
             self.call(function, [self.load(place)])
 
     def post(self, member: Word) -> None:
-        """Let a member that waits for its semaphore go on."""
+        """Wake a member that waits for its semaphore."""
         if IS_DARWIN:
             self.call_c("dispatch_semaphore_signal", self.word(member, Member.SEMAPHORE), result=I64)
         else:
@@ -148,7 +148,7 @@ _MODES: dict[str, tuple[str, str]] = {
     "aarch64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
     "arm64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
 }
-"""What reads the modes of the floating-point unit and what sets them: sums must not depend on who adds."""
+"""Reads and sets the modes of the floating-point unit: sums must not depend on the thread that adds."""
 
 
 def _address_of(name: str) -> ir.Constant:
@@ -164,7 +164,7 @@ def libc() -> ctypes.CDLL:
 
 
 def _work(module: ir.Module) -> None:
-    """work(team, me): do the tiles of this member's range, then those left of the others; the sum of their results."""
+    """work(team, me): run the tiles of this member's range, then steal from others; return the sum of the results."""
     code = _Shared(module, "work", 2)
     team, me = code.arguments
     parts, function, arguments = (code.word(team, at) for at in (At.PARTS, At.FUNCTION, At.ARGUMENTS))
@@ -186,10 +186,10 @@ def _work(module: ir.Module) -> None:
 
 
 def _run(module: ir.Module) -> None:
-    """run(team, function, arguments, tiles): do all tiles; the sum of their results."""
+    """run(team, function, arguments, tiles): run all tiles; return the sum of their results."""
     code = _Shared(module, "run", 4, "external")
     team, function, arguments, tiles = code.arguments
-    parts = code.word(team, At.LIMIT)
+    parts = code.word(team, At.WANTED)
     for most in (tiles, code.word(team, At.SIZE)):
         parts = code.select(code.icmp_signed("<", parts, most), parts, most)
     parts = code.select(code.icmp_signed(">", parts, I64(1)), parts, I64(1))
@@ -212,7 +212,7 @@ def _run(module: ir.Module) -> None:
 
 
 def _wait_for_others(code: _Shared, team: Word) -> None:
-    """Go on when no member is active any more."""
+    """Continue when no member is active any more."""
     spins = cgutils.alloca_once_value(code, I64(0))
     check, wait, over = map(code.append_basic_block, ("check", "wait", "over"))
     code.branch(check)
@@ -252,7 +252,7 @@ def _can_place() -> bool:
 
 
 def _place(module: ir.Module) -> None:
-    """place(team): let the members run on the cores of the calling thread but for the one that it is on, if any."""
+    """place(team): bind the members to the cores of the calling thread but its own, where there are others."""
     code = _Shared(module, "place", 1)
     (team,) = code.arguments
     keep = code.append_basic_block("keep")
@@ -282,7 +282,7 @@ def _place(module: ir.Module) -> None:
 
 
 def _await(module: ir.Module) -> None:
-    """await(member, seen, spins): wait until there are tiles to take of another generation than seen; return it."""
+    """await(member, seen, spins): wait for tiles of another generation than seen; return the generation."""
     code = _Shared(module, "await", 3)
     member, seen, spins = code.arguments
     team = code.word(member, Member.TEAM)
@@ -319,7 +319,7 @@ def _await(module: ir.Module) -> None:
 
 
 def _serve(module: ir.Module) -> None:
-    """serve(member): what a member's thread does for as long as the process lives."""
+    """serve(member): the endless loop of a member's thread."""
     code = _Shared(module, "serve", 1, "external")
     (member,) = code.arguments
     team, me = code.word(member, Member.TEAM), code.word(member, Member.NUMBER)
@@ -339,7 +339,7 @@ def _serve(module: ir.Module) -> None:
     code.branch(leave)
     code.position_at_end(leave)
     code.count(team, At.ACTIVE, -1)
-    is_wanted = code.icmp_signed("<", me, code.look(team, At.LIMIT))
+    is_wanted = code.icmp_signed("<", me, code.look(team, At.WANTED))
     code.store(code.select(is_wanted, I64(SPINS), I64(0)), spins)
     code.branch(again)
 

@@ -1,4 +1,4 @@
-"""Slices of a nest: what a value is computed from, and copies of that for another iteration."""
+"""Backward slices of a nest: the operations that compute a value, and copies of them for another iteration."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from ...ir.dialects.gather_dialect import LoopOp
 
 
 def is_inside(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is the loop's counter, or defined somewhere in its body."""
+    """Return whether a value is the loop's induction variable, or defined somewhere in its body."""
     block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while block is not None:
         if block is loop.body.block:
@@ -20,7 +20,7 @@ def is_inside(value: SSAValue, loop: LoopOp) -> bool:
 
 
 def slice_of(values: Iterable[SSAValue], loop: LoopOp) -> list[Operation]:
-    """Return the operations in a loop that values are computed from, each after what it takes."""
+    """Return the operations in a loop that compute the values, in an order that respects their operands."""
     found: dict[Operation, None] = {}
 
     def visit(value: SSAValue) -> None:
@@ -35,25 +35,25 @@ def slice_of(values: Iterable[SSAValue], loop: LoopOp) -> list[Operation]:
     return list(found)
 
 
-def counters_of(values: Iterable[SSAValue], loop: LoopOp) -> set[SSAValue]:
-    """Return the counters, of the loop and of those in it, that values are computed from."""
+def inductions_of(values: Iterable[SSAValue], loop: LoopOp) -> set[SSAValue]:
+    """Return the induction variables, of the loop and of those in it, that values are computed from."""
     values = list(values)
     operands = [*values, *(operand for op in slice_of(values, loop) for operand in op.operands)]
     return {value for value in operands if isinstance(value, BlockArgument) and is_inside(value, loop)}
 
 
 def depends_on(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is computed from a loop's counter."""
-    return loop.induction in counters_of([value], loop)
+    """Return whether a value is computed from a loop's induction variable."""
+    return loop.induction in inductions_of([value], loop)
 
 
 def clone_slice(
     ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
-    """Insert copies of operations, and return `values` with what stands for their results.
+    """Insert copies of operations, and return `values` extended by their results.
 
     Args:
-        values: what stands for the values that the copies take.
+        values: the replacement of each operand that the copies take.
     """
     mapping = dict(values)
     for op in ops:

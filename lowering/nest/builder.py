@@ -1,4 +1,4 @@
-"""Building loop nests: what the passes that make one share."""
+"""Building loop nests, for the passes that make one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class NestBuilder:
     loops: list[LoopOp] = field(default_factory=list)
 
     def loop(self, name: str, size: SSAValue, *, ordered: bool = False) -> SSAValue:
-        """Open a loop over [0, size) in the innermost body and return its counter."""
+        """Open a loop over [0, size) in the innermost body and return its induction variable."""
         block = Block(arg_types=[IndexType()])
         block.args[0].name_hint = short_name(name)
         self.loops.append(self.builder.insert(LoopOp(name, self.zero, size, self.one, block, ordered=ordered)))
@@ -52,7 +52,7 @@ class Subscripts:
 def resolve_indices(
     builder: Builder,
     operator: OperatorOp,
-    counters: dict[str, SSAValue],
+    inductions: dict[str, SSAValue],
     names: tuple[Sequence[str], Sequence[str]],
     sizes: Sequence[SSAValue],
     components: Sequence[SSAValue],
@@ -60,7 +60,7 @@ def resolve_indices(
     """Load and resolve the index, or the tuple of indices, of one iteration.
 
     Args:
-        counters: the counter of each loop, by its name.
+        inductions: the induction variable of each loop, by its name.
         names: what the dimensions of data and of indices are called.
         sizes: the sizes of the indexed axes.
         components: the constants 0, 1, ... as subscripts of a tuple.
@@ -68,11 +68,11 @@ def resolve_indices(
     table_dims, index_dims = names
     resolved: list[ResolveOp] = []
     for component, size in zip(components, sizes, strict=True):
-        place = [component if name == "tuple" else counters[name] for name in index_dims]
+        place = [component if name == "tuple" else inductions[name] for name in index_dims]
         resolved.append(_resolve(builder, operator, place, size, "" if len(sizes) == 1 else f"_{len(resolved)}"))
     positions = iter(resolve.position for resolve in resolved)
     table = [
-        next(positions) if name.partition("_")[0] == "axis" else counters[name.removeprefix("data_")]
+        next(positions) if name.partition("_")[0] == "axis" else inductions[name.removeprefix("data_")]
         for name in table_dims
     ]
     return Subscripts(tuple(table), _all_valid(builder, resolved))

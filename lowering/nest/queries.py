@@ -13,11 +13,11 @@ from ...ir.errors import ScheduleError, did_you_mean
 
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
 PREFIXES = ("check_", "clear_", "scale_")
-"""What the loops of nests beside the main one begin with: those that check indices, clear a gradient and scale it."""
+"""The prefixes of loops in the nests beside the main one, which check indices, clear a gradient and scale it."""
 
 
 def short_name(loop_name: str) -> str:
-    """Return the counter's name for a loop: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
+    """Return the name of a loop's induction variable: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
     for prefix in PREFIXES:
         loop_name = loop_name.removeprefix(prefix)
     role, separator, tail = loop_name.partition("_")
@@ -56,7 +56,7 @@ def find_loop(root: Operation, name: str) -> LoopOp:
 
 
 def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
-    """Return what writes to memory at or below `root`."""
+    """Return the scalar writes to memory at or below `root`."""
     return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
 
 
@@ -67,7 +67,7 @@ def written(root: Operation) -> set[SSAValue]:
 
 
 def viewed(memory: SSAValue) -> SSAValue:
-    """Return what a memref without its last dimensions of size 1 is a view of."""
+    """Return the memref behind the views that drop its last dimensions of size 1."""
     while isinstance(memory.owner, memref.CollapseShapeOp):
         memory = memory.owner.src
     return memory
@@ -97,7 +97,7 @@ def enclosing_loops(op: Operation) -> Iterator[LoopOp]:
 
 
 def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
-    """Return why two parallel loops cannot be numbered through as one, or None when they can.
+    """Return why two parallel loops cannot be collapsed into one, or None when they can.
 
     `inner` must be the one loop in `outer`, with only what may run again beside it; its bounds must come from outside
     of `outer` and of the parallel loops around that; and `outer` must sum what `inner` sums.
@@ -121,7 +121,7 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
 def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
     """Return whether an operation may run more often than it is written.
 
-    It may where it computes, loads what nobody stores, or asks for a line ahead.
+    It may where it computes, loads from memory that nobody stores to, or prefetches.
     """
     if isinstance(op, memref.LoadOp):
         return op.memref not in changed
@@ -134,7 +134,7 @@ def computes(op: Operation) -> bool:
 
 
 def _is_below(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is a loop's counter or computed in its body; a constant could stand anywhere."""
+    """Return whether a value is a loop's induction variable or computed in its body; constants may stand anywhere."""
     if isinstance(value.owner, arith.ConstantOp):
         return False
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
@@ -164,9 +164,9 @@ def static_trips(loop: LoopOp) -> int | None:
 
 
 def most_iterations(loop: LoopOp) -> int | None:
-    """Return a number that a loop of step 1 never runs more often than, or None when the code holds none.
+    """Return an upper bound of the trip count of a loop of step 1, or None.
 
-    That is what static bounds say, or the size of the tile that it runs.
+    It comes from static bounds or from the size of the tile.
     """
     first, last = static_size(loop.lower), static_size(loop.upper)
     if first is not None and last is not None:

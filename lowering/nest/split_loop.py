@@ -1,4 +1,4 @@
-"""Splitting a loop in one that takes several iterations at a time and the rest."""
+"""Splitting a loop into one that takes several iterations at a time and a remainder loop."""
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
@@ -10,52 +10,50 @@ from ...ir.dialects.gather_dialect import LoopOp
 from .builder import index_constant
 from .queries import static_size, static_trips
 
-REST = "_rest"
-"""What the name of a loop ends with that runs the iterations which do not fill a vector."""
-HEAD = "_head"
-"""What the name of a loop ends with that runs the iterations before the first aligned one."""
+# The suffixes of the names of remainder loops and of peeled prologues.
+REMAINDER, PROLOGUE = "_rest", "_head"
 
 
-def split_off_rest(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
-    """Put an empty loop of steps of `count` before a loop of step 1, which is left with what does not fill a step.
+def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
+    """Put an empty loop of steps of `count` before a loop of step 1, which becomes the remainder loop.
 
     Returns:
-        The new loop, which takes over the name and has no terminator yet, and whether any rest may be left; where it
-        is known that none is, the loop is left as it was, for the caller to take what it needs and erase it.
+        The new loop, which takes over the name and has no terminator yet, and whether iterations may remain; where none
+        do, the old loop is unchanged, and the caller erases it.
     """
     builder = Builder(InsertPoint.before(loop))
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = loop.induction.name_hint
     trips = static_trips(loop)
-    has_rest = trips is None or trips % count != 0
-    end = whole_end(builder, loop.lower, loop.upper, count) if has_rest else loop.upper
+    has_remainder = trips is None or trips % count != 0
+    end = whole_end(builder, loop.lower, loop.upper, count) if has_remainder else loop.upper
     made = builder.insert(LoopOp(loop.label, loop.lower, end, index_constant(builder, count), body))
-    if has_rest:
-        loop.loop_name = StringAttr(loop.label + REST)
+    if has_remainder:
+        loop.loop_name = StringAttr(loop.label + REMAINDER)
         loop.operands[0] = end
-    return made, has_rest
+    return made, has_remainder
 
 
-def overlapping_rest(whole: LoopOp, rest: LoopOp) -> LoopOp | None:
-    """Put an empty loop of one step in place of a rest, which ends where the rest does and begins among what is done.
+def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
+    """Insert an empty loop of one step that ends with a remainder loop and overlaps the step before it.
 
-    The caller takes what it needs of the rest and erases it.
+    The caller erases the remainder loop.
 
     Args:
-        whole: the loop of whole steps that `split_off_rest` has made.
-        rest: what it has left.
+        whole: the loop of whole steps that `split_off_remainder` has made.
+        remainder: the remainder loop.
 
     Returns:
-        The new loop, which has no terminator yet; None where it is not known that there is a rest behind a whole step.
+        The new loop, which has no terminator yet; None where a remainder behind a whole step is not certain.
     """
-    first, last, count = static_size(whole.lower), static_size(rest.upper), static_size(whole.step)
+    first, last, count = static_size(whole.lower), static_size(remainder.upper), static_size(whole.step)
     if first is None or last is None or count is None or last - first <= count:
         return None
-    builder = Builder(InsertPoint.before(rest))
+    builder = Builder(InsertPoint.before(remainder))
     body = Block(arg_types=[IndexType()])
-    body.args[0].name_hint = rest.induction.name_hint
+    body.args[0].name_hint = remainder.induction.name_hint
     begin = index_constant(builder, last - count)
-    return builder.insert(LoopOp(rest.label, begin, rest.upper, whole.step, body))
+    return builder.insert(LoopOp(remainder.label, begin, remainder.upper, whole.step, body))
 
 
 def whole_end(builder: Builder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:

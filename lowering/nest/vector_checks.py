@@ -1,4 +1,4 @@
-"""What copies and sums ask alike before they become vectors."""
+"""Checks that copies and sums share before they become vectors."""
 
 from collections.abc import Collection, Sequence
 
@@ -37,11 +37,11 @@ def check_in_pieces(loop: LoopOp) -> None:
     """
     if loop.parallel is not None or loop.ordered is not None:
         kind = "parallel" if loop.parallel is not None else "ordered"
-        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector takes it in pieces")
+        raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector would split its iterations")
 
 
 def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
-    """Return whether an access moves from one element to the one beside it with each iteration."""
+    """Return whether an access has stride 1 in a loop."""
     assert isinstance(memory.type, MemRefType)
     strides = strides_of(memory.type)
     *others, last = subscripts

@@ -1,4 +1,4 @@
-"""Vectors for the nest of a gradient that adds: several elements of a row are added at once."""
+"""Vectors for the adding nest of a gradient: several elements of a row are added at once."""
 
 from xdsl.builder import Builder
 from xdsl.dialects import func, memref, vector
@@ -11,7 +11,7 @@ from ...ir.dialects.types import element_size_bytes
 from ...ir.errors import ScheduleError
 from .backward_slice import clone_slice, depends_on, slice_of
 from .queries import computes, enclosing_loops, static_size
-from .split_loop import split_off_rest
+from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
@@ -24,7 +24,7 @@ def sum_of(function: func.FuncOp) -> AccumulateOp | None:
 
 
 def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
-    """Add `lanes` elements of a row at once, and leave what fills no vector to a loop behind.
+    """Add `lanes` elements of a row at once, and the others in a remainder loop.
 
     Each element has a sum of its own, so the order of the contributions to it stays.
 
@@ -36,7 +36,7 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
         raise ScheduleError("vectorize-inner: the element is added outside of every loop")
     _check_lanes(accumulate, lanes)
     load = _checked_load(accumulate, loop)
-    body, rest = split_off_rest(loop, lanes)
+    body, rest = split_off_remainder(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))
     masks = [] if accumulate.mask is None else [accumulate.mask]
     ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
@@ -62,7 +62,7 @@ def _check_lanes(accumulate: AccumulateOp, lanes: int) -> None:
 
 
 def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
-    """Return the load of what is added, from side by side as it is added to."""
+    """Return the load of the element that is added, which has stride 1 as the addition has."""
     check_in_pieces(loop)
     plain = (AccumulateOp, YieldOp, memref.LoadOp)
     beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]

@@ -23,7 +23,7 @@ def load_file(program: Program, path: Path, name: str) -> Any:
     Numba keeps the machine code in `__pycache__` beside the file, under `name`, and takes it from there next time.
 
     Raises:
-        CompileError: Numba or LLVM refuses it; names the file, the line and the IR operation.
+        CompileError: Numba or LLVM rejects it; names the file, the line and the IR operation.
         OSError: the machine code cannot be written, as on a full disk.
     """
     with _cache_beside_source():
@@ -100,7 +100,7 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     kept = _kept(program)
     where = f"{kept}:{line}: {text!r}" if line is not None else kept
     return CompileError(
-        f"the backend refused generated code at {where}{came}: {reason}; please report it with that file",
+        f"the backend rejected generated code at {where}{came}: {reason}; please report it with that file",
         file=kept,
         line=line,
         op=op,
@@ -108,14 +108,14 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
 
 
 def _kept(program: Program) -> str:
-    """Write the source to a file that stays when the cache's workplace goes, and return its name."""
+    """Write the source to a file outside of the cache's temporary folder, and return its name."""
     with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".py", delete=False) as saved:
         saved.write(program.source)
     return saved.name
 
 
 def _line_of(error: Exception, file: str) -> int | None:
-    """Return the line of the source that an error of Numba, or of Python's own compiler, is about."""
+    """Return the line of the source that an error of Numba or of Python's compiler names."""
     location = getattr(error, "loc", None)
     line = getattr(location, "line", None) or getattr(error, "lineno", None)
     if line is not None:

@@ -1,8 +1,8 @@
 """Print loops-level IR as a Python module that Numba compiles: one line an operation, names from the IR.
 
 Memrefs become base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. The body of each outermost
-`scf.parallel` becomes a function of its own, a tile, whose calls are shared with the threads of `team` where there is
-one, and made one after the other where there is none, so that small work pays for no thread.
+`scf.parallel` becomes a function of its own, a tile. The threads of `team` share its calls; without a team they run one
+after the other, so that small work starts no thread.
 """
 
 import re
@@ -209,10 +209,10 @@ class _Emitter(VectorEmitter):
             name = self.current.define(self.name(result, "carried"))
             self.names[argument] = name
             self.current.add(f"{name} = {self.value(initial)}", op.name)
-        counter = self.current.define(self.name(op.body.block.args[0]))
+        induction = self.current.define(self.name(op.body.block.args[0]))
         lower, upper, step = self.value(op.lb), self.value(op.ub), self.value(op.step)
         trips = ", ".join([lower, upper] if step == "1" else [lower, upper, step])
-        self.current.add(f"for {counter} in range({trips}):  # {_loop_names(op)}", op.name)
+        self.current.add(f"for {induction} in range({trips}):  # {_loop_names(op)}", op.name)
         self.nested(op.body.block, [self.names[argument] for argument in carried])
 
     def emit_scf_if(self, op: scf.IfOp) -> None:
@@ -246,7 +246,7 @@ class _Emitter(VectorEmitter):
         tile = Function(self.fresh(self._tile_name(names)), local={"k"})
         outside = self.taken.copy()
         self.current = tile
-        self._counters(op, trips)
+        self._inductions(op, trips)
         self._tile_body(op)
         self.current = self.main
         self.taken = outside | set(self.parameters) | set(self.strides)
@@ -269,7 +269,7 @@ class _Emitter(VectorEmitter):
         return f"{next((prefix for prefix in PREFIXES if loop_names.startswith(prefix)), main)}tile"
 
     def _trip_count(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
-        """Return how often one dimension of a parallel loop runs, as an expression with a name where it is long."""
+        """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""
         first, last, stride = self.value(lower), self.value(upper), self.value(step)
         span = last if first == "0" else f"max({last} - {first}, 0)"
         if stride == "1":
@@ -278,8 +278,8 @@ class _Emitter(VectorEmitter):
         self.main.add(f"{name} = ({span} + ({stride} - 1)) // {stride}", "scf.parallel")
         return name
 
-    def _counters(self, op: scf.ParallelOp, trips: Sequence[str]) -> None:
-        """Take the counters of a parallel loop out of its number `k`, the last one running fastest."""
+    def _inductions(self, op: scf.ParallelOp, trips: Sequence[str]) -> None:
+        """Compute the induction variables of a parallel loop from its number `k`; the last one varies fastest."""
         rest = "k"
         for dim in reversed(range(len(trips))):
             argument, trip = op.body.block.args[dim], trips[dim]

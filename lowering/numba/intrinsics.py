@@ -2,8 +2,8 @@
 
 Array indexing in Numba tests for wraparound and may alias, which keeps loops from being vectorised. These take an
 address (int64) and a byte offset instead. Loads say that they do not alias stores, which is the kernel's contract:
-`out` overlaps neither `data` nor `indices`; what a kernel writes and reads again, such as a sum, it reloads. Loads and
-stores need no alignment.
+`out` overlaps neither `data` nor `indices`. Values that the kernel has written, such as sums, are read by `reload_...`.
+Loads and stores need no alignment.
 """
 
 from collections.abc import Callable
@@ -30,19 +30,19 @@ def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> Non
 
 
 def mark_read(builder: Any, instruction: Any) -> Any:
-    """Say that a load is of data or indices, which no store of the kernel changes; return it."""
+    """Mark a load of data or indices, which no store of the kernel changes; return it."""
     _mark(builder, instruction, scope="read", apart_from="written")
     return instruction
 
 
 def mark_written(builder: Any, instruction: Any) -> Any:
-    """Say that a store, or a load of what the kernel wrote, is of out; return it."""
+    """Mark a store to out, or a load of values that the kernel wrote; return it."""
     _mark(builder, instruction, scope="written", apart_from="read")
     return instruction
 
 
 def mark_streamed(builder: Any, instruction: Any) -> None:
-    """Say that a store goes past the caches."""
+    """Mark a store as non-temporal."""
     instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
@@ -78,7 +78,7 @@ def _make_load(element: str, *, again: bool = False) -> Any:
 
 
 def _streamable(builder: Any, value: Any, type_: ir.Type) -> Any:
-    """Return an element as LLVM can store it past the caches: floats as integers, and what has parts as a vector."""
+    """Return an element in a type that has a non-temporal store: floats as integers, arrays as vectors."""
     if isinstance(type_, ir.FloatType | ir.DoubleType):
         return builder.bitcast(value, ir.IntType(32 if isinstance(type_, ir.FloatType) else 64))
     if not isinstance(type_, ir.ArrayType):
@@ -90,7 +90,7 @@ def _streamable(builder: Any, value: Any, type_: ir.Type) -> Any:
 
 
 def _make_store(element: str, *, streams: bool = False) -> Any:
-    """Make the store of an element; what `streams` goes past the caches."""
+    """Make the store of an element, a non-temporal one where it `streams`."""
     numba_type, llvm_type = _ELEMENTS[element]
 
     def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
@@ -105,7 +105,7 @@ def _make_store(element: str, *, streams: bool = False) -> Any:
 
         return types.void(types.int64, types.int64, numba_type), generate
 
-    store.__doc__ = f"Store {element} at address + offset{', past the caches' if streams else ''}."
+    store.__doc__ = f"Store {element} at address + offset{', non-temporal' if streams else ''}."
     store.__name__ = store.__qualname__ = f"{'stream' if streams else 'store'}_{element}"
     return intrinsic(store)
 

@@ -1,4 +1,4 @@
-"""Names and addresses of generated kernels: what values are called, and where elements lie.
+"""Names and addresses in generated kernels: the names of values, and the places of elements.
 
 Memrefs are base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. Sizes and strides that are not
 known are parameters of the kernel, named after the dimension that they belong to.
@@ -96,7 +96,7 @@ class Naming:
         return name
 
     def value(self, value: SSAValue) -> str:
-        """Return the expression for a value: a literal, or a name that is made known to the current function."""
+        """Return the expression for a value: a literal, or a name that the current function takes as a parameter."""
         owner = value.owner
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr | FloatAttr):
             return literal(owner.value.value.data, value.type)

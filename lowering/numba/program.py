@@ -1,4 +1,4 @@
-"""A generated kernel as text, with what a caller must pass to it. Plain data; imports neither Numba nor xDSL."""
+"""A generated kernel as text, with the parameters to pass. Plain data; imports neither Numba nor xDSL."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

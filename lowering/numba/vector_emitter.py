@@ -1,4 +1,4 @@
-"""What the code generator prints for vectors, buffers and prefetches: calls of `vector_intrinsics`."""
+"""The printer of vectors, buffers and prefetches: calls of `vector_intrinsics`."""
 
 import math
 

@@ -2,7 +2,7 @@
 
 A vector is a Numba type of its own, one LLVM vector. The operations are made when a kernel imports them by name:
 `load_v8xi32`, `store_v8xi32`, `stream_v8xi32`, `join_v8xi32`, `prefetch_3`, `stack_256xi32`. Loads and stores need no
-alignment, but for streaming stores, which go past the caches.
+alignment, but non-temporal stores do.
 """
 
 import functools
@@ -67,7 +67,7 @@ def _make(operation: str, type_: VectorType) -> Any:
 
 
 def _named(name: str, doc: str, signature: Any, generate: Callable) -> Any:
-    """Make an intrinsic that takes what the signature says."""
+    """Make an intrinsic of a signature."""
     parameters = ", ".join(f"a{number}" for number in range(len(signature.args)))
     space: dict[str, Any] = {"signature": signature, "generate": generate}
     exec(f"def operation(typing_context, {parameters}): return signature, generate", space)
@@ -106,7 +106,7 @@ def _stream(type_: VectorType, *, anywhere: bool = False) -> tuple[str, Any, Cal
         mark_written(builder, store)
 
     where = "address + offset" if anywhere else f"address + offset, a multiple of {alignment}"
-    return f"Store {type_.name} past the caches at {where}.", types.void(types.int64, types.int64, type_), build
+    return f"Store {type_.name} at {where}, non-temporal.", types.void(types.int64, types.int64, type_), build
 
 
 def _join(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -194,7 +194,7 @@ def _prefetch(locality: int) -> Any:
         builder.call(function, [place, _I32(0), _I32(locality), _I32(1)])
         return context.get_dummy_value()
 
-    doc = f"Ask for the line at address + offset to be read soon; locality 0 (gone after use) to 3 (kept): {locality}."
+    doc = f"Prefetch the line at address + offset with locality {locality}, from 0 (no cache) to 3 (every cache)."
     return _named(f"prefetch_{locality}", doc, types.void(types.int64, types.int64), generate)
 
 

@@ -16,7 +16,7 @@ ROOMS = {
     ),
     "schedule": (
         "specialize-inner",
-        "own-positions",
+        "owner-computes",
         "tile-loops",
         "interchange-loops",
         "parallelize-loops",

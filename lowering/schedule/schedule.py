@@ -91,7 +91,7 @@ class Schedule:
         if self.specialize is not None:
             yield "specialize-inner", {"bytes": self.specialize}
         if self.owners is not None:
-            yield "own-positions", {"owners": self.owners[1], "axis": self.owners[0]}
+            yield "owner-computes", {"owners": self.owners[1], "axis": self.owners[0]}
         if self.tiles:
             names, sizes = zip(*self.tiles, strict=True)
             yield "tile-loops", {"loops": ",".join(names), "sizes": ",".join(map(str, sizes))}
@@ -193,7 +193,7 @@ def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
 _PASS = re.compile(r"\s*(?P<name>[a-z-]+)(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
 _OPTIONS = {
     "specialize-inner": ("bytes",),
-    "own-positions": ("owners", "axis"),
+    "owner-computes": ("owners", "axis"),
     "tile-loops": ("loops", "sizes"),
     "interchange-loops": ("order",),
     "parallelize-loops": ("loops",),
@@ -235,7 +235,7 @@ def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {key: int(value) if key in _NUMBERS else value for key, value in options.items()}
     readers: dict[str, Callable[[], dict[str, Any]]] = {
         "specialize-inner": lambda: {"specialize": values["bytes"]},
-        "own-positions": lambda: {"owners": (values["axis"], values["owners"])},
+        "owner-computes": lambda: {"owners": (values["axis"], values["owners"])},
         "interchange-loops": lambda: {"order": tuple(values["order"].split(","))},
         "parallelize-loops": lambda: {"parallel": tuple(values["loops"].split(","))},
         "hoist-indices": lambda: {"hoist": values["before"]},

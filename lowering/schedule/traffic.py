@@ -1,10 +1,10 @@
-"""The fewest bytes that a gather moves, by stream, from its sizes alone. Plain Python, some microseconds.
+"""The traffic of a gather: the fewest bytes that it moves, by stream, from its sizes alone. Plain Python, microseconds.
 
-Indices are read once, every line of 64 bytes of data that holds a byte of the result is read once, and the output is
-written once. Without the values of the indices the number of lines is the one to expect of uniformly random ones.
+Indices are read once, every cache line of data that holds a byte of the result is read once, and the output is written
+once. Without the values of the indices the number of lines is the expected one for uniformly random indices.
 
-Data is seen as pieces. A piece is what one index reads without a whole line between its bytes that it does not read;
-where slices have such holes, an index reads several. A window is a set of positions that one index can choose from.
+An index reads pieces of data: byte ranges without an unread line inside. Slices with larger holes have several pieces.
+A window is the set of positions that one index can have.
 """
 
 import math
@@ -16,7 +16,7 @@ from ...ir.canonical import CanonicalGather, Operand
 from .loop_sizes import LINE_BYTES
 
 NEAR_BYTES = 256 * 1024
-"""A window of so many bytes or less stays near while all of its indices read it: it comes and goes as a whole."""
+"""A window of at most so many bytes stays in the caches while all of its indices read it."""
 
 Dims = tuple[tuple[int, int], ...]
 """(size, byte stride) of some dimensions."""
@@ -27,11 +27,11 @@ class Traffic:
     """The fewest bytes of a gather or a gradient.
 
     Attributes:
-        streams: (name, bytes) of what is read or written: indices, data and output; of a gradient indices, grad and
-            output. What does not fill its lines counts by whole lines.
-        lines: lines of 64 bytes that indices point to, each counted once; of a gradient those that it adds to.
-        piece_lines: how many adjacent lines are found where one index, or one small window, points to; 1 or more.
-        is_counted: whether `lines` was counted from the values of the indices, or is what to expect of random ones.
+        streams: (name, bytes) of indices, data and output; of a gradient indices, grad and output. Arrays that do not
+            fill their lines count by whole lines.
+        lines: distinct lines that indices point to; of a gradient those that it adds to.
+        piece_lines: the adjacent lines that one index, or one small window, reads; 1 or more.
+        is_counted: whether `lines` was counted from the values of the indices, or is the expected number.
     """
 
     streams: tuple[tuple[str, float], ...]
@@ -109,8 +109,8 @@ def gather_traffic(
         canonical: the arrays, with strides in elements.
         width_bytes, index_bytes: bytes an element of data, and an index.
         offset_bytes: where data begins in a line of 64 bytes.
-        is_gradient: whether the arrays are used the other way round: `out` is read, and `data` is written whole.
-        through_cache: whether the output is stored through the caches, so that its lines are read first.
+        is_gradient: whether the direction is reversed: `out` is read, and `data` is written whole.
+        through_cache: whether the stores of the output are cached, so that its lines are read first.
     """
     pattern = read_pattern(canonical, width_bytes)
     lines, piece_lines = expected_lines(pattern, offset_bytes)
@@ -140,10 +140,10 @@ def traffic_streams(
 
 
 def expected_lines(pattern: ReadPattern, offset_bytes: int = 0) -> tuple[float, float]:
-    """Return (lines of data to expect of uniformly random indices, adjacent lines at each place).
+    """Return (expected lines of data for uniformly random indices, adjacent lines at each place).
 
-    Every line of a window is taken to be as likely as any other. Windows that share lines, since they begin less than a
-    line apart, count as one with the indices of all of them.
+    Every line of a window is equally likely. Windows that share lines, since they begin less than a line apart, count
+    as one with the indices of all of them.
 
     Args:
         pattern: where data is read.
@@ -180,9 +180,9 @@ def _lines_together(axes: Dims) -> float:
 
 
 def merged(piece_bytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, Dims]:
-    """Return the piece that grows along dimensions without leaving a whole line out, and the dimensions that do.
+    """Return the size of a piece merged along dimensions, and the dimensions whose holes skip a whole line.
 
-    A hole of less than 64 bytes leaves no line out, whatever it lies at.
+    A hole of less than 64 bytes skips no line at any alignment.
     """
     left: list[tuple[int, int]] = []
     for size, stride in sorted(dims, key=lambda dim: abs(dim[1])):

@@ -50,4 +50,4 @@ def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
 
 
 TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "compose-gathers", "gather-to-slice"}
-"""Passes that refuse nothing."""
+"""Passes that reject nothing."""

@@ -1,4 +1,4 @@
-"""What a gather means, as functions of shapes: attributes, shapes, and the words of every refusal."""
+"""What a gather means, as functions of shapes: attributes, shapes, and the words of every rejection."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_axis_may_be_an_integer_or_an_array_of_one(value):
 @pytest.mark.parametrize(
     "value", [True, np.bool_(True), 1.0, "1", None, np.array([1, 2]), np.array([[1]]), np.array([1.0])]
 )
-def test_axis_of_another_kind_is_refused(value):
+def test_axis_of_another_kind_is_rejected(value):
     with pytest.raises(InvalidGatherError, match="axis must be an int, a 0-D array or an array of one element, got "):
         integer_argument(value, "axis", allow_array=True)
 

@@ -97,7 +97,7 @@ def test_bits_are_counted_as_in_mlir(text, name):
         ((1, 2), "f4", "ab", "strides of an array must be a sequence of integers, got 'ab'"),
     ],
 )
-def test_impossible_spec_is_refused(shape, dtype, strides, message):
+def test_impossible_spec_is_rejected(shape, dtype, strides, message):
     with pytest.raises(InvalidGatherError) as raised:
         ArraySpec(shape, dtype, strides)
     assert message in str(raised.value)

@@ -255,7 +255,7 @@ def test_what_cannot_be_compiled_is_refused(arguments, options, message):
     ("schedule", "message"),
     [
         ("parallelize-loops{loops=indices}", "indices adds up in its order, so its iterations cannot run at once"),
-        ("own-positions{owners=2 axis=axes}", "there is no axis 'axes'; there is axis"),
+        ("owner-computes{owners=2 axis=axes}", "there is no axis 'axes'; there is axis"),
         (
             "tile-loops{loops=indices sizes=2},interchange-loops{order=indices_i,indices_o,inner}",
             "indices_o, indices_i add up in this order, and would run as indices_i, indices_o",
@@ -269,10 +269,10 @@ def test_schedule_that_would_change_a_sum_is_refused(schedule, message):
 
 def test_schedule_with_owners_prints_as_what_it_parses_from():
     schedule = gn.Schedule(parallel=("owners",), owners=("axis", 2))
-    assert str(schedule) == "own-positions{owners=2 axis=axis},parallelize-loops{loops=owners}"
+    assert str(schedule) == "owner-computes{owners=2 axis=axis},parallelize-loops{loops=owners}"
     assert gn.Schedule.parse(str(schedule)) == schedule
-    with pytest.raises(gn.ScheduleError, match="own-positions takes a number of owners of 1 or more, got 0"):
-        gn.Schedule.parse("own-positions{owners=0 axis=axis}")
+    with pytest.raises(gn.ScheduleError, match="owner-computes takes a number of owners of 1 or more, got 0"):
+        gn.Schedule.parse("owner-computes{owners=0 axis=axis}")
 
 
 # labview.GatherND

@@ -160,7 +160,7 @@ def test_strided_gradients_are_read_and_written_in_place(oracle, layout):
 
 
 SHARED = {
-    "owners": (Gather(), (3000, 40), (9000,), "own-positions{owners=3 axis=axis},parallelize-loops{loops=owners}"),
+    "owners": (Gather(), (3000, 40), (9000,), "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners}"),
     "pieces": (
         *(Gather(), (30, 200), (900,)),
         "tile-loops{loops=inner sizes=16},interchange-loops{order=inner_o,indices,inner_i},"
@@ -173,7 +173,7 @@ SHARED = {
     ),
     "owned vectors": (
         *(Gather(), (3000, 9), (9000,)),
-        "own-positions{owners=3 axis=axis},parallelize-loops{loops=owners},vectorize-inner{lanes=4}",
+        "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners},vectorize-inner{lanes=4}",
     ),
     "vectors ahead": (
         *(Gather(), (30, 100), (900,)),
@@ -182,7 +182,7 @@ SHARED = {
     ),
     "long vectors": (
         *(Gather(), (50, 333), (900,)),
-        "own-positions{owners=4 axis=axis},parallelize-loops{loops=owners,clear_axis},vectorize-inner{lanes=16},"
+        "owner-computes{owners=4 axis=axis},parallelize-loops{loops=owners,clear_axis},vectorize-inner{lanes=16},"
         "stream-stores",
     ),
     "streamed scalars": (
@@ -194,7 +194,7 @@ SHARED = {
         GatherNd(),
         (50, 60, 9),
         (4000, 2),
-        "own-positions{owners=5 axis=axis_1},parallelize-loops{loops=owners}",
+        "owner-computes{owners=5 axis=axis_1},parallelize-loops{loops=owners}",
     ),
     "elements": (GatherElements(1), (30, 40, 60), (30, 90, 50), "parallelize-loops{loops=outer,clear_data_outer}"),
 }

@@ -18,12 +18,12 @@ from ...nest.queries import enclosing_loops, functions, most_iterations, static_
 
 @dataclass(frozen=True)
 class HoistInvariants(ModulePass):
-    """Move what a loop's counter does not change out of the loop.
+    """Move operations out of the loops that they do not depend on.
 
     So an index is loaded and resolved once a row, not once an element. A load moves when nothing in the loop
     stores to its memref, and stays inside the loops that its subscripts come from; a division by the size of an axis
-    moves when the code holds for axes that are not empty. What was computed before the loop already, as by the loop of
-    whole vectors before that of the rest, is taken from there.
+    moves when the code holds for axes that are not empty. An operation that was computed before the loop already, as by
+    the vector loop before its remainder loop, is reused.
 
     before                              after
         for indices in 0..n                 for indices in 0..n
@@ -39,8 +39,7 @@ class HoistInvariants(ModulePass):
         %index = memref.load %indices[%b, %i] : memref<1x?xi64>
         gather.loop inner(%j) = ... { ... }
 
-    What it does not do: resolve the indices of all rows ahead of an outer loop; that needs a buffer, and is a pass of
-    its own.
+    What it does not do: stage the indices of all rows before an outer loop; `hoist-indices` does.
     """
 
     name = "hoist-invariants"
@@ -61,7 +60,7 @@ _PLAIN = (
 
 @dataclass(frozen=True)
 class _Facts:
-    """What decides whether an operation may run although its loop does not.
+    """Facts that decide whether an operation may run although its loop does not.
 
     Attributes:
         only_loads_and_stores: whether nothing else touches memory, and no memref has a second name but as a view.
@@ -93,7 +92,7 @@ def _hoist(loop: LoopOp, facts: _Facts) -> None:
 
 
 def _computed_before(op: Operation, loop: LoopOp) -> Operation | None:
-    """Return an operation in the block of a loop, before it, that gives what another would give there."""
+    """Return an operation in front of a loop, in its block, with the same result as `op` would have there."""
     earlier = loop.prev_op
     while earlier is not None:
         if _are_alike(op, earlier):
@@ -125,15 +124,17 @@ def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:
 
 
 def _is_in_range(load: memref.LoadOp) -> bool:
-    """Return whether a load's subscripts are counters of loops around it, or their distances from the start of a tile
-    that the memref is as large as, or constants within static sizes.
+    """Return whether each subscript of a load is in range.
+
+    It is an induction variable of an enclosing loop, its distance from the start of a tile no larger than the memref,
+    or a constant within a static size.
     """
     assert isinstance(load.memref.type, MemRefType)
-    counters = {loop.induction for loop in enclosing_loops(load)}
+    inductions = {loop.induction for loop in enclosing_loops(load)}
     for subscript, size in zip(load.indices, load.memref.type.get_shape(), strict=True):
         place = static_size(subscript)
         if (
-            subscript not in counters
+            subscript not in inductions
             and not _is_in_tile(load, subscript, size)
             and (place is None or not 0 <= place < size)
         ):
@@ -142,7 +143,7 @@ def _is_in_range(load: memref.LoadOp) -> bool:
 
 
 def _is_in_tile(load: memref.LoadOp, subscript: SSAValue, size: int) -> bool:
-    """Return whether a subscript counts from the start of a loop around that never runs more often than `size`."""
+    """Return whether a subscript counts from the start of an enclosing loop of at most `size` iterations."""
     distance = subscript.owner
     for loop in enclosing_loops(load):
         if isinstance(distance, arith.SubiOp) and distance.lhs is loop.induction and distance.rhs is loop.lower:

@@ -32,7 +32,7 @@ class DropUnitLoops(ModulePass):
     Output:
         gather.loop indices(%i) = ... { ... }
 
-    What it does not do: drop the last loop of a nest, which is left even where it runs once.
+    What it does not do: drop the last loop of a nest, even where it runs once.
     """
 
     name = "drop-unit-loops"

@@ -76,7 +76,7 @@ class FoldBounds(ModulePass):
 
 
 def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access) -> None:
-    """Check that the resolves are the access's whole mask, and are made of counters and of what is outside the nest."""
+    """Check that the resolves make the whole mask, and depend on the nest by its induction variables only."""
     around = list(enclosing_loops(access))
     if not around or access.mask is None:
         raise ScheduleError(f"fold-bounds: expected {access.name} in a loop, with a mask")
@@ -92,12 +92,12 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
     terminator = function.body.block.last_op
     if terminator is None or terminator.operands:
         raise ScheduleError("fold-bounds: a function whose indices are checked returns how many are outside, no more")
-    counters = {loop.induction for loop in around}
+    inductions = {loop.induction for loop in around}
     for resolve in resolves:
         source = resolve.index.owner
         used = [resolve.size, *(source.indices if isinstance(source, memref.LoadOp) else [])]
         used += [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
-        if any(value not in counters and _is_inside(value, around) for value in used) or _has_tiles(around):
+        if any(value not in inductions and _is_inside(value, around) for value in used) or _has_tiles(around):
             raise ScheduleError(
                 "fold-bounds: expected sizes and bounds from outside the nest; run it before tile-loops"
             )
@@ -211,16 +211,16 @@ class _Folding:
         loads = [self._index_load(resolve) for resolve in self.resolves]
         needed = {subscript for load in loads for subscript in load.indices}
         around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
-        counters: dict[SSAValue, SSAValue] = {}
+        inductions: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:
             block = Block(arg_types=[IndexType()])
             name = f"check_{loop.label}"
             block.args[0].name_hint = short_name(name)
-            counters[loop.induction] = block.args[0]
+            inductions[loop.induction] = block.args[0]
             made.append(builder.insert(LoopOp(name, loop.lower, loop.upper, loop.step, block, sums=True)))
             builder = Builder(InsertPoint.at_end(block))
-        count = self._any_outside(Emitter(builder), loads, counters)
+        count = self._any_outside(Emitter(builder), loads, inductions)
         for loop in reversed(made):
             loop.body.block.add_op(YieldOp(count))
             assert loop.total is not None
@@ -228,13 +228,13 @@ class _Folding:
             count.name_hint = "n_outside"
         return count
 
-    def _any_outside(self, emit: Emitter, loads: list[memref.LoadOp], counters: dict[SSAValue, SSAValue]) -> SSAValue:
+    def _any_outside(self, emit: Emitter, loads: list[memref.LoadOp], inductions: dict[SSAValue, SSAValue]) -> SSAValue:
         """Emit 1 where a component is outside, and 0 where none is."""
         found: SSAValue | None = None
         for load, resolve, facts in zip(loads, self.resolves, self.facts, strict=True):
             if not facts.reaches_past:
                 continue
-            place = [counters.get(subscript, subscript) for subscript in load.indices]
+            place = [inductions.get(subscript, subscript) for subscript in load.indices]
             raw = emit.builder.insert(memref.LoadOp.get(load.memref, place)).res
             raw.name_hint = load.res.name_hint
             index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)

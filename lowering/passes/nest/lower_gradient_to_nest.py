@@ -101,7 +101,7 @@ class _Lowering:
         return NestBuilder(self.builder, self.zero, self.one)
 
     def _over_target(self, prefix: str) -> tuple[NestBuilder, list[SSAValue]]:
-        """Open one loop for each dimension of what is written; return the nest and its counters."""
+        """Open one loop for each dimension of the table; return the nest and its induction variables."""
         nest = self._nest()
         dims = zip(self.dims["data"], self.sizes, strict=True)
         return nest, [nest.loop(prefix + name, size) for name, size in dims]
@@ -109,34 +109,34 @@ class _Lowering:
     def _clear(self) -> None:
         nothing = self.builder.insert(arith.ConstantOp(_number(0, self.element))).result
         nothing.name_hint = "nothing"
-        nest, counters = self._over_target("clear_")
-        nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, counters))
+        nest, inductions = self._over_target("clear_")
+        nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, inductions))
         nest.close()
 
     def _add(self) -> None:
         gradient, names = self.gradient, self.dims["out"]
         nest = self._nest()
-        counters = {
+        inductions = {
             name: nest.loop(name, size, ordered=name.partition("_")[0] == "indices")
             for name, size in zip(names, self.trips, strict=True)
         }
         dims = self.dims["data"], self.dims["indices"]
         axis_sizes = [self.sizes[dim] for dim in self.axes]
-        place = resolve_indices(nest.builder, gradient, counters, dims, axis_sizes, self.components)
-        element = nest.builder.insert(memref.LoadOp.get(gradient.source, [counters[name] for name in names])).res
+        place = resolve_indices(nest.builder, gradient, inductions, dims, axis_sizes, self.components)
+        element = nest.builder.insert(memref.LoadOp.get(gradient.source, [inductions[name] for name in names])).res
         element.name_hint = "element"
         nest.builder.insert(AccumulateOp(element, gradient.target, place.table, place.valid))
         nest.close()
 
     def _scale(self) -> None:
         scale = self._scale_argument()
-        nest, counters = self._over_target("scale_")
-        total = nest.builder.insert(memref.LoadOp.get(self.gradient.target, counters)).res
+        nest, inductions = self._over_target("scale_")
+        total = nest.builder.insert(memref.LoadOp.get(self.gradient.target, inductions)).res
         total.name_hint = "total"
         multiply = arith.MuliOp if isinstance(self.element, IntegerType) else arith.MulfOp
         scaled = nest.builder.insert(multiply(total, scale)).result
         scaled.name_hint = "scaled"
-        nest.builder.insert(memref.StoreOp.get(scaled, self.gradient.target, counters))
+        nest.builder.insert(memref.StoreOp.get(scaled, self.gradient.target, inductions))
         nest.close()
 
     def _scale_argument(self) -> SSAValue:

@@ -14,7 +14,7 @@ from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.backward_slice import clone_slice, counters_of, is_inside, slice_of
+from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
 from ...nest.builder import index_constant
 from ...nest.queries import (
     argument_number,
@@ -27,17 +27,17 @@ from ...nest.queries import (
     static_size,
 )
 
-MOST_HELD_BYTES = 256 * 1024
-"""What the buffers hold at most: they lie on the stack of a thread, which may be half a megabyte."""
+# Of all buffers together: they lie on the stack of a thread, which may be half a megabyte.
+MOST_STAGED_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class HoistIndices(ModulePass):
-    """Resolve the indices of a tile once, into a buffer, before they are used.
+    """Resolve the indices of a tile once, and stage them in a buffer.
 
     An outer loop that repeats the indices then reads resolved positions, four bytes each when every axis is smaller
-    than 2**31; and resolving alone, with nothing random between, runs in vectors. Of a tuple each component has a
-    buffer. In mode `zero` a position of -1 says that the index is outside.
+    than 2**31; and the loop that resolves has no random loads, so it runs in vectors. Each component of a tuple has a
+    buffer. In mode `zero` a position of -1 says that the index is out of range.
 
     before                              after hoist-indices{before=outer_i}
         for outer_i in ...                  for indices_i in t..t+256
@@ -59,8 +59,8 @@ class HoistIndices(ModulePass):
         gather.loop resolve_indices_i(%i) = %t to %end step %c1 { ... memref.store %narrow, %positions[%place] }
         gather.loop indices_i(%i) = %t to %end step %c1 { %narrow = memref.load %positions[%place] ... }
 
-    What it does not do: keep positions from one tile to the next, or hold those that depend on no loop at or inside
-    `before`; `hoist-invariants` moves these.
+    What it does not do: reuse positions in the next tile, or stage those that depend on no loop at or inside `before`;
+    `hoist-invariants` moves these.
 
     Raises:
         ScheduleError: a precondition does not hold, the indices are hoisted already, or the buffers would take more
@@ -100,8 +100,8 @@ class _Hoisting:
             raise ScheduleError(f"hoist-indices: the indices of {root.label} are hoisted already")
         around = list(enclosing_loops(store))
         nest = around[: around.index(root) + 1][::-1]
-        counters = counters_of(self._resolved(), root)
-        self.loops = [loop for loop in nest if loop.induction in counters]
+        inductions = inductions_of(self._resolved(), root)
+        self.loops = [loop for loop in nest if loop.induction in inductions]
         self._check(nest)
 
     def _resolved(self) -> list[SSAValue]:
@@ -123,7 +123,7 @@ class _Hoisting:
                     "hoist before a loop inside it"
                 )
         self.sizes = [most_iterations(loop) or 0 for loop in self.loops]
-        held = 1
+        staged_bytes = 1
         for loop, size in zip(self.loops, self.sizes, strict=True):
             if static_size(loop.step) != 1 or not size:
                 raise ScheduleError(
@@ -132,13 +132,13 @@ class _Hoisting:
                 )
             if any(is_inside(bound, self.root) for bound in (loop.lower, loop.upper)):
                 raise ScheduleError(f"hoist-indices: the bounds of {loop.label} are computed inside {root}")
-            held *= size
+            staged_bytes *= size
         self.width = i32 if _are_axes_narrow(self.function, self.positions) else i64
-        held *= len(self.positions) * self.width.width.data // 8
-        if held > MOST_HELD_BYTES:
+        staged_bytes *= len(self.positions) * self.width.width.data // 8
+        if staged_bytes > MOST_STAGED_BYTES:
             raise ScheduleError(
-                f"hoist-indices: the positions would take {held} bytes of the stack, and may take {MOST_HELD_BYTES}; "
-                "make the tiles smaller"
+                f"hoist-indices: the positions would take {staged_bytes} bytes of the stack, and may take "
+                f"{MOST_STAGED_BYTES}; make the tiles smaller"
             )
 
     def hoist(self) -> None:
@@ -181,17 +181,17 @@ class _Hoisting:
         for loop in made:
             loop.body.block.add_op(YieldOp())
 
-    def _place(self, builder: Builder, counters: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-        """Return the subscripts of a buffer at the counters that stand for those of the loops."""
+    def _place(self, builder: Builder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """Return the subscripts of a buffer, from the induction variables or those that replace them."""
         places: list[SSAValue] = []
         for loop in self.loops:
-            distance = builder.insert(arith.SubiOp(counters.get(loop.induction, loop.induction), loop.lower)).result
+            distance = builder.insert(arith.SubiOp(inductions.get(loop.induction, loop.induction), loop.lower)).result
             distance.name_hint = "place"
             places.append(distance)
         return places
 
     def _read(self, buffers: list[SSAValue]) -> None:
-        """Replace the positions, and whether they are inside, by what the buffers say."""
+        """Replace the positions, and whether they are valid, by the staged ones."""
         replaced = slice_of(self._resolved(), self.root)
         innermost = Builder(InsertPoint.at_start(self.loops[-1].body.block))
         place = self._place(innermost, {})

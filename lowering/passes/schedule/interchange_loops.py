@@ -156,7 +156,7 @@ def _place_ready(pending: list[Operation], place: Block | LoopOp, available: set
 
 
 def _is_outside(value: SSAValue, pending: list[Operation]) -> bool:
-    """Return whether a value comes from outside the nest: neither a counter nor a computation that waits."""
+    """Return whether a value comes from outside the nest: neither an induction variable nor a pending computation."""
     owner = value.owner
     if isinstance(owner, Block):
         return not isinstance(owner.parent_op(), LoopOp)

@@ -17,8 +17,8 @@ from ...nest.queries import enclosing_loops, find_loop, functions, why_not_share
 class ParallelizeLoops(ModulePass):
     """Let threads share the iterations of the outermost loops.
 
-    Parallel loops that stand directly in each other are shared as one: their iterations are numbered through. So both
-    a long list of rows and thousands of tiny batches fill the cores.
+    Perfectly nested parallel loops are collapsed: their iterations are numbered as one loop. So both a long list of
+    rows and thousands of tiny batches fill the cores.
 
     before                              after parallelize-loops{loops=batch,indices_o}
         for batch in 0..n                   parallel for batch in 0..n
@@ -72,7 +72,7 @@ def _check_writes(loop: LoopOp) -> None:
     if loop.ordered is not None:
         raise ScheduleError(
             f"parallelize-loops: {loop.label} adds up in its order, so its iterations cannot run at once; "
-            "run the loops around it in parallel, or own-positions first"
+            "run the loops around it in parallel, or owner-computes first"
         )
     written = {op.memref for op in writes(loop)}
     own: dict[SSAValue, set[int]] = {}
@@ -106,13 +106,13 @@ def _unproved(loop: LoopOp, reason: str) -> ScheduleError:
 
 
 def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
-    """Return the dimensions in which an access is where no other iteration of the loop comes."""
+    """Return the dimensions in which no other iteration of the loop accesses the same place."""
     subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
-    return {dim for dim, place in enumerate(subscripts) if _is_counter(place, loop)}
+    return {dim for dim, place in enumerate(subscripts) if _is_induction(place, loop)}
 
 
 def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
-    """Return whether a mask lets through only positions from the loop's counter to before its next step."""
+    """Return whether a mask selects only positions from the loop's induction variable to before its next step."""
     pending = [] if accumulate.mask is None else [accumulate.mask]
     while pending:
         owner = pending.pop().owner
@@ -130,19 +130,19 @@ def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
     return False
 
 
-def _is_counter(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is a loop's counter, or that of a tile which one iteration of the loop runs."""
+def _is_induction(value: SSAValue, loop: LoopOp) -> bool:
+    """Return whether a value is a loop's induction variable, or that of a tile that one iteration of the loop runs."""
     if value is loop.induction:
         return True
     tile = _loop_of(value)
     around = _loop_of(tile.lower) if tile is not None else None
     if tile is None or around is None or not _ends_within(tile, around):
         return False
-    return _is_counter(tile.lower, loop)
+    return _is_induction(tile.lower, loop)
 
 
 def _ends_within(tile: LoopOp, around: LoopOp) -> bool:
-    """Return whether a loop that starts at another's counter ends before that one's next step."""
+    """Return whether a loop that starts at another's induction variable ends before that one's next step."""
     ends = list(tile.upper.owner.operands) if isinstance(tile.upper.owner, arith.MinSIOp) else [tile.upper]
     return any(
         isinstance(end.owner, arith.AddiOp) and set(end.owner.operands) == {tile.lower, around.step} for end in ends
@@ -150,6 +150,6 @@ def _ends_within(tile: LoopOp, around: LoopOp) -> bool:
 
 
 def _loop_of(value: SSAValue) -> LoopOp | None:
-    """Return the loop that a value is the counter of."""
+    """Return the loop whose induction variable a value is."""
     parent = value.owner.parent_op() if isinstance(value.owner, Block) else None
     return parent if isinstance(parent, LoopOp) else None

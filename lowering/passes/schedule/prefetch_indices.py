@@ -16,10 +16,10 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, counters_of, depends_on, slice_of
+from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.builder import index_constant, size_of
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
-from ...nest.split_loop import REST
+from ...nest.split_loop import REMAINDER
 from ...schedule.loop_sizes import LINE_BYTES
 
 MOST_LINES = 64
@@ -27,28 +27,25 @@ MOST_DISTANCE = 4096
 MOST_ROWS = 4096  # of a step; MOST_LINES for each of the 64 iterations that `unroll` makes one at most
 
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
-"""A read of data; or, in a gradient, an addition to the table."""
+"""A read of data or, in a gradient, an addition to the table."""
 
 
 @dataclass(frozen=True)
 class PrefetchIndices(ModulePass):
-    """Ask for the lines of data that a later iteration will read.
+    """Prefetch the lines of data that a later iteration reads.
 
-    Where the loop counts indices, the index `distance` iterations ahead is resolved, too, and the first `lines` lines
-    of its row are asked for, none behind the row's end. A tile asks for what the next one reads; near the end of all
-    tiles, and in a tile whose indices are resolved beforehand, the last index stands for those that do not exist.
+    In a loop over the indices, the pass resolves the index `distance` iterations ahead and prefetches the first `lines`
+    lines of its row, none behind the row's end. A tile prefetches for the next one. Near the end of all tiles, and in a
+    tile with staged indices, the last index stands for those that do not exist.
 
-    Where the loop counts slices of data and another in it the indices, as the outer loop of a gather along a later axis
-    does, the slice `distance` iterations ahead is asked for whole, a part in each step over the indices: `lines` lines
-    where rows are known to be no longer than a line, as single elements are; else `lines` rows, each where the
-    innermost loop reads the row at hand.
+    In a loop over slices of data with a loop over the indices inside, such as the outer loop of a gather along a later
+    axis, it prefetches the whole slice `distance` iterations ahead, a part in each step over the indices: `lines` lines
+    where a row is known to fit in a line; otherwise `lines` rows, each by the innermost loop.
 
-    In a gradient it is the rows that are added to which are asked for; what is not added, as its index is outside or
-    another thread adds it, is asked for at position 0.
+    In a gradient it prefetches the rows that are added to, and position 0 where nothing is added.
 
-    A prefetch changes no value, and pays where the table misses the caches; elsewhere it costs. Memory is used best by
-    two of them: one far ahead into the second cache, which can wait for more lines than the first, and one nearer into
-    the first.
+    A prefetch changes no value. It pays where the table misses the caches, and costs elsewhere. Two of them use memory
+    best: one far ahead into L2, which has more outstanding misses than L1, and one nearer into L1.
 
     before                              after prefetch-indices{loop=indices_i distance=16 lines=1}
         for indices_i in t..end             for indices_i in t..end
@@ -77,7 +74,7 @@ class PrefetchIndices(ModulePass):
           ... }
 
     Raises:
-        ScheduleError: an option is out of its range, or nothing that the loop reads depends on its counter.
+        ScheduleError: an option is out of range, or no load in the loop depends on its induction variable.
     """
 
     name = "prefetch-indices"
@@ -105,20 +102,20 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
         raise ScheduleError(f"prefetch-indices: {loop.label} reads no element of data")
     looked_up = [_looked_up(load, loop) for load in loads]
     positions = [place for places in looked_up for place in places]
-    if any(depends_on(place, loop) for place in positions) and not counters_of(positions, loop) - {loop.induction}:
+    if any(depends_on(place, loop) for place in positions) and not inductions_of(positions, loop) - {loop.induction}:
         return _prefetch_positions(function, loop, loads, options)
     if not any(depends_on(place, loop) for place in set(_subscripts(loads[0])) - set(positions)):
         raise ScheduleError(
-            f"prefetch-indices: the row of data that {loop.label} reads does not follow from its counter alone; "
+            f"prefetch-indices: the row of data that {loop.label} reads depends on other loops, too; "
             "prefetch in the innermost loop that counts indices"
         )
     _prefetch_rows(loop, loads[0], options)
 
 
 def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
-    """Return the loads of data in a loop, or a gradient's additions, but for those of the rest that fills no vector."""
-    rests = {inner for inner in loops(loop) if inner.label.endswith(REST) and inner is not loop}
-    accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in rests]
+    """Return the loads of data in a loop, or a gradient's additions, without those of remainder loops."""
+    remainders = {inner for inner in loops(loop) if inner.label.endswith(REMAINDER) and inner is not loop}
+    accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
     sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp)]
     return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]
 
@@ -144,7 +141,7 @@ def _line_elements(memory: SSAValue) -> int:
 
 
 def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
-    """Insert the counter `distance` iterations ahead, the last one before `end` near that."""
+    """Insert the induction value `distance` iterations ahead, clamped to the last one before `end`."""
     step = static_size(loop.step) or 1
     if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
         raise ScheduleError(
@@ -159,9 +156,9 @@ def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAV
 
 
 def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
-    """Return where the loop's counter ends in its last tile, if it may run on into the next one, else in this one.
+    """Return the end of the loop's last tile where prefetches may reach into the next tile, else of this tile.
 
-    It may where the counter is used for reading arguments alone: what a tile has resolved for itself ends with it.
+    They may where only arguments are read: staged indices end with their tile.
     """
     read = [op.memref for load in loads for op in slice_of(_subscripts(load), loop) if isinstance(op, memref.LoadOp)]
     if any(argument_number(memory, function) is None for memory in read):
@@ -184,7 +181,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
 
 
 def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
-    """Point to position 0, which is at hand, where nothing is added: a branch would be guessed wrongly too often."""
+    """Select position 0, whose line is cached, where nothing is added: a branch would be mispredicted too often."""
     nowhere = index_constant(builder, 0)
     for dim, place in enumerate(_subscripts(access)):
         if place in _looked_up(access, loop):
@@ -200,12 +197,12 @@ def _first_iteration(
     The loops in `inside`, the loop that they are inserted in, stand at their first iterations.
     """
     around: list[LoopOp] = []
-    needed = counters_of(places, loop)
+    needed = inductions_of(places, loop)
     for inner in enclosing_loops(load):
         if inner is inside:
             break
         if inner.induction in needed:
-            needed |= counters_of([inner.lower], loop)
+            needed |= inductions_of([inner.lower], loop)
             around.append(inner)
     mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
     for inner in reversed(around):
@@ -215,12 +212,12 @@ def _first_iteration(
 
 
 def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None:
-    """Ask for a part of a later slice of rows in each step through this one, whatever its indices are."""
+    """Prefetch a part of a later slice in each step through this one, whatever its indices are."""
     looked_up = _looked_up(load, loop)
     counted = _counting_loop(load, loop, looked_up)
     if counted is None:
         raise ScheduleError(
-            f"prefetch-indices: a slice of data that {loop.label} reads is asked for part by part in a loop in it that "
+            f"prefetch-indices: a slice of data that {loop.label} reads is prefetched in parts by a loop in it that "
             "counts indices, and there is none"
         )
     dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
@@ -238,7 +235,7 @@ def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None
     if rows_a_step % step:
         raise ScheduleError(
             f"prefetch-indices: lines={options.lines} holds {rows_a_step} rows, and {counted.label} takes {step} "
-            "indices a step; ask for another number of lines"
+            "indices a step; use another number of lines"
         )
     _ask_for_rows(loop, counted, counted, load, dim, range(0, rows_a_step, line // row), options)
 
@@ -274,15 +271,15 @@ def _ask_for_rows(
     rows: range,
     options: PrefetchIndices,
 ) -> None:
-    """Ask for rows of a later slice in each iteration of a loop, other rows in each step over the indices.
+    """Prefetch rows of a later slice in each iteration of a loop, other rows in each step over the indices.
 
     Args:
         loop: counts the slices.
         counted: counts the indices, in it.
-        inside: where to ask: the same, or the innermost loop, which asks for the elements that are at hand in this row.
+        inside: the loop to prefetch in: `counted`, or the innermost loop, which prefetches at its own place in the row.
         load: what reads data.
         dim: the dimension of data that the indices lead along.
-        rows: those of a step to ask for, of as many as the range ends with.
+        rows: the rows of a step to prefetch; a step has `rows.stop` of them.
         options: of the pass.
     """
     memory, step = _memory(load), static_size(counted.step) or 1

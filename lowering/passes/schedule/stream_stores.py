@@ -26,26 +26,25 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import index_constant, size_of
 from ...nest.queries import functions, static_size
-from ...nest.split_loop import HEAD, REST, split_off_rest, whole_end
+from ...nest.split_loop import PROLOGUE, REMAINDER, split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
 from ...schedule.loop_sizes import MIN_SINGLE_BYTES, STREAM_BYTES
 
 
 @dataclass(frozen=True)
 class StreamStores(ModulePass):
-    """Store past the caches, which need not read the lines of out first.
+    """Write vectors with non-temporal stores, which read no line of out.
 
-    Pays where out is larger than the last-level cache's share; below that, what reads out next misses the caches.
-    A vector so stored is aligned, to 16 bytes where it is longer, and then goes 16 bytes at a time: NumPy's arrays
-    begin at multiples of 16. What else is stored to a line of out must go past the caches as well, or the line is read
-    after all and written twice:
+    Pays where out is larger than the last-level cache's share; below that, the next reader of out misses the caches.
+    A streamed vector is aligned to its size, to 16 bytes at most, and a longer one is stored 16 bytes at a time, since
+    NumPy's arrays begin at multiples of 16. All stores to a line of out must be non-temporal, or the line is read after
+    all and written twice:
 
-    * A loop with a rest of single elements gets a head of the same, up to the first aligned element. They are stored
-      past the caches where they have 4 bytes or more; the processor cannot do so with less.
-    * A row of known size with a rest that is one overlapping vector gets such a vector as its head. Both are stored in
-      pieces, wherever they lie, and before what is between them: a line that is full has left for memory.
-    * Where the loop runs a number of whole vectors known beforehand, all of them are streamed when out is aligned, and
-      none is when it is not.
+    * A loop with a remainder loop of single elements gets a peeled prologue up to the first aligned element. Single
+      elements are streamed where they have 4 bytes or more; the processor cannot stream smaller ones.
+    * A row of known size whose remainder is one overlapping vector gets such a vector as its prologue. Both are stored
+      unaligned, in parts, and before the vectors between them: a full line goes to memory at once.
+    * A loop over a known number of whole vectors streams all of them when out is aligned, and none when it is not.
 
     before                              after stream-stores
         for inner in 0..w step 8            for inner_head in 0..h
@@ -55,7 +54,7 @@ class StreamStores(ModulePass):
                                             for inner_rest in w..n
                                               stream out[i, j] = ...
 
-    Of a gradient it is the zeros, from which the sums begin, that are stored past the caches, 16 bytes at a time.
+    In a gradient the initial zeros are streamed, 16 bytes at a time.
 
     Preconditions: `vectorize-inner` has run, but for gradients; of them, the loop that clears steps from element to
     element.
@@ -72,7 +71,7 @@ class StreamStores(ModulePass):
     What it does not do: a gradient into an out that is not contiguous stays as it is.
 
     Raises:
-        ScheduleError: there are no vector stores, they stream already, or the rest is unrolled.
+        ScheduleError: there are no vector stores, they stream already, or the remainder loop is unrolled.
     """
 
     name = "stream-stores"
@@ -86,13 +85,13 @@ class StreamStores(ModulePass):
             if not stores:
                 raise ScheduleError("stream-stores: expected vector stores; run vectorize-inner first")
             if any(is_nontemporal(store) for store in stores):
-                raise ScheduleError("stream-stores: the vectors are stored past the caches already")
+                raise ScheduleError("stream-stores: the vector stores are non-temporal already")
             for store in stores:
                 _Streaming(function, store).stream()
 
 
 def _vectorize_clearing(function: func.FuncOp) -> bool:
-    """Clear what a gradient adds to with vectors, unless it does already; return False where it is not contiguous."""
+    """Clear out with vectors before a gradient adds to it; return False where out is not contiguous."""
     clearing = (op for op in function.walk() if isinstance(op, memref.StoreOp))
     store = next((op for op in clearing if isinstance(op.value.owner, arith.ConstantOp)), None)
     if store is None:
@@ -112,7 +111,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
         raise ScheduleError("stream-stores: the innermost loop that clears out does not clear side by side")
     lanes = STREAM_BYTES // element_size_bytes(type_.element_type)
     rows = rows_of(function, store.memref, own[0])
-    body, rest = split_off_rest(loop, lanes)
+    body, rest = split_off_remainder(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))
     nothing = builder.insert(vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes]))).vector
     nothing.name_hint = "nothing"
@@ -125,9 +124,9 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
 
 
 def _ends_row(store: vector.StoreOp) -> bool:
-    """Return whether a store is of the vector that ends with a row and overlaps the one before it."""
+    """Return whether a store writes the overlapping vector at the end of a row."""
     loop = store.parent_op()
-    return isinstance(loop, LoopOp) and loop.label.endswith(REST)
+    return isinstance(loop, LoopOp) and loop.label.endswith(REMAINDER)
 
 
 def _vector_store(loop: LoopOp) -> vector.StoreOp | None:
@@ -140,7 +139,7 @@ def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
 
 
 def _streaming(loop: LoopOp, alignment_bytes: int, suffix: str = "") -> LoopOp:
-    """Return a copy of a loop that streams its vectors, with a name that ends so."""
+    """Return a copy of a loop that streams its vectors; its name gets the suffix."""
     copy = loop.clone()
     copy.loop_name = StringAttr(loop.label + suffix)
     copy.body.block.args[0].name_hint = loop.induction.name_hint
@@ -151,7 +150,7 @@ def _streaming(loop: LoopOp, alignment_bytes: int, suffix: str = "") -> LoopOp:
 
 
 def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cached: list[LoopOp]) -> None:
-    """Run loops that stream where a condition holds, and those that there were where it does not."""
+    """Run the streaming loops where a condition holds, and the original ones where it does not."""
     conditional = scf.IfOp(condition, [], Region(Block()), Region(Block()))
     builder.insert(conditional)
     for loop in cached:
@@ -162,14 +161,14 @@ def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cach
 
 
 def _mark_elements(loop: LoopOp) -> None:
-    """Stream the single elements that a loop stores, where the processor can stream such small ones."""
+    """Stream the single elements that a loop stores, where they are large enough for the processor."""
     for op in loop.walk():
         if isinstance(op, memref.StoreOp) and element_size_bytes(op.value.type) >= MIN_SINGLE_BYTES:
             op.properties["nontemporal"] = BoolAttr.from_bool(True)
 
 
 class _Streaming:
-    """One vector store, with the loop that it stands in."""
+    """One vector store and its loop."""
 
     def __init__(self, function: func.FuncOp, store: vector.StoreOp):
         self.function, self.store = function, store
@@ -195,24 +194,24 @@ class _Streaming:
         self.alignment_bytes = min(self.lanes * self.width_bytes, STREAM_BYTES)
 
     def stream(self) -> None:
-        rest = self._rest()
-        if rest is None:
+        remainder = self._remainder()
+        if remainder is None:
             self._stream_whole()
-        elif _vector_store(rest) is not None:
-            self._stream_row(rest)
-        elif static_size(rest.step) == 1:
-            self._peel(rest)
+        elif _vector_store(remainder) is not None:
+            self._stream_row(remainder)
+        elif static_size(remainder.step) == 1:
+            self._peel(remainder)
         else:
             raise ScheduleError(
-                f"stream-stores: {rest.label} takes several elements at a time, and the head cannot; "
+                f"stream-stores: {remainder.label} takes several elements at a time, and the prologue cannot; "
                 "unroll another loop"
             )
 
-    def _rest(self) -> LoopOp | None:
-        """Return the loop behind this one that stores what fills no vector."""
+    def _remainder(self) -> LoopOp | None:
+        """Return the remainder loop behind this one."""
         behind = self.loop.next_op
         while behind is not None:
-            if isinstance(behind, LoopOp) and behind.label == self.loop.label + REST:
+            if isinstance(behind, LoopOp) and behind.label == self.loop.label + REMAINDER:
                 return behind
             behind = behind.next_op
         return None
@@ -225,28 +224,25 @@ class _Streaming:
         aligned.name_hint = "is_aligned"
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
 
-    def _stream_row(self, rest: LoopOp) -> None:
-        """Stream a row that ends with a vector which overlaps the one before it, and let it begin with one like it.
+    def _stream_row(self, remainder: LoopOp) -> None:
+        """Stream a row that ends with an overlapping vector, and begin it with another one.
 
-        Both ends are stored first: a line that is full goes to memory, and to change it once more is slow.
+        Both ends are stored first: a full line goes to memory at once, and a second write to it is slow.
         """
-        builder = Builder(InsertPoint.before(rest))
+        builder = Builder(InsertPoint.before(remainder))
         over = self._over(builder, self._address(builder))
-        first = _streaming(self.loop, 1, HEAD)
+        first = _streaming(self.loop, 1, PROLOGUE)
         end = self._binary(builder, arith.AddiOp, first.lower, index_constant(builder, self.lanes), "end")
         first.operands[1] = end
         whole = _streaming(self.loop, self.alignment_bytes)
         whole.operands[0] = self._behind(builder, self._short(builder, over))
-        whole.operands[1] = whole_end(builder, whole.lower, rest.upper, self.lanes)
-        _either(builder, self._fits(builder, over), [first, _streaming(rest, 1), whole], [self.loop, rest])
+        whole.operands[1] = whole_end(builder, whole.lower, remainder.upper, self.lanes)
+        _either(builder, self._fits(builder, over), [first, _streaming(remainder, 1), whole], [self.loop, remainder])
 
-    def _peel(self, rest: LoopOp) -> None:
-        """Stream a loop of vectors, and what is left over at its ends element by element.
-
-        The elements before the first aligned one get a loop of their own.
-        """
+    def _peel(self, remainder: LoopOp) -> None:
+        """Stream a loop of vectors, and the elements of its peeled prologue and its remainder one by one."""
         builder = Builder(InsertPoint.before(self.loop))
-        lower, upper = self.loop.lower, rest.upper
+        lower, upper = self.loop.lower, remainder.upper
         over = self._over(builder, self._address(builder))
         size = index_constant(builder, self.alignment_bytes)
         short = self._binary(builder, arith.RemUIOp, self._short(builder, over), size, "short")
@@ -255,15 +251,15 @@ class _Streaming:
             stop = builder.insert(arith.SelectOp(self._fits(builder, over), stop, upper)).result
         stop.name_hint = "aligned"
         end = whole_end(builder, stop, upper, self.lanes)
-        first = rest.clone()
-        first.loop_name = StringAttr(self.loop.label + HEAD)
+        first = remainder.clone()
+        first.loop_name = StringAttr(self.loop.label + PROLOGUE)
         first.body.block.args[0].name_hint = self.loop.induction.name_hint
         first.operands[0], first.operands[1] = lower, stop
         builder.insert(first)
         self.loop.operands[0], self.loop.operands[1] = stop, end
-        rest.operands[0] = end
+        remainder.operands[0] = end
         _mark(self.store, self.alignment_bytes)
-        for end_loop in (first, rest):
+        for end_loop in (first, remainder):
             _mark_elements(end_loop)
 
     def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
@@ -271,7 +267,7 @@ class _Streaming:
         return self._binary(builder, arith.SubiOp, index_constant(builder, self.alignment_bytes), over, "short")
 
     def _behind(self, builder: Builder, short: SSAValue) -> SSAValue:
-        """Insert the counter of the loop so many bytes behind its first element."""
+        """Insert the induction value of the element so many bytes behind the first."""
         head = self._binary(builder, arith.DivUIOp, short, index_constant(builder, self.width_bytes), "head")
         return self._binary(builder, arith.AddiOp, self.loop.lower, head, "first")
 

@@ -15,7 +15,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice
 from ...nest.builder import index_constant
 from ...nest.queries import find_loop, functions, static_size
-from ...nest.split_loop import split_off_rest
+from ...nest.split_loop import split_off_remainder
 
 MOST_COPIES = 64
 
@@ -24,7 +24,7 @@ MOST_COPIES = 64
 class Unroll(ModulePass):
     """Run several iterations of a loop in one, without a test between them.
 
-    Their order stays. What does not make a whole step is left to a loop behind it, `inner_rest`.
+    Their order stays. The last iterations, which make no whole step, go to a remainder loop, `inner_rest`.
 
     before                              after unroll{loop=inner factor=4}
         for inner in 0..n                   for inner in 0..n - n % 4 step 4
@@ -71,14 +71,14 @@ def _unroll(loop: LoopOp, factor: int) -> None:
     ops = [op for op in loop.body.block.ops if not isinstance(op, YieldOp)]
     if any(op.regions for op in ops):
         raise ScheduleError(f"unroll: {loop.label} is not innermost; unroll a loop inside it")
-    body, has_rest = split_off_rest(loop, factor)
+    body, has_remainder = split_off_remainder(loop, factor)
     builder = Builder(InsertPoint.at_end(body.body.block))
     for copy in range(factor):
-        counter: SSAValue = body.induction
+        induction: SSAValue = body.induction
         if copy:
-            counter = builder.insert(arith.AddiOp(body.induction, index_constant(builder, copy))).result
-            counter.name_hint = f"{loop.induction.name_hint}_{copy}"
-        clone_slice(ops, builder, {loop.induction: counter})
+            induction = builder.insert(arith.AddiOp(body.induction, index_constant(builder, copy))).result
+            induction.name_hint = f"{loop.induction.name_hint}_{copy}"
+        clone_slice(ops, builder, {loop.induction: induction})
     builder.insert(YieldOp())
-    if not has_rest:
+    if not has_remainder:
         Rewriter.erase_op(loop)

@@ -16,7 +16,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, slice_of
 from ...nest.builder import index_constant
 from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
-from ...nest.split_loop import overlapping_rest, split_off_rest
+from ...nest.split_loop import overlapping_remainder, split_off_remainder
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
 from ...nest.vector_sums import sum_of, vectorize_sum
 
@@ -27,10 +27,9 @@ ELEMENT_BITS = (8, 16, 32, 64, 128)
 class VectorizeInner(ModulePass):
     """Copy or add several elements at a time in the innermost loop.
 
-    A row is loaded and stored as vectors. Elements from places of their own are loaded one by one and stored together:
-    a lane gather, which the code generator leaves to the processor or to single loads. What does not fill a vector is
-    left to a loop of single elements behind it, `inner_rest`; in a row of known size that is one more vector, which
-    ends with the row and copies a part of it again.
+    A row is loaded and stored as vectors. Elements with an index each are loaded one by one and stored as a vector: a
+    lane gather. The elements that fill no vector go to a remainder loop, `inner_rest`; in a row of known size that is
+    one overlapping vector, which ends with the row.
 
     before                              after vectorize-inner{lanes=8}
         for inner in 0..n                   for inner in 0..n - n % 8 step 8
@@ -128,16 +127,16 @@ class _Vectorizing:
 
     def vectorize(self) -> None:
         out = rows_of(self.function, self.store.memref, self.dim)
-        body, rest = split_off_rest(self.loop, self.lanes)
+        body, rest = split_off_remainder(self.loop, self.lanes)
         is_row = self._fill(body, out)
-        last = overlapping_rest(body, self.loop) if rest and is_row else None
+        last = overlapping_remainder(body, self.loop) if rest and is_row else None
         if last is not None:
             self._fill(last, out)
         if last is not None or not rest:
             Rewriter.erase_op(self.loop)
 
     def _fill(self, body: LoopOp, out: SSAValue) -> bool:
-        """Insert the copy of a vector into an empty loop, and return whether it is a part of a row."""
+        """Insert the copy of a vector into an empty loop; return whether it is a part of a row."""
         builder = Builder(InsertPoint.at_end(body.body.block))
         row = self._row(builder, body)
         value = row or self._elements(builder, body)
@@ -166,7 +165,7 @@ class _Vectorizing:
         return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
 
     def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
-        """Insert what keeps a vector, or makes it zeros."""
+        """Insert the mask that keeps a vector, or makes it zeros."""
         mask = builder.insert(arith.ExtSIOp(inside, self.type.element_type)).result  # type: ignore[arg-type]
         mask.name_hint = "mask"
         masks = builder.insert(vector.BroadcastOp(mask, self.type)).vector
@@ -180,11 +179,11 @@ class _Vectorizing:
         ops: list[Operation] = slice_of([self.store.value], self.loop)
         elements: list[SSAValue] = []
         for lane in range(self.lanes):
-            counter: SSAValue = body.induction
+            induction: SSAValue = body.induction
             if lane:
-                counter = builder.insert(arith.AddiOp(body.induction, index_constant(builder, lane))).result
-                counter.name_hint = f"{self.loop.induction.name_hint}_{lane}"
-            copied = clone_slice(ops, builder, {self.loop.induction: counter})
+                induction = builder.insert(arith.AddiOp(body.induction, index_constant(builder, lane))).result
+                induction.name_hint = f"{self.loop.induction.name_hint}_{lane}"
+            copied = clone_slice(ops, builder, {self.loop.induction: induction})
             elements.append(copied.get(self.store.value, self.store.value))
         result = builder.insert(FromElementsOp(elements)).result
         result.name_hint = "elements"

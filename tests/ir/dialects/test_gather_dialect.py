@@ -1,4 +1,4 @@
-"""What the dialect reads, prints and refuses, where no file of tests/filecheck shows it."""
+"""What the dialect reads, prints and rejects, where no file of tests/filecheck shows it."""
 
 import pytest
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -146,13 +146,13 @@ def test_shape_of_the_result_follows_from_the_operands(line, shape):
         ("gather.loop a(%a) = %k to %n step %n {\n}\n%k = arith.addi %n, %n : index", "#0 (%k)"),
     ],
 )
-def test_use_before_definition_is_refused(body, operand):
+def test_use_before_definition_is_rejected(body, operand):
     with pytest.raises(VerifyException) as raised:
         parse_module(function(body))
     assert f"expected operand {operand} to be defined before its use" in str(raised.value)
 
 
-def test_value_of_another_region_is_refused():
+def test_value_of_another_region_is_rejected():
     module = parse_module(function("scf.if %m {\n%k = arith.addi %n, %n : index\n}\n%b = arith.addi %n, %n : index"))
     first, second = (op for op in module.walk() if op.name == "arith.addi")
     second.operands[0] = first.results[0]

@@ -1,4 +1,4 @@
-"""The interpreter refuses what no correct module does, and gives every operation its meaning."""
+"""The interpreter rejects what no correct module does, and gives every operation its meaning."""
 
 import numpy as np
 import pytest
@@ -185,15 +185,15 @@ def test_unsigned_index_is_read_as_it_is():
     assert run(body.format(bounds="wrap"))[0] == DATA[253 % 5, 0]
 
 
-@pytest.mark.parametrize(("least", "is_refused"), [(5, False), (6, True)])
-def test_axis_below_the_size_that_the_code_holds_for_is_refused(least, is_refused):
+@pytest.mark.parametrize(("least", "is_rejected"), [(5, False), (6, True)])
+def test_axis_below_the_size_that_the_code_holds_for_is_rejected(least, is_rejected):
     data = "memref<1x1x5x4xi32> {gather.view = #gather.view<batch[], outer[], axis[0], inner[1]>}"
     indices = "memref<1x3xi64> {gather.view = #gather.view<batch[], indices[0]>}"
     out = "memref<1x1x3x1xi32> {gather.view = #gather.view<batch[], outer[], indices[0], inner[]>}"
     holds_for = f"attributes {{gather.min_axis_sizes = array<i64: {least}>}}"
     text = f"func.func @gather(%data: {data}, %indices: {indices}, %out: {out}) {holds_for} {{\nfunc.return\n}}"
     module = parse_module(text)
-    if not is_refused:
+    if not is_rejected:
         return interpret(module, DATA, INDICES, np.zeros(3, np.int32))
     with pytest.raises(BoundsError, match="the axis has size 5, but this code holds for 6 and more"):
         interpret(module, DATA, INDICES, np.zeros(3, np.int32))

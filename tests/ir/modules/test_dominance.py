@@ -17,7 +17,7 @@ def parse(text: str) -> ModuleOp:
     return Parser(context, text).parse_module()
 
 
-def test_result_inside_the_region_of_its_own_operation_is_refused():
+def test_result_inside_the_region_of_its_own_operation_is_rejected():
     module = parse("""func.func @f(%m: i1, %n: index) {
       %k = scf.if %m -> (index) {
         %a = arith.addi %n, %n : index
@@ -33,7 +33,7 @@ def test_result_inside_the_region_of_its_own_operation_is_refused():
         check_dominance(module)
 
 
-def test_value_from_outside_an_isolated_operation_is_refused():
+def test_value_from_outside_an_isolated_operation_is_rejected():
     module = parse("""%k = arith.constant 1 : index
     func.func @f(%n: index) {
       %b = arith.addi %n, %n : index

@@ -89,6 +89,6 @@ def test_bounds_attribute_of_a_wrong_type_does_not_verify():
         BoundsAttr("zero")
 
 
-def test_attributes_that_do_not_fit_are_refused():
+def test_attributes_that_do_not_fit_are_rejected():
     with pytest.raises(InvalidGatherError, match=r"axis 2 is out of range \[-2, 1\] for data of rank 2"):
         gather_module(parse("2x5xf32"), parse("3xi64"), axis=2)

@@ -148,7 +148,7 @@ def flush(modes: int) -> None:
     ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine_code(module)("set_modes"))(ctypes.addressof(value))
 
 
-def test_threads_that_the_system_refuses_are_done_without(monkeypatch):
+def test_threads_that_the_system_rejects_are_done_without(monkeypatch):
     alone = Team(4)
     monkeypatch.setattr(alone, "_start", lambda number: number < 2)
     alone.use(4)

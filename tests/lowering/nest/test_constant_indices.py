@@ -1,4 +1,4 @@
-"""Indices that are known while compiling: resolved there, refused there, and the same bytes at every stage."""
+"""Indices that are known while compiling: resolved there, rejected there, and the same bytes at every stage."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_unsigned_constants_are_read_as_they_are():
         ([-6, 0], r"constant index -6 is out of range \[-5, 4\] \(element 0 of the indices\)"),
     ],
 )
-def test_constant_outside_is_refused_while_compiling(values, message):
+def test_constant_outside_is_rejected_while_compiling(values, message):
     with pytest.raises(BoundsError, match=message):
         run_pipeline(constant_module(Bounds.ERROR, np.array(values)), "static")
 

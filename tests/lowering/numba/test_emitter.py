@@ -76,7 +76,7 @@ def test_program_survives_json():
     assert Program.from_json(program.source, program.to_json()) == program
 
 
-def test_refused_code_names_file_line_and_operation():
+def test_rejected_code_names_file_line_and_operation():
     program = emit(parse_module(COUNT))
     line = next(number for number, op in program.line_ops.items() if op == "memref.load")
     lines = program.source.splitlines()

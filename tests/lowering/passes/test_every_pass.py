@@ -8,7 +8,7 @@ from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
 OPTIONS = {
-    "own-positions": "{owners=2}",
+    "owner-computes": "{owners=2}",
     "tile-loops": "{loops=a sizes=1}",
     "interchange-loops": "{order=a}",
     "parallelize-loops": "{loops=a}",
@@ -151,7 +151,7 @@ def scheduled(sample, schedule: str) -> str:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_pass_of_a_schedule_keeps_the_bytes_or_refuses(sample, schedule):
+def test_pass_of_a_schedule_keeps_the_bytes_or_rejects(sample, schedule):
     module = sample.module(OF_THE_NEST)
     for step in parse_passes(scheduled(sample, SCHEDULES[schedule])):
         try:
@@ -181,7 +181,7 @@ GRADIENTS = ["grad-zero", "grad-error", "grad-strided", "grad-uint8", "grad-comp
         ("hoist-indices{before=LAST}", "hoist-indices: expected .* to be a loop that copies"),
     ],
 )
-def test_pass_of_copies_refuses_a_gradient(samples, name, step, message):
+def test_pass_of_copies_rejects_a_gradient(samples, name, step, message):
     sample = samples[name]
     labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
     with pytest.raises(ScheduleError, match=message):
@@ -206,7 +206,7 @@ def test_zeros_of_a_gradient_are_streamed(samples, name):
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_every_loop_of_a_gradient_keeps_its_bytes_unrolled_or_prefetched_or_refuses(samples, name):
+def test_every_loop_of_a_gradient_keeps_its_bytes_unrolled_or_prefetched_or_rejects(samples, name):
     sample = samples[name]
     labels = [op.label for op in sample.module(OF_THE_NEST).walk() if op.name == "gather.loop"]
     legal = 0

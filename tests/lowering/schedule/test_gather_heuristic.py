@@ -313,7 +313,7 @@ SIZES = st.sampled_from([1, 2, 3, 17, 500, 5000, 70_000])
     st.sampled_from(["i8", "u4"]),
 )
 def test_chosen_schedule_is_legal_for_its_nest(batch, outer, indices, inner, bounds, layout, dtype, index_dtype):
-    assume(16 * batch * outer * indices * inner < 2**63)  # a result of more bytes is refused
+    assume(16 * batch * outer * indices * inner < 2**63)  # a result of more bytes is rejected
     unit = {"packed": None, "strided": (-1, 0, 1, 5, 1, 0), "reversed": (9, 9, 9, 9, -1, 1)}[layout]
     strides = unit and [int(dtype[1:]) * stride for stride in unit]
     data = ArraySpec((batch, outer, 1, 9, inner, 1), dtype, strides)

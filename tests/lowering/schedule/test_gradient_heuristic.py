@@ -51,7 +51,7 @@ def test_rows_that_end_within_a_line_are_shared_where_the_table_is_large():
     assert (chosen(3, axis=10_000, inner=100).owners, chosen(4, axis=10_000, inner=100).owners) == (None, ("axis", 4))
 
 
-def test_more_threads_than_lines_own_positions_of_a_large_table():
+def test_more_threads_than_lines_owner_computes_of_a_large_table():
     schedule = chosen(16)
     assert schedule.owners == ("axis", 16)
     assert schedule.lanes == 8

@@ -77,7 +77,7 @@ def test_empty_schedule_is_empty_text():
     [
         (
             "tile-loop{loops=a sizes=1}",
-            "'tile-loop' is not a pass of a schedule; use specialize-inner, own-positions, tile-loops, "
+            "'tile-loop' is not a pass of a schedule; use specialize-inner, owner-computes, tile-loops, "
             "interchange-loops, parallelize-loops, hoist-indices, vectorize-inner, unroll, prefetch-indices, "
             "stream-stores; did you mean 'tile-loops'?",
         ),
@@ -128,7 +128,7 @@ def test_wrong_text_says_what_is_wrong(text, message):
         "parallelize-loops{loops=a},tile-loops{loops=a sizes=2}",
     ],
 )
-def test_pass_out_of_order_is_refused(text):
+def test_pass_out_of_order_is_rejected(text):
     with pytest.raises(
         ScheduleError,
         match="a schedule has each pass once, but for prefetch-indices, in the order specialize-inner, ",

@@ -226,7 +226,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_schedules_of_a_search_are_legal_or_refused(name):
+def test_the_schedules_of_a_search_are_legal_or_rejected(name):
     problem = PROBLEMS[name]
     plan: Plan = make_plan(problem)
     legal: list[Schedule] = []

@@ -278,7 +278,7 @@ def gradient_cases() -> list[Case]:
     cases.append(gradient_case("grad-scaled", *rows, scale=0.1))
     cases.append(gradient_case("grad-outside", *rows, values="outside"))
     shared = {
-        "owners": "own-positions{owners=3},parallelize-loops{loops=owners,clear_axis}",
+        "owners": "owner-computes{owners=3},parallelize-loops{loops=owners,clear_axis}",
         "pieces": "tile-loops{loops=inner sizes=3},interchange-loops{order=inner_o,indices,inner_i},"
         "parallelize-loops{loops=inner_o,clear_axis}",
     }

@@ -105,7 +105,7 @@ func.func @gather(%masked: memref<6xi32>, %mask: i1, %out: memref<6xi32>, %n: in
 
 // -----
 
-// What no counter changes leaves all its loops.
+// Values that depend on no induction variable leave all loops.
 // CHECK-LABEL: func.func @gather(%invariant
 // CHECK: arith.addi %invariant
 // CHECK: gather.loop a(

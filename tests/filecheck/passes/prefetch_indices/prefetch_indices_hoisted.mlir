@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=64},hoist-indices{before=indices_i},prefetch-indices{loop=indices_i distance=16 lines=1}"
 
-// What a tile has resolved for itself ends with the tile, and so does what is asked for.
+// Staged indices end with their tile, and so do the prefetches.
 // CHECK: %end = arith.minsi
 // CHECK: gather.loop indices_i(%i_i_1) = %i_o to %end step
 // CHECK: %last_1 = arith.subi %end, %{{.*}} : index

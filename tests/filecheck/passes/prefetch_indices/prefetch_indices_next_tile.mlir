@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=64},vectorize-inner{lanes=8},prefetch-indices{loop=indices_i distance=16 lines=1 locality=2},prefetch-indices{loop=indices_i distance=2 lines=1 locality=3}"
 
-// A tile asks for what the next one reads: only the end of all indices ends it. The second prefetch stands before the
+// A tile prefetches for the next one, up to the end of all indices. The second prefetch stands before the
 // first one, which is no load of data.
 // CHECK: gather.loop indices_o(%i_o) = %c0{{.*}} to %n_indices step %c64
 // CHECK: gather.loop indices_i(%i_i) = %i_o to %whole step %c8

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=outer sizes=16},vectorize-inner{lanes=8},prefetch-indices{loop=outer_i distance=4 lines=2 locality=2}"
 
-// Every row has indices of its own, but which row comes later follows from the counter: it is asked for whole, on into
+// Every row has indices of its own, but the next row follows from the induction variable: it is prefetched whole, into
 // the next tile, and no farther than its end.
 // CHECK: gather.loop outer_i(%o_i)
 // CHECK: gather.loop indices(%i)

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},prefetch-indices{loop=indices}"
 
-// The row is asked for once, though the loop of the rest reads data, too.
+// The row is prefetched once, though the remainder loop reads data, too.
 // CHECK: memref.prefetch
 // CHECK-NOT: memref.prefetch
 // CHECK: gather.loop inner_rest

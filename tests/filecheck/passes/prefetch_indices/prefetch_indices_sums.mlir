@@ -1,7 +1,6 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},own-positions{owners=2},vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=8 lines=5}"
+// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,specialize-inner{bytes=256},owner-computes{owners=2},vectorize-inner{lanes=8},prefetch-indices{loop=indices distance=8 lines=5}"
 
-// Rows of a gradient: those that are added to are asked for, five lines of each. What another owner adds is asked for at
-// position 0.
+// Rows of a gradient: five lines of each row that is added to are prefetched, and position 0 where another owner adds.
 // CHECK: gather.loop ordered indices(%i)
 // CHECK: %later = arith.addi %i, %c8
 // CHECK: %last = arith.subi %n_indices, %{{.*}} : index

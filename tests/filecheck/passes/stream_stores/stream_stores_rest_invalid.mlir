@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=4},unroll{loop=inner_rest factor=2},stream-stores" --verify-diagnostics
 
-// expected-error@unknown {{inner_rest takes several elements at a time, and the head cannot; unroll another loop}}
+// expected-error@unknown {{inner_rest takes several elements at a time, and the prologue cannot; unroll another loop}}
 func.func @gather(%data: tensor<9x40xf32>, %indices: tensor<70xi64>) -> tensor<70x40xf32> {
   %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<9x40xf32>, tensor<70xi64> -> tensor<70x40xf32>
   func.return %r : tensor<70x40xf32>

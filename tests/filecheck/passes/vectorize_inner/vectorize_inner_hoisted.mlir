@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=indices sizes=8},hoist-indices{before=indices_i},vectorize-inner{lanes=4}"
 
-// Positions of 32 bits are widened in the loop, which is no reason to refuse it.
+// Positions of 32 bits are widened in the loop, which is no reason to reject it.
 // CHECK: gather.loop resolve_indices_i
 // CHECK: gather.loop indices_i(%i_i_1)
 // CHECK: arith.extsi %kept : i32 to i64

@@ -101,7 +101,7 @@ def test_a_boolean_is_no_axis_where_one_was_found(warm):
 # knobs
 
 
-def test_knobs_that_decide_what_runs_close_the_gate(warm, monkeypatch):
+def test_knobs_that_decide_what_runs_make_the_guard_fail(warm, monkeypatch):
     def is_open():
         return find(DATA, INDICES) is not None
 
@@ -116,7 +116,7 @@ def test_knobs_that_decide_what_runs_close_the_gate(warm, monkeypatch):
         delattr(gn.knobs, name)
         assert is_open()
         with monkeypatch.context() as patch:
-            patch.setenv(gn.kernels.knobs.KNOBS[name].variable, str(value))
+            patch.setenv(gn.kernels.host.knobs.KNOBS[name].variable, str(value))
             assert not is_open()
         assert is_open()
 
@@ -129,7 +129,7 @@ def test_schedules_tuned_anew_or_turned_off_are_not_passed_by(warm):
     assert find(DATA, INDICES) is None
 
 
-def test_other_knobs_leave_the_gate_open(warm, tmp_path):
+def test_other_knobs_leave_the_guard_alone(warm, tmp_path):
     with gn.knobs.scope(num_threads=1, dump_dir=tmp_path):
         assert find(DATA, INDICES) is not None
     gn.knobs.schedule = None

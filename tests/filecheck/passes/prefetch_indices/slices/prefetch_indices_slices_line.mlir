@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,specialize-inner{bytes=64},tile-loops{loops=outer sizes=4},prefetch-indices{loop=outer_i}"
 
-// Rows of one line: a line, which is a row, for each index, before the row at hand; a tile asks for what the next reads.
+// Rows of one line: a line, which is a row, for each index, before the present row; a tile prefetches for the next one.
 // CHECK: gather.loop indices(%i)
 // CHECK: %last = arith.subi %n_outer, %{{.*}} : index
 // CHECK: memref.prefetch %data[%{{.*}}, %ahead, %row_line, %{{.*}}]

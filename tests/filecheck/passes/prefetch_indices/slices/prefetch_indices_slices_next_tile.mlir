@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,tile-loops{loops=outer sizes=4},prefetch-indices{loop=outer_i}"
 
-// A tile of slices asks for what the next tile reads.
+// A tile of slices prefetches for the next tile.
 // CHECK: gather.loop outer_i(%o_i)
 // CHECK: gather.loop inner(%j)
 // CHECK: %last = arith.subi %n_outer, %{{.*}} : index

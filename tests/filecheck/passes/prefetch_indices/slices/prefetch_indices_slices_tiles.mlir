@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,specialize-inner{bytes=24},tile-loops{loops=inner sizes=3},prefetch-indices{loop=outer}"
 
-// The rows of the next slice are asked for where the tiles of a row begin, before the loop over the tiles.
+// The rows of the next slice are prefetched where the tiles of a row begin, before the loop over the tiles.
 // CHECK: gather.loop indices(%i)
 // CHECK: memref.prefetch %data[%{{.*}}, %ahead, %row_line, %c0{{.*}}]
 // CHECK: gather.loop inner_o(%j_o)

@@ -53,7 +53,7 @@ func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index)
 
 // -----
 
-// expected-error@unknown {{inner is parallel; a vector takes it in pieces}}
+// expected-error@unknown {{inner is parallel; a vector would split its iterations}}
 func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -66,7 +66,7 @@ func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index)
 
 // -----
 
-// expected-error@unknown {{inner is ordered; a vector takes it in pieces}}
+// expected-error@unknown {{inner is ordered; a vector would split its iterations}}
 func.func @gather(%data: memref<?xi32>, %out: memref<?xi32>, %x: i32, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

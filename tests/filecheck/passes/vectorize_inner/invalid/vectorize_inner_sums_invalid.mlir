@@ -8,7 +8,7 @@ func.func @gather(%grad: memref<?xf32>, %out: memref<?xf32>, %n: index, %x: f32)
 
 // -----
 
-// expected-error@unknown {{indices is ordered; a vector takes it in pieces}}
+// expected-error@unknown {{indices is ordered; a vector would split its iterations}}
 func.func @gather(%grad: memref<?xf32>, %out: memref<?xf32>, %n: index, %x: f32) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -1,4 +1,4 @@
-"""The pass `own-positions`: within the scheduled nest, level 3."""
+"""The pass `owner-computes`: within the scheduled nest, level 3."""
 
 from dataclasses import dataclass
 
@@ -20,15 +20,14 @@ LARGEST_COUNT = 2**16
 
 
 @dataclass(frozen=True)
-class OwnPositions(ModulePass):
-    """Give each part of an axis an owner that adds to it.
+class OwnerComputes(ModulePass):
+    """Partition an axis among owners, each of which adds to its own positions.
 
-    This is the owner-computes rule. The nest that adds is run once by each owner. An owner goes through all the indices
-    in their order, and adds what points to its own positions. So owners never meet, the loop over them can be parallel
-    without atomics, and each sum is made in the same order as before. It costs a look at every index for each owner: it
-    is for narrow rows, where a look is cheap beside an addition to some far place.
+    This is the owner-computes rule. Each owner runs the whole nest, goes through all the indices in their order, and
+    adds only to its own positions. So the loop over the owners can be parallel without atomics, and each sum keeps its
+    order. The cost is one comparison per index and owner.
 
-    before                              after own-positions{owners=2 axis=axis}
+    before                              after owner-computes{owners=2 axis=axis}
         for indices in 0..n                 for owners(first) in 0..n_axis step (n_axis + 1) / 2
           p = resolve(indices[i])             for indices in 0..n
           out[p] += grad[i]                     p = resolve(indices[i])
@@ -38,7 +37,7 @@ class OwnPositions(ModulePass):
 
     Options:
         owners: how many there are.
-        axis: which axis they share: `axis`, or `axis_0`, `axis_1`, ... of tuples.
+        axis: the axis to partition: `axis`, or `axis_0`, `axis_1`, ... of tuples.
 
     Input:
         gather.loop ordered indices(%i) = ... { ... gather.accumulate %element, %out[%b, %o, %position, %j] ... }
@@ -50,22 +49,22 @@ class OwnPositions(ModulePass):
             gather.accumulate %element, %out[%b, %o, %position, %j] if %owned : f32, memref<...> } }
 
     Raises:
-        ScheduleError: nothing is added up, there is no such axis, or the nest is parallel already.
+        ScheduleError: there is no addition, no such axis, or the nest is parallel already.
     """
 
-    name = "own-positions"
+    name = "owner-computes"
 
     owners: int
     axis: str = "axis"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not 1 <= self.owners <= LARGEST_COUNT:
-            raise ScheduleError(f"own-positions: expected 1 to {LARGEST_COUNT} owners, got {self.owners}")
+            raise ScheduleError(f"owner-computes: expected 1 to {LARGEST_COUNT} owners, got {self.owners}")
         for function in functions(op):
             found = [inner for inner in function.walk() if isinstance(inner, AccumulateOp)]
             if len(found) != 1:
                 raise ScheduleError(
-                    f"own-positions: expected one gather.accumulate, got {len(found)}; it is for gradients, after "
+                    f"owner-computes: expected one gather.accumulate, got {len(found)}; it is for gradients, after "
                     "lower-gradient-to-nest"
                 )
             _own(function, found[0], self.owners, self.axis)
@@ -75,7 +74,7 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
     dim = _axis_dim(function, accumulate, axis)
     around = list(enclosing_loops(accumulate))
     if not around or any(loop.parallel is not None for loop in around):
-        raise ScheduleError("own-positions: the nest that adds is parallel already; run it before parallelize-loops")
+        raise ScheduleError("owner-computes: the nest that adds is parallel already; run it before parallelize-loops")
     root = around[-1]
     before = Builder(InsertPoint.before(root))
     size = before.insert(memref.DimOp(accumulate.memref, index_constant(before, dim))).result
@@ -96,11 +95,11 @@ def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
     if not isinstance(view, ViewAttr):
-        raise ScheduleError("own-positions: what is added to carries no #gather.view; run collapse-dims first")
+        raise ScheduleError("owner-computes: the table carries no #gather.view; run collapse-dims first")
     axes = [name for name in view.dims if name.partition("_")[0] == "axis"]
     if axis not in axes:
         raise ScheduleError(
-            f"own-positions: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"
+            f"owner-computes: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"
         )
     return view.dims.index(axis)
 

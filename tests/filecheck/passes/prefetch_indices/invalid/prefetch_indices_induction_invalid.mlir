@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "prefetch-indices{loop=a}" --verify-diagnostics --split-input-file
 
-// expected-error@unknown {{the row of data that a reads does not follow from its counter alone; prefetch in the innermost loop that counts indices}}
+// expected-error@unknown {{the row of data that a reads depends on other loops, too; prefetch in the innermost loop that counts indices}}
 func.func @gather(%data: memref<?xi32>, %out: memref<?x?xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -16,7 +16,7 @@ func.func @gather(%data: memref<?xi32>, %out: memref<?x?xi32>, %n: index) {
 // -----
 
 // The loop b may be empty, and then there is no index to resolve.
-// expected-error@unknown {{the row of data that a reads does not follow from its counter alone; prefetch in the innermost loop that counts indices}}
+// expected-error@unknown {{the row of data that a reads depends on other loops, too; prefetch in the innermost loop that counts indices}}
 func.func @gather(%data: memref<?xi32>, %at: memref<?x?xindex>, %out: memref<?x?xi32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,parallelize-loops{loops=batch,outer},prefetch-indices{loop=batch},lower-nest-to-loops"
 
-// What is asked for between two parallel loops is asked for in each iteration of both, which changes no value.
+// A prefetch between two parallel loops runs in each iteration of both, which changes no value.
 // CHECK: scf.parallel (%b, %o)
 // CHECK: memref.prefetch %data
 // CHECK: scf.for

@@ -1,4 +1,4 @@
-// RUN: gathernest-opt %s -p "canonical,lower-gather-to-nest,lower-gradient-to-nest,own-positions{owners=2 axis=axes}" --verify-diagnostics --split-input-file
+// RUN: gathernest-opt %s -p "canonical,lower-gather-to-nest,lower-gradient-to-nest,owner-computes{owners=2 axis=axes}" --verify-diagnostics --split-input-file
 
 // expected-error@unknown {{there is no axis 'axes'; there is axis; did you mean 'axis'?}}
 func.func @gather(%grad: tensor<6xf32>, %indices: tensor<6xi64>) -> tensor<5xf32> {
