@@ -178,6 +178,7 @@ def load(
     allow_external_data: bool = False,
     max_file_bytes: int = DEFAULT_MAX_BYTES,
     max_tensor_bytes: int = DEFAULT_MAX_BYTES,
+    max_total_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Model:
     """Read a model of gathers from a file.
 
@@ -187,6 +188,7 @@ def load(
         allow_external_data: whether an ONNX model's weights may be read from other files in its own folder.
         max_file_bytes: the most bytes read from a file.
         max_tensor_bytes: the most bytes a tensor may have, as far as its sizes are known before the model runs.
+        max_total_bytes: the most bytes its constants, and what is computed from them at load, may have together.
 
     Returns:
         The model, its constants folded and its constant indices checked.
@@ -196,7 +198,7 @@ def load(
         BoundsError: a constant index is not valid; names the node.
         DependencyError: the package that reads such a file is missing; says how to install it.
     """
-    file, limits = Path(path), FileLimits(max_file_bytes, max_tensor_bytes)
+    file, limits = Path(path), FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     if file.suffix not in EXTRAS:
         raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
     require("xdsl", EXTRAS[file.suffix])

@@ -24,10 +24,12 @@ class FileLimits:
     Attributes:
         max_file_bytes: size of each file that is read.
         max_tensor_bytes: size of each tensor, as far as its sizes are known before the model runs.
+        max_total_bytes: size of all constants, and of what passes compute from them.
     """
 
     max_file_bytes: int = DEFAULT_MAX_BYTES
     max_tensor_bytes: int = DEFAULT_MAX_BYTES
+    max_total_bytes: int = DEFAULT_MAX_BYTES
 
     def check_static_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
         """Check the sizes of a tensor as a file has them, where no number stands for one that is not known."""

@@ -40,7 +40,7 @@ class GraphBuilder:
 
     def __init__(self, limits: FileLimits):
         self.limits = limits
-        self.weights = Weights()
+        self.weights = Weights(limits.max_total_bytes)
         self.constants = Constants(self.weights)
         self._block = Block()
         self._arguments: list[DictionaryAttr] = []

@@ -101,6 +101,7 @@ class _Reader:
         wanted = math.prod(shape) * dtype.itemsize
         if size_bytes != wanted:
             raise ModelError(f"it has size {size_bytes}, and shape {_shown(shape)} of {dtype} has {wanted} bytes")
+        self.builder.weights.check_room(wanted, layer.name)
         data = read_file(self.weights, self.builder.limits, start=offset, length=size_bytes)
         return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
 

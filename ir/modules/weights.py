@@ -1,11 +1,13 @@
 """The values of a model's constants: a table beside the module, and the context in which passes find it."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.context import Context
 
+from ..errors import ModelError
 from .context import load_dialects
 
 MOST_DENSE_ELEMENTS = 64
@@ -13,16 +15,24 @@ MOST_DENSE_ELEMENTS = 64
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Constants by name, read-only. Passes add to it and remove nothing, so that every stage finds its own."""
+    """Constants by name, read-only. Passes add to it and remove nothing, so that every stage finds its own.
 
-    def __init__(self) -> None:
+    Attributes:
+        max_bytes: the most bytes that all of them may take; None for no limit.
+        total_bytes: what they take; views of one array are counted once.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self.max_bytes, self.total_bytes = max_bytes, 0
         self._arrays: dict[str, np.ndarray] = {}
+        self._counted: set[int] = set()
         self._numbers: dict[str, int] = {}
 
     def copy(self) -> "Weights":
         """Return a table of its own that has the same arrays."""
-        copied = Weights()
+        copied = Weights(self.max_bytes)
         copied._arrays, copied._numbers = dict(self._arrays), dict(self._numbers)
+        copied._counted, copied.total_bytes = set(self._counted), self.total_bytes
         return copied
 
     def add(self, name: str, array: np.ndarray) -> str:
@@ -31,7 +41,18 @@ class Weights(Mapping[str, np.ndarray]):
         Args:
             name: what it is called; `weight` when empty.
             array: the values; a read-only view of it is kept.
+
+        Raises:
+            ModelError: with it, they are over the limit.
         """
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if id(owner) not in self._counted:
+            held = sum(map(sys.getsizeof, owner.flat)) if owner.dtype.hasobject else 0
+            self.check_room(owner.nbytes + held, name)
+            self.total_bytes += owner.nbytes + held
+            self._counted.add(id(owner))
         base = unique = name or "weight"
         while unique in self._arrays:
             number = self._numbers[base] = self._numbers.get(base, 0) + 1
@@ -40,6 +61,15 @@ class Weights(Mapping[str, np.ndarray]):
         kept.flags.writeable = False
         self._arrays[unique] = kept
         return unique
+
+    def check_room(self, size_bytes: int, name: str) -> None:
+        """Check that an array of so many bytes may be added; raises ModelError."""
+        total = self.total_bytes + size_bytes
+        if self.max_bytes is not None and total > self.max_bytes:
+            raise ModelError(
+                f"with {name!r}, the model's constants and what is folded from them take {total} bytes, over the limit "
+                f"max_total_bytes={self.max_bytes}; raise it if the model is to be trusted"
+            )
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._arrays[name]

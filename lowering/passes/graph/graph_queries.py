@@ -9,6 +9,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import node_name
+from ....ir.errors import ModelError
 from ....ir.modules.known_values import AnyGather, constant_array, constant_op
 from ....ir.modules.weights import Weights
 from ...nest.queries import gathers
@@ -30,8 +31,15 @@ def node_label(op: IRDLOperation) -> str:
 
 
 def insert_constant(array: np.ndarray, before: IRDLOperation, weights: Weights, name: str) -> SSAValue:
-    """Insert a constant before an operation; a weight where it is large, under a name derived from `name`."""
-    op = constant_op(array, weights, name)
+    """Insert a constant before an operation; a weight where it is large, under a name derived from `name`.
+
+    Raises:
+        ModelError: the weights are over their limit; names the node.
+    """
+    try:
+        op = constant_op(array, weights, name)
+    except ModelError as error:
+        raise ModelError(f"{node_label(before)}: {error}") from None
     Rewriter.insert_op(op, InsertPoint.before(before))
     return op.results[0]
 
