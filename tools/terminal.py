@@ -172,50 +172,24 @@ def make_console(*, stderr: bool = False) -> "Console":
 
 
 @contextlib.contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on standard error while the body runs, when that is a terminal; the body calls what it is given.
 
+    That takes how many steps to go on by; or `done` and `total` steps; and, as `said`, words to stand behind the bar.
+
     Args:
+        title: stands before the bar.
         total: steps in all; a bar that only moves when omitted.
-    """
-    from rich.progress import Progress
-
-    console = make_console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda steps: bar.advance(task, steps)
-
-
-@contextlib.contextmanager
-def told_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on standard error, when that is a terminal; the body calls what it is given.
-
-    That takes how many steps are done, how many there are, and a few words that stand behind the bar.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = make_console(stderr=True)
-    columns = (
-        TextColumn(title),
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[said]}"),
-    )
+    said_column = TextColumn("{task.fields[said]}", markup=False)
+    columns = TextColumn(title, markup=False), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), said_column
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None, said="")
-        yield lambda done, total, said: bar.update(
-            task, completed=done, total=total, said=said.replace("[", r"\[")[: max(console.width - 60, 10)]
-        )
+        task = bar.add_task(title, total=total, said="")
 
+        def show(count: int = 0, *, done: int | None = None, total: int | None = None, said: str = "") -> None:
+            bar.update(task, advance=count, completed=done, total=total, said=said[: max(console.width - 60, 10)])
 
-@contextlib.contextmanager
-def steps(title: str) -> Iterator[Callable[[str], None]]:
-    """Show a moving bar on standard error while the body runs, when that is a terminal; the body says what it does."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = make_console(stderr=True)
-    columns = BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda step: bar.update(task, description=f"{title}: {step}")
+        yield show

@@ -1,3 +1,4 @@
+import io
 import os
 import re
 import subprocess
@@ -6,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from gathernest.tools import cli, terminal
 from gathernest.tools.commands import doctor
@@ -226,6 +228,22 @@ def test_progress_draws_nothing_where_no_terminal_is(capsys):
     with terminal.progress("work", 2) as advance:
         advance(2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_progress_shows_its_title_its_steps_and_what_is_said(monkeypatch):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr(terminal, "make_console", lambda stderr: console)
+    with terminal.progress("work", 7) as show:
+        show(1)
+        show(2)
+    with terminal.progress("other", None) as show:
+        show(done=5, total=9, said="order=[/red] {x} :smile:")
+    first, last = screen.getvalue().split("other", 1)
+    assert "work" in first
+    assert "3/7" in first
+    assert "5/9" in last
+    assert "order=[/red] {x} :smile:" in last
 
 
 def test_main_takes_its_words_from_the_command_line(monkeypatch, capsys):

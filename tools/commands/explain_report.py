@@ -4,7 +4,7 @@ import json
 
 from ...kernels.kernel import Kernel
 from ...kernels.roofline.explain import explain
-from ..terminal import make_console, steps
+from ..terminal import make_console, progress
 
 
 def print_explanation(kernel: Kernel, title: str, *, rounds: int, as_json: bool) -> None:
@@ -19,8 +19,8 @@ def print_explanation(kernel: Kernel, title: str, *, rounds: int, as_json: bool)
     Raises:
         SampleError: arrays of its sizes do not fit in memory.
     """
-    with steps("explaining") as say:
-        explanation = explain(kernel, rounds=rounds, progress=say)
+    with progress("explaining") as show:
+        explanation = explain(kernel, rounds=rounds, progress=lambda step: show(said=step))
     if as_json:
         print(json.dumps({**explanation.to_json(), "gather": title}))
         return

@@ -20,7 +20,6 @@ from ..terminal import (
     positive,
     positive_seconds,
     progress,
-    told_progress,
 )
 
 if TYPE_CHECKING:
@@ -88,11 +87,11 @@ def _tune(options: argparse.Namespace) -> int:
     from ...kernels.tune import tune
 
     arguments = problem_arguments(options)
-    with told_progress("tuning") as tell:
+    with progress("tuning") as show:
         result = tune(
             **arguments,
             candidates=options.candidate,
-            progress=lambda step: tell(step.done, step.total, _said(step)),
+            progress=lambda step: show(done=step.done, total=step.total, said=_said(step)),
             **_measuring(options, time_limit_s=options.time_limit),
         )
     if options.json:

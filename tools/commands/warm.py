@@ -11,7 +11,7 @@ from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require
 from ...kernels.warm import WarmKernel, WarmResult, describe, usual_kernels, warm
 from ..problem_options import add_problem_options, problem_arguments
-from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress, told_progress
+from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
 EXAMPLES = """examples:
   gathernest warm
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
         return _warm_model(Path(options.model), as_json=options.json)
     kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
     jobs = options.jobs or min(usable_cores(), len(kernels))
-    with told_progress("compiling") as tell:
-        result = warm(kernels, jobs=jobs, progress=tell)
+    with progress("compiling") as show:
+        result = warm(kernels, jobs=jobs, progress=lambda done, total, said: show(done=done, total=total, said=said))
     return _report(result, options.json)
 
 

@@ -249,15 +249,15 @@ def known_ceilings(monkeypatch):
     monkeypatch.setattr("gathernest.kernels.roofline.explain.ceilings", lambda progress: rates)
 
 
-def test_explain_prints_bytes_limit_time_and_what_passes_are_worth(gathernest, known_ceilings):
+def test_explain_prints_bytes_bound_time_and_what_passes_are_worth(gathernest, known_ceilings):
     ended = gathernest(*ROWS, "--schedule", "tile-loops{loops=indices sizes=4}", "--explain", "--rounds", "2")
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32, axis 0, batch_dims 0, bounds error\n")
     for part in (
         "\nThe fewest bytes\nindices ",
-        "\nThe limit, timed in turn with the kernel\ncopy ",
-        "\nThe same at the rates kept of this machine, which the prediction stands on\ncopy ",
-        "fraction of the limit",
+        "\nThe roofline bound, timed in turn with the kernel\ncopy ",
+        "\nThe lower bound at the stored peak rates, which the prediction uses\ncopy ",
+        "fraction of the bound",
         "median of 2 rounds",
     ):
         assert part in ended.out
@@ -268,7 +268,7 @@ def test_explain_as_json_is_one_object(gathernest, known_ceilings):
     ended = gathernest(*ROWS, "--schedule", "", "--explain", "--rounds", "1", "--json")
     found = json.loads(ended.out)
     assert found["gather"].startswith("gather 64x8xf32 by 9xi64 -> 9x8xf32")
-    assert found["fraction"] == found["limit"]["time_us"] / found["measured_us"]
+    assert found["fraction"] == found["bound"]["time_us"] / found["measured_us"]
     assert found["ablations"] == []
 
 
