@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, get_origin
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ShrinkException
+from xdsl.utils.hints import isa
 
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
@@ -61,6 +63,15 @@ class Stage:
         return self.name.partition("{")[0]
 
 
+KINDS: dict[Any, str] = {
+    int: "a whole number",
+    str: "a word",
+    tuple[int, ...]: "whole numbers with commas between",
+    tuple[str, ...]: "words with commas between",
+}
+"""What messages call the types of options."""
+
+
 def parse_passes(text: str) -> list[ModulePass]:
     """Read a pipeline: passes with options and named pipelines, such as `nest,tile-loops{loops=indices sizes=64}`.
 
@@ -84,13 +95,17 @@ def parse_passes(text: str) -> list[ModulePass]:
         if spec.name not in known:
             raise ScheduleError(f"there is no pass {spec.name!r}{did_you_mean(spec.name, [*known, *PIPELINES])}")
         kind = known[spec.name]()
-        options = [field.name for field in dataclasses.fields(kind) if field.name != "name"]
-        for given in spec.parameters:
+        options: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(kind) if field.name != "name"}
+        for given, values in spec.parameters.items():
             if given.replace("-", "_") not in options:
                 raise ScheduleError(
                     f"pass {spec.name} has no option {given!r}; it takes {', '.join(options) or 'none'}"
                     f"{did_you_mean(given, options)}"
                 )
+            wanted = options[given.replace("-", "_")]
+            if wanted in KINDS and not isa(values if get_origin(wanted) else (*values, None)[0], wanted):
+                got = f"{given}={','.join(map(str, values))}" if values else given
+                raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
         try:
             passes.append(kind.from_spec(spec))
         except ScheduleError:

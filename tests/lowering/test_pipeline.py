@@ -44,6 +44,12 @@ def test_pass_prints_as_it_is_written():
             "pass tile-loops has no option 'loop'; it takes loops, sizes, tail; did you mean 'loops'?",
         ),
         ("cse{a=1}", "pass cse has no option 'a'; it takes none"),
+        (
+            "tile-loops{loops=a sizes=4,abc}",
+            "pass tile-loops: expected whole numbers with commas between for sizes, got 'sizes=4,abc'",
+        ),
+        ("vectorize-inner{lanes}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes'"),
+        ("unroll{loop=3 factor=2}", "pass unroll: expected a word for loop, got 'loop=3'"),
     ],
 )
 def test_wrong_pipeline_says_what_is_wrong(text, message):
