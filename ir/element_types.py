@@ -42,8 +42,8 @@ _SHORT_NAMES = {
     "i2": "int2",
     "ui2": "uint2",
 }
+# NumPy's codes count bytes, as in `f4`, where the IR's names count bits; so a code alone is no name here.
 _CODE = re.compile(r"[biufc]\d+")
-"""NumPy's codes count bytes, as in `f4`, where the IR's names count bits; so a code alone is no name here."""
 _VOID = re.compile(r"^void(\d+)$")
 _IR_NAMES = {numpy: ir for ir, numpy in (_NUMPY_NAMES | _ML_DTYPES_NAMES).items()}
 

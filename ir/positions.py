@@ -7,10 +7,10 @@ import numpy as np
 from .errors import BoundsError
 from .semantics import Bounds, Shape
 
+# The position of an index that means none.
 NOWHERE = -1
-"""The position of an index that means none."""
+# How many indices are looked at together: what is computed of them takes some MB at most.
 BLOCK = 1 << 16
-"""How many indices are looked at together: what is computed of them takes some MB at most."""
 
 
 def resolve(indices: np.ndarray, size: int, bounds: Bounds) -> np.ndarray:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from .errors import InvalidGatherError, did_you_mean
 
 DYNAMIC = -(2**63)  # MLIR's own marker
+# The largest axis whose positions fit in 32 bits.
 LARGEST_NARROW_AXIS = 2**31 - 1
-"""The largest axis whose positions fit in 32 bits."""
+# Operator versions whose documents allow no negative index.
 NO_NEGATIVE_INDICES = {"openvino.Gather-1", "openvino.Gather-7"}
-"""Operator versions whose documents allow no negative index."""
 Shape = tuple[int, ...]
 
 
@@ -36,8 +36,8 @@ class Bounds(StrEnum):
     UNCHECKED = "unchecked"
 
 
+# What public functions take as `bounds`.
 BoundsMode = Bounds | Literal["error", "zero", "clip", "wrap", "unchecked"]
-"""What public functions take as `bounds`."""
 _MODES = {mode.value: mode for mode in Bounds}
 
 

@@ -24,8 +24,8 @@ from ..lowering.schedule.schedule import Schedule
 from .chunked import ChunkedGather
 from .runtime.plan import Problem
 
+# A number for every dimension of an array; dimensions of data, indices and the result with one number are one.
 Labels = tuple[int, ...]
-"""A number for every dimension of an array; dimensions of data, indices and the result with one number are one."""
 
 
 def gather_dask(

@@ -183,8 +183,8 @@ def run_operator(
     return result
 
 
+# The text of each mode, as the one object that a caller's literal is.
 _WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
-"""The text of each mode, as the one object that a caller's literal is."""
 
 
 def _keys(

@@ -19,8 +19,8 @@ from . import labview
 from .gather import run_operator
 from .runtime.array_checks import data_array, index_array
 
+# Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it.
 Operator = Callable[..., Any]
-"""Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it."""
 
 _SECTIONS = """
 

@@ -28,8 +28,8 @@ SHAPES = {
     "middle axis": ("64x1000x32", "500", 1),
     "scalars": ("1000000", "100000", 0),
 }
+# One of each width, as one kernel serves all types of a width.
 ELEMENT_TYPES = ("f32", "f64", "i8", "i16")
-"""One of each width, as one kernel serves all types of a width."""
 INDEX_TYPES = ("i64", "i32")
 BOUNDS = ("error", "zero")
 

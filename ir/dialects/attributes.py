@@ -17,26 +17,26 @@ from ..semantics import Bounds
 
 I64 = IntegerType(64)
 
+# On an argument: how it is seen, a `#gather.view`.
 VIEW = "gather.view"
-"""On an argument: how it is seen, a `#gather.view`."""
+# On a tensor argument or result: the strides of an array that is not contiguous.
 BYTE_STRIDES = "gather.byte_strides"
-"""On a tensor argument or result: the strides of an array that is not contiguous."""
+# On a function: the least size of each indexed axis that its code holds for.
 MIN_AXIS_SIZES = "gather.min_axis_sizes"
-"""On a function: the least size of each indexed axis that its code holds for."""
+# On a function: its code holds for axes of less than 2**31 only, whose positions fit in 32 bits.
 NARROW_AXES = "gather.narrow_axes"
-"""On a function: its code holds for axes of less than 2**31 only, whose positions fit in 32 bits."""
+# On a number that a function takes: its value, the scale of a gradient.
 SCALE = "gather.scale"
-"""On a number that a function takes: its value, the scale of a gradient."""
+# On an operator: the name of the node of a graph that it came from.
 NODE = "gather.node"
-"""On an operator: the name of the node of a graph that it came from."""
+# On an argument or a result of a model's function: its name in the model.
 NAME = "gather.name"
-"""On an argument or a result of a model's function: its name in the model."""
+# On an argument or a result: the names of its dynamic sizes, empty where they have none.
 DIMS = "gather.dims"
-"""On an argument or a result: the names of its dynamic sizes, empty where they have none."""
+# On an operator: the names of its node's outputs, an array of strings.
 OUTPUTS = "gather.outputs"
-"""On an operator: the names of its node's outputs, an array of strings."""
+# On an upstream loop: the names of the loops that it was, separated by commas.
 LOOP_NAMES = "gather.loops"
-"""On an upstream loop: the names of the loops that it was, separated by commas."""
 
 
 def node_name(op: Operation) -> str | None:

@@ -57,13 +57,13 @@ class OperatorOp(IRDLOperation, ABC):
     """
 
     SPEC: ClassVar[type[OperatorSpec]]
+    # The integer attributes, in the order in which they print.
     INTEGERS: ClassVar[tuple[str, ...]]
-    """The integer attributes, in the order in which they print."""
+    # Whether dimensions of data after the rank of indices are an element's own.
     IGNORES_TAIL: ClassVar[bool] = False
-    """Whether dimensions of data after the rank of indices are an element's own."""
+    # What messages call the source, and what has a slice for each index.
     SOURCE: ClassVar[str] = "data"
     SLICES: ClassVar[str] = "a result"
-    """What messages call the source, and what has a slice for each index."""
 
     source = operand_def(AnyOf((base(TensorType), base(MemRefType))))
     indices = operand_def(AnyOf((base(TensorType), base(MemRefType))))

@@ -17,17 +17,17 @@ from ..errors import ModelError
 from ..semantics import Shape, shapes_agree
 
 Fields = Mapping[str, Any]
+# The elements of an integer tensor as far as they are known: an object array in which None is not known.
 Known = Callable[[SSAValue], np.ndarray | None]
-"""The elements of an integer tensor as far as they are known: an object array in which None is not known."""
 
 
 class GraphOp(IRDLOperation, ABC):
     """What every operation has: tensors in, one tensor out, and fields that are integers, lists of them, or flags."""
 
+    # How many operands; None for one or more.
     OPERANDS: ClassVar[int | None] = 1
-    """How many operands; None for one or more."""
+    # The fields in the order in which they print: int, tuple (of ints), bool (a flag) or str.
     FIELDS: ClassVar[Mapping[str, type]] = {}
-    """The fields in the order in which they print: int, tuple (of ints), bool (a flag) or str."""
     KEEPS_ELEMENT_TYPE: ClassVar[bool] = True
 
     inputs = var_operand_def(base(TensorType))

@@ -15,8 +15,8 @@ from ..errors import InternalError
 class VectorInterpreter:
     """Handlers that the interpreter's machine inherits; it has `load` and `store` of single elements."""
 
+    # Every buffer made so far: kept, so that no two have one identity.
     buffers: list[np.ndarray]
-    """Every buffer made so far: kept, so that no two have one identity."""
 
     def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
         """Return an element of an array."""

@@ -17,10 +17,10 @@ from ..semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
 from .operator_module import constant_tensor
 from .weights import MOST_DENSE_ELEMENTS, Weights
 
+# What the graph of a model gathers with; gradients are no part of one.
 AnyGather = GatherOp | GatherNdOp | GatherElementsOp
-"""What the graph of a model gathers with; gradients are no part of one."""
+# Vectors of sizes are followed element by element up to this many elements.
 MOST_FOLLOWED = 1024
-"""Vectors of sizes are followed element by element up to this many elements."""
 
 
 class Constants:

@@ -12,8 +12,8 @@ from ..dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ..errors import InternalError
 
 INDENT = "  "
+# Elements of a vector that are all written out; of more, the first and the last are.
 MOST_ELEMENTS = 4
-"""Elements of a vector that are all written out; of more, the first and the last are."""
 _INFIX = {
     "arith.addi": "+",
     "arith.subi": "-",
@@ -202,8 +202,8 @@ class _Printer:
 
 _CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
 _LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
+# What stands where it is used, as arithmetic that is used once does.
 _VECTORS = (FromElementsOp, vector.BroadcastOp, memref.ExtractAlignedPointerAsIndexOp)
-"""What stands where it is used, as arithmetic that is used once does."""
 
 
 def _whole(memory: SSAValue) -> SSAValue:

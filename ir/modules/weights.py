@@ -10,8 +10,8 @@ from xdsl.context import Context
 from ..errors import ModelError
 from .context import load_dialects
 
+# Integer constants of more elements are weights and not part of the text.
 MOST_DENSE_ELEMENTS = 64
-"""Integer constants of more elements are weights and not part of the text."""
 
 
 class Weights(Mapping[str, np.ndarray]):

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from ...ir.errors import DependencyError
 
 LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
+# What the importers of models need, which the extras `onnx` and `openvino` install.
 READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
-"""What the importers of models need, which the extras `onnx` and `openvino` install."""
 
 
 def problem_with(package: str) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
 MOST_BYTES = 64 * 1024**2
-"""No file of the cache is larger: the machine code of the largest kernels takes 2 MB."""
 _CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

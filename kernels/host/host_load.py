@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 STAT = Path("/proc/stat")
+# Columns of a line of /proc/stat in which a core does nothing: idle, and waiting for a disk.
 IDLE = (3, 4)
-"""Columns of a line of /proc/stat in which a core does nothing: idle, and waiting for a disk."""
 
 
 class OtherLoad:

@@ -20,11 +20,11 @@ from ..runtime.plan import Plan, Problem, make_plan
 from .distinct_lines import read_offsets
 from .lower_bound import HasProblem
 
+# More reads are not counted: sorting so many takes some seconds.
 MOST_LINES = 2**24
-"""More reads are not counted: sorting so many takes some seconds."""
 
+# Reads of the shortest stretches, in cache sizes; neighbours are merged where that gives a better bound.
 STRETCHES = (2, 3)
-"""Reads of the shortest stretches, in cache sizes; neighbours are merged where that gives a better bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ...ir.semantics import Bounds
 from ...lowering.schedule.traffic import LINE_BYTES, byte_strides, read_pattern
 from ..runtime.plan import Plan
 
+# More pieces are not counted: sorting so many takes some seconds.
 MOST_PIECES = 2**25
-"""More pieces are not counted: sorting so many takes some seconds."""
 
 
 def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple[int, float] | None:

@@ -26,11 +26,11 @@ from .peak_rates import Ceilings, ceilings
 if TYPE_CHECKING:
     from .reference_loops import ReferenceLoops
 
+# Is called with what is done next.
 Progress = Callable[[str], None]
-"""Is called with what is done next."""
 
+# Gives the microseconds that a plan is expected to take.
 Predict = Callable[[Plan, Ceilings], float | None]
-"""Gives the microseconds that a plan is expected to take."""
 
 WHOLE = "the whole schedule"
 

@@ -7,8 +7,8 @@ from .lower_bound import LowerBound
 from .measured_bound import COPY, IN_ORDER, LINES, MeasuredBound
 from .peak_rates import Ceilings
 
+# A median of so many times the fastest round comes from a busy machine.
 BUSY = 1.5
-"""A median of so many times the fastest round comes from a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,20 +18,20 @@ from .peak_rates import Ceilings, CopyRate, LineRate, Progress
 from .probe_calls import TRIED_S, Trial, aligned, copy_ways, random_places, read_ways, touch
 
 LEAST_PASSES, MOST_PASSES = 4, 16
+# Seconds, those of compiling included, after which only the first pass goes on.
 MOST_S = 8.0
-"""Seconds, those of compiling included, after which only the first pass goes on."""
 
+# The speed-up of the best rate in a pass, for any size, that makes another pass worth while.
 IMPROVES_BY = 1.02
-"""The speed-up of the best rate in a pass, for any size, that makes another pass worth while."""
 
 PIECES_LINES = (1, 4, 16, 64, 512)
 
+# Bytes that one timing of a copy reads and writes: a smaller copy is repeated, so that its launch costs nothing, and
+# a larger one is timed window by window, as a short time is more often undisturbed than a long one.
 COPIED_BYTES = 64 * 1024**2
-"""Bytes that one timing of a copy reads and writes: a smaller copy is repeated, so that its launch costs nothing, and a
-larger one is timed window by window, as a short time is more often undisturbed than a long one."""
 
+# Lines that one timing of the reads takes, for the same reasons: of a table within the caches, and of a larger one.
 CACHED_READ_LINES, FAR_READ_LINES = 2**20, 2**18
-"""Lines that one timing of the reads takes, for the same reasons: of a table within the caches, and of a larger one."""
 
 LARGEST_TABLE_BYTES = 256 * 1024**2
 MOST_BYTES = 2 * 1024**3

@@ -24,8 +24,8 @@ from ..runtime.disk_cache import cache_folder, warn_unwritable
 from ..runtime.launch import available_threads
 
 FORMAT = 1
+# Is called with the passes that are done, and the most there will be.
 Progress = Callable[[int, int], None]
-"""Is called with the passes that are done, and the most there will be."""
 
 
 @dataclass(frozen=True, slots=True)

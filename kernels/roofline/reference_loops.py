@@ -24,17 +24,17 @@ from .lower_bound import HasProblem, LowerBound, fewest_bytes
 from .measured_bound import COPY, IN_ORDER, LINES, MeasuredBound
 from .probe_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
 
+# Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed.
 MOST_BYTES = 2 * 1024**3
-"""Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed."""
 
+# Work of at most so many bytes is also tried on one thread, which may be faster where threads are slow to wake.
 MOST_SERIAL_BYTES = 8 * 1024**2
-"""Work of at most so many bytes is also tried on one thread, which may be faster where threads are slow to wake."""
 
+# Shorter work of one thread is repeated within a call, so that the cost of a Python call is not counted.
 SERIAL_CALL_NS = 100_000
-"""Shorter work of one thread is repeated within a call, so that the cost of a Python call is not counted."""
 
+# Longer pieces are read as several: that is as fast, and threads can share them.
 LONGEST_PIECE_LINES = 512
-"""Longer pieces are read as several: that is as fast, and threads can share them."""
 
 TRIAL_PASSES = 2
 BLOCK_BYTES = loops.BLOCK_BYTES

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from ..host.timing import Timings
 
+# Times the candidates of those names in turn, for so many rounds.
 TimeRounds = Callable[[Sequence[str], int], Timings]
-"""Times the candidates of those names in turn, for so many rounds."""
 
 FIRST_ROUNDS = 3
 LEAST_PAIRS = 15
+# How often, at most, a candidate that is no faster may be confirmed.
 FALSE_POSITIVES = 0.01
-"""How often, at most, a candidate that is no faster may be confirmed."""
 LEAST_GAIN = 1.02
 
 

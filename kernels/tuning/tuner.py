@@ -28,13 +28,13 @@ from .successive_halving import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmat
 ROUNDS = 21
 TIME_LIMIT_S = 20.0
 SEARCH_WIDTH = 2
+# So many variations of a search step are compiled: those that the cost model ranks best.
 MOST_TRIED = 10
-"""So many variations of a search step are compiled: those that the cost model ranks best."""
+# Where other processes use a larger part of the cores, parallel schedules lose to serial ones: then only schedules
+# that are parallel where the default is can win.
 BUSY = 0.25
-"""Where other processes use a larger part of the cores, parallel schedules lose to serial ones: then only schedules
-that are parallel where the default is can win."""
+# A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure.
 FAR_SLOWER = 3.0
-"""A candidate that takes so many times as long as the best so far is abandoned after a round, and one to be sure."""
 
 
 class Timer(Protocol):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 WORD_BYTES = 8
+# The number of neighbouring slots to probe.
 PROBES = 4
-"""The number of neighbouring slots to probe."""
 
+# The bit of an ndarray's flags.
 WRITEABLE = 0x0400
-"""The bit of an ndarray's flags."""
 
 
 class Field(IntEnum):

@@ -22,8 +22,8 @@ from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, 
 
 _NONE, _MISSED = I64(id(None)), I64(1)
 _OUT = sys.intern("out")
+# Places in NumPy's table of C functions.
 _ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
-"""Places in NumPy's table of C functions."""
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 

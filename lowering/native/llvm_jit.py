@@ -9,12 +9,12 @@ from llvmlite import ir
 
 WORD_BYTES = 8
 I64, I32, VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
+# How Python calls a builtin: `METH_FASTCALL`, and `METH_KEYWORDS` beside it.
 FASTCALL, KEYWORDS = 0x0080, 0x0002
-"""How Python calls a builtin: `METH_FASTCALL`, and `METH_KEYWORDS` beside it."""
+# A value of the IR; llvmlite's own annotations do not hold.
 Word = Any
-"""A value of the IR; llvmlite's own annotations do not hold."""
+# Objects that machine code points to: engines, method definitions, ... They live as long as the process.
 IMMORTAL: list[Any] = []
-"""Objects that machine code points to: engines, method definitions, ... They live as long as the process."""
 
 
 _Builder: Any = ir.IRBuilder

@@ -38,8 +38,8 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
     return types.int64(types.int64, types.int64, tile, arguments), generate
 
 
+# `share(team, tiles, tile, arguments)`, of compiled functions.
 share: Any = intrinsic(_share)
-"""`share(team, tiles, tile, arguments)`, of compiled functions."""
 
 
 def _tile_function(context: Any, module: Any, compiled: Any, signature: Any, packed: Any) -> ir.Function:

@@ -16,8 +16,8 @@ from typing import Any
 from .llvm_jit import IMMORTAL, WORD_BYTES
 from .thread_team_ir import IS_DARWIN, LINE_BYTES, At, Member, libc, team_code
 
+# Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
-"""Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash."""
 
 # What kernels take and the C library puts on a stack beside it, whatever `ulimit -s` says: 128 KiB were enough.
 STACK_BYTES = 1 << 20

@@ -14,10 +14,10 @@ from numba.core import cgutils
 from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, machine_code
 
 LINE_BYTES = 64
+# A bit for each of 1024 cores.
 MASK_BYTES = 128
-"""A bit for each of 1024 cores."""
+# Spins of a member before it sleeps, and of the waiting caller before it yields its core.
 SPINS = 5000
-"""Spins of a member before it sleeps, and of the waiting caller before it yields its core."""
 _MIX = 0x9E3779B97F4A7C15
 
 
@@ -143,12 +143,12 @@ _PAUSES: dict[str, tuple[str, list[ir.Type]]] = {
 }
 
 
+# Reads and sets the modes of the floating-point unit: sums must not depend on the thread that adds.
 _MODES: dict[str, tuple[str, str]] = {
     "x86_64": ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"),
     "aarch64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
     "arm64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
 }
-"""Reads and sets the modes of the floating-point unit: sums must not depend on the thread that adds."""
 
 
 def _address_of(name: str) -> ir.Constant:

@@ -12,8 +12,8 @@ from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
 
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
+# The prefixes of loops in the nests beside the main one, which check indices, clear a gradient and scale it.
 PREFIXES = ("check_", "clear_", "scale_")
-"""The prefixes of loops in the nests beside the main one, which check indices, clear a gradient and scale it."""
 
 
 def short_name(loop_name: str) -> str:

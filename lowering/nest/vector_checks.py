@@ -12,8 +12,8 @@ from ...ir.dialects.types import strides_of
 from ...ir.errors import ScheduleError
 from .backward_slice import depends_on
 
+# In bytes.
 LARGEST_VECTOR = 64
-"""Bytes."""
 
 
 def check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:

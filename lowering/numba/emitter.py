@@ -29,8 +29,8 @@ from .naming import INDENT, Function, numba_type
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
 
+# The views of one caller's arrays and the scale of one gradient, which the code does not depend on.
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
-"""The views of one caller's arrays and the scale of one gradient, which the code does not depend on."""
 
 NUMBA_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "njit")
 NUMBA_IMPORT = "from numba import ..."

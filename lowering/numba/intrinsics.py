@@ -52,13 +52,13 @@ def pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type)
     return builder.bitcast(builder.gep(base, [offset]), pointee.as_pointer())
 
 
+# The Numba and the LLVM type of each element; 16 bytes are two integers of 8.
 _ELEMENTS: dict[str, tuple[Any, ir.Type]] = {
     **{f"i{bits}": (types.Integer.from_bitwidth(bits), ir.IntType(bits)) for bits in (8, 16, 32, 64)},
     "i128": (types.UniTuple(types.int64, 2), ir.ArrayType(ir.IntType(64), 2)),
     "f32": (types.float32, ir.FloatType()),
     "f64": (types.float64, ir.DoubleType()),
 }
-"""The Numba and the LLVM type of each element; 16 bytes are two integers of 8."""
 
 
 def _make_load(element: str, *, again: bool = False) -> Any:

@@ -29,11 +29,11 @@ def test_first_example_prints_its_output() -> None:
     assert printed.getvalue() == block("text", 0)
 
 
+# Of the picture: which one is chosen depends on the machine's caches.
 SCHEDULE = (
     "tile-loops{loops=indices sizes=1024},parallelize-loops{loops=indices_o},hoist-indices{before=indices_i},"
     "vectorize-inner{lanes=8},prefetch-indices{loop=indices_i distance=64 lines=2 locality=2}"
 )
-"""Of the picture: which one is chosen depends on the machine's caches."""
 
 
 @pytest.mark.parametrize(("stage", "number"), [("lower-gather-to-nest", 1), ("hoist-invariants", 2)])

@@ -49,5 +49,5 @@ def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
     assert all("expected-error" in path.read_text() for path in invalid)
 
 
+# Passes that reject nothing.
 TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "compose-gathers", "gather-to-slice"}
-"""Passes that reject nothing."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import gathernest as gn
 from gathernest.kernels.runtime import launch
 
+# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
 
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING, max_examples=7 * MORE)

@@ -23,8 +23,8 @@ from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
+# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
 
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)

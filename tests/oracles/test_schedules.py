@@ -23,11 +23,12 @@ from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
+# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
 
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
+# The passes of a schedule of a gather, and the fields that ask for them.
 FIELDS = {
     "specialize-inner": "specialize",
     "tile-loops": "tiles",
@@ -39,7 +40,6 @@ FIELDS = {
     "prefetch-indices": "prefetch",
     "stream-stores": "stream",
 }
-"""The passes of a schedule of a gather, and the fields that ask for them."""
 SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 

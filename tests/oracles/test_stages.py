@@ -18,17 +18,17 @@ from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.pipeline import PIPELINES, run_pipeline
 
+# The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"
-"""The stage that looks at an index only in the loops that copy: at none where there is nothing to copy."""
 
+# Stages that resolve each index where they use it, and so may have written when they meet a bad one.
 BEFORE_THE_CHECK = {
     *("operator", "normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
     RESOLVES_WHERE_IT_COPIES,
 }
-"""Stages that resolve each index where they use it, and so may have written when they meet a bad one."""
 
+# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-"""How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`."""
 
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)

@@ -18,11 +18,11 @@ Operator = Literal["gather", "gather_nd", "gather_elements", "gather_grad"]
 Distribution = Literal["uniform", "zipf", "sorted", "repeated"]
 
 LINE_BYTES = 64
+# How often a "repeated" index comes in a row.
 RUN = 16
-"""How often a "repeated" index comes in a row."""
 
+# How many sets of indices to use in turn, for indices of up to so many bytes: a predictor learns small ones.
 SETS_BY_INDEX_BYTES: Mapping[int, int] = {2**17: 16, 2**23: 4, 2**63: 2}
-"""How many sets of indices to use in turn, for indices of up to so many bytes: a predictor learns small ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 OURS = "gathernest"
 TRIAL_ROUNDS = 3
+# A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
+# that the next candidate needs.
 SETTLE_S = 0.05
-"""A pause before each turn: ONNX Runtime's and OpenMP's threads spin for tens of milliseconds after a call, on a core
-that the next candidate needs."""
 
 
 @dataclass(frozen=True, slots=True)

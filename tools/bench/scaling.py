@@ -10,6 +10,7 @@ from ...kernels.host.timing import Timings, time_interleaved
 from .cases import Case
 from .compiled import compile_case
 
+# What bounds a gather stands for its family.
 CASES = (
     Case("scalars from a line", "instructions", (16,), (200_000,)),
     Case("scalars from the first cache", "instructions", (4096,), (400_000,)),
@@ -20,7 +21,6 @@ CASES = (
     Case("rows of 64 KB", "bandwidth", (2000, 16384), (150,)),
     Case("last axis", "bandwidth", (8192, 1024), (512,), axis=1),
 )
-"""What bounds a gather stands for its family."""
 
 NO_MEMORY = "no memory"
 

@@ -91,8 +91,8 @@ SUITE = (
     *(*GRADIENTS, *CALLS),
 )
 FAMILIES = tuple(dict.fromkeys(case.family for case in SUITE))
+# Families that the mean over all gathers leaves out: they are other questions.
 APART = ("gradient", "call")
-"""Families that the mean over all gathers leaves out: they are other questions."""
 
 
 def chosen(patterns: Sequence[str], families: Sequence[str], suite: Iterable[Case] = SUITE) -> tuple[Case, ...]:

@@ -25,8 +25,8 @@ from ....ir.semantics import DYNAMIC
 from ...nest.queries import functions
 from .graph_queries import insert_constant, node_label, replace_result
 
+# Folding stops where it would make more new bytes than that; the rest is computed when the model runs.
 MOST_ADDED_BYTES = 2**28
-"""Folding stops where it would make more new bytes than that; the rest is computed when the model runs."""
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ MOST_LINES = 64
 MOST_DISTANCE = 4096
 MOST_ROWS = 4096  # of a step; MOST_LINES for each of the 64 iterations that `unroll` makes one at most
 
+# A read of data or, in a gradient, an addition to the table.
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
-"""A read of data or, in a gradient, an addition to the table."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from gathernest.ir.modules.context import make_context, parse_module, print_gene
 from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
+# Passes of a schedule, which ask for a loop or a size; not in the default order of the others.
 OPTIONS = {
     "owner-computes": "{owners=2}",
     "tile-loops": "{loops=a sizes=1}",
@@ -19,7 +20,6 @@ OPTIONS = {
     "prefetch-indices": "{loop=a}",
     "stream-stores": "",
 }
-"""Passes of a schedule, which ask for a loop or a size; not in the default order of the others."""
 ORDER = [name for name in NAMES if name not in OPTIONS]
 ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]

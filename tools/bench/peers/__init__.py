@@ -13,6 +13,7 @@ from ....kernels.host.cpu import package_version
 from ...terminal import UsageError
 from .peer import Peer
 
+# The adapter of each peer, which is called as its package is imported, in the order of the table.
 PEERS = {
     "numpy": ".numpy_peer",
     "torch": ".torch_peer",
@@ -21,10 +22,9 @@ PEERS = {
     "tensorflow": ".tensorflow_peer",
     "jax": ".jax_peer",
 }
-"""The adapter of each peer, which is called as its package is imported, in the order of the table."""
 
+# What pip calls a package, where that is not its name; the first is the one to install.
 DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
-"""What pip calls a package, where that is not its name; the first is the one to install."""
 
 
 @dataclass(frozen=True, slots=True)

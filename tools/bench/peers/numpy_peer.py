@@ -10,8 +10,8 @@ import numpy as np
 from ..cases import Case, Inputs
 from .peer import Call, Peer, Variants
 
+# More batches than that are not worth a loop in Python.
 MOST_PYTHON_BATCHES = 64
-"""More batches than that are not worth a loop in Python."""
 
 
 class NumPy(Peer):

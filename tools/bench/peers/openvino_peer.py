@@ -9,8 +9,8 @@ from openvino import opset8 as operators  # pyright: ignore[reportMissingImports
 from ..cases import Case, Inputs
 from .peer import Peer, Variants
 
+# Dtypes whose bytes its CPU plugin keeps: it computes in float32 and int32.
 KEPT = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "bool")
-"""Dtypes whose bytes its CPU plugin keeps: it computes in float32 and int32."""
 
 
 class OpenVino(Peer):

@@ -9,8 +9,8 @@ import numpy as np
 from ..cases import Case, Inputs
 
 Call = Callable[[], Any]
+# Ways to run a case, by what is called: one call for each set of indices.
 Variants = Mapping[str, Sequence[Call]]
-"""Ways to run a case, by what is called: one call for each set of indices."""
 
 
 class Peer(ABC):
