@@ -2,7 +2,7 @@
 
 Every candidate is compiled, must give the default's bytes, and is timed in turn with the default (`kernels.tuner`). The
 winner of the race (`kernels.racing`) is confirmed in fresh pairs, or the default stays. What was found is recorded
-(`kernels.tuning.records`), and calls of the same problem class use it from then on (`kernels.tuning.store`).
+(`kernels.tuned_schedules.records`), and calls of the same problem class use it from then on (`kernels.tuned_schedules.store`).
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -22,7 +22,7 @@ from .runtime.array_checks import data_array, index_array, is_dask_array
 from .runtime.plan import Problem
 from .runtime.prepare import forget_plans
 from .runtime.select_schedule import sharing_threads
-from .tuning.records import Record, Records, change_records, merged, read_records, records_path, warn
+from .tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path, warn
 from .tuning.sample_arrays import sample_arrays
 from .tuning.successive_halving import Confirmation
 from .tuning.tuner import ROUNDS, TIME_LIMIT_S, Report, Timer, Tuner, TuningResult

@@ -3,11 +3,11 @@
 import functools
 
 from gathernest.kernels.runtime.launch import available_threads
-from gathernest.tools.bench.cases import Inputs
+from gathernest.tools.bench.cases.case import Inputs
+from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.measure import Measured, measure
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.numpy_peer import NumPy
-from gathernest.tools.bench.suite import SUITE
 
 ROUNDS = 5
 BY_NAME = {case.name: case for case in SUITE}

@@ -3,8 +3,8 @@
 import statistics
 
 from gathernest.kernels.runtime.launch import available_threads
+from gathernest.tools.bench.cases.suite import APART
 from gathernest.tools.bench.scaling import scale
-from gathernest.tools.bench.suite import APART
 
 from .beside_numpy import BY_NAME, ROUNDS, ns_per_row, relative_time
 

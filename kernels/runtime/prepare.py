@@ -18,7 +18,7 @@ from ...lowering.schedule.loop_sizes import LINE_BYTES, role
 from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
-from ..tuning.store import read_again
+from ..tuned_schedules.store import read_again
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
 from .launch import launch, serial_ns, with_room

@@ -11,7 +11,7 @@ from ...lowering.schedule.loop_sizes import MachineShape, NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
 from ..host.cpu import cache_sizes, usable_cores
 from ..host.knobs import knobs
-from ..tuning.store import tuned_schedules
+from ..tuned_schedules.store import tuned_schedules
 
 if TYPE_CHECKING:
     from .plan import Plan, Problem

@@ -1,1 +1,1 @@
-"""The tuner: candidates raced against each other, and the records of the winners."""
+"""The tuner: candidates of one problem, timed in turn until the fastest is certain."""

@@ -9,8 +9,8 @@ from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
 from ...kernels.roofline.explain import shorter_schedules
 from ...lowering.schedule.schedule import Schedule
-from .cases import Case, Inputs
-from .compiled import compile_case
+from .cases.case import Case, Inputs
+from .cases.compiled import compile_case
 from .measure import geometric_mean
 
 PASSES = (

@@ -15,7 +15,7 @@ from ...kernels.host.knobs import knobs
 from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from .cases import Case
+    from .cases.case import Case
     from .measure import Measured
     from .peers.peer import Peer
     from .report import Report
@@ -64,7 +64,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the suite; the status is 1 when a candidate gives other bytes or fails."""
-    from .suite import chosen
+    from .cases.suite import chosen
 
     cases = chosen(options.case, options.family)
     if options.list:

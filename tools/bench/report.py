@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...kernels.host.cpu import cache_sizes, cpu_model, package_version, usable_cores
+from .cases.suite import APART
 from .measure import OURS, Measured, geometric_mean
-from .suite import APART
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from .cases import Case
-from .compiled import compile_case
+from .cases.case import Case
+from .cases.compiled import compile_case
 
 # What bounds a gather stands for its family.
 CASES = (

@@ -4,9 +4,9 @@ import platform
 from typing import TYPE_CHECKING
 
 from ...kernels.host.cpu import cpu_model, package_version, usable_cores
+from .cases.suite import APART
 from .measure import OURS, Measured
 from .report import Mean, Report
-from .suite import APART
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,8 +11,8 @@ from gathernest.kernels.host.host_load import OtherLoad
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.tune import tune
+from gathernest.kernels.tuned_schedules.records import TuningWarning, read_records
 from gathernest.kernels.tuning import tuner
-from gathernest.kernels.tuning.records import TuningWarning, read_records
 from gathernest.kernels.tuning.sample_arrays import sample_arrays
 from gathernest.kernels.tuning.tuner import Progress, Tuner, TuningResult
 

@@ -1,7 +1,7 @@
 """The suite without each pass of its schedules."""
 
 from gathernest.tools.bench.ablation import NO_SCHEDULE, ablate, as_markdown
-from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.cases.case import Case
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 

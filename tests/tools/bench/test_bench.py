@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gathernest.tools.bench import command, peers
+from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.peers import Entrants
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.peer import Peer
-from gathernest.tools.bench.suite import SUITE
 
 QUICK = ("bench", "--quick", "--rounds", "1")
 BESIDE_NUMPY = (*QUICK, "--peers", "numpy")

@@ -10,7 +10,7 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings, time_interleaved
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
 from gathernest.tools.bench import measure as measuring
-from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.cases.case import Case
 from gathernest.tools.bench.measure import Measured, geometric_mean, measure
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.numpy_peer import NumPy

@@ -11,9 +11,9 @@ import pytest
 
 import gathernest as gn
 from gathernest.tools.bench import peers
-from gathernest.tools.bench.cases import Case, expected
+from gathernest.tools.bench.cases.case import Case, expected
+from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.peers import PEERS, enter
-from gathernest.tools.bench.suite import SUITE
 from gathernest.tools.terminal import UsageError
 
 SMALL = 9

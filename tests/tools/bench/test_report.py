@@ -12,10 +12,10 @@ from gathernest.lowering.schedule.traffic import Traffic
 from gathernest.tools.bench import plot as plotting
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench import table as tables
-from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.report import Report, as_json
-from gathernest.tools.bench.suite import SUITE
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
 

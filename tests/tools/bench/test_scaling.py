@@ -1,7 +1,7 @@
 """One thread beside several."""
 
 from gathernest.kernels.host.knobs import knobs
-from gathernest.tools.bench.cases import Case
+from gathernest.tools.bench.cases.case import Case
 from gathernest.tools.bench.scaling import NO_MEMORY, Scaled, as_markdown, scale
 
 ROWS = Case("rows", "latency", (400, 64), (500,))

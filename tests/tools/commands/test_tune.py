@@ -10,7 +10,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.runtime.prepare import forget_plans
-from gathernest.kernels.tuning.records import read_records, write_records
+from gathernest.kernels.tuned_schedules.records import read_records, write_records
 from gathernest.kernels.tuning.tuner import Tuner
 
 PROBLEM = ("tune", "--data", "1000x64xf32", "--indices", "4000xi64")

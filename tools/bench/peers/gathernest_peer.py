@@ -3,8 +3,8 @@
 from functools import partial
 
 from ....kernels.gather import gather
-from ..cases import Case, Inputs
-from ..compiled import compile_case
+from ..cases.case import Case, Inputs
+from ..cases.compiled import compile_case
 from .peer import Peer, Variants
 
 

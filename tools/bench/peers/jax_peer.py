@@ -9,7 +9,7 @@ import jax  # pyright: ignore[reportMissingImports]
 import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Call, Peer, Variants
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Call, Peer, Variants
 
 # More batches than that are not worth a loop in Python.

@@ -8,7 +8,7 @@ import onnx
 import onnxruntime  # pyright: ignore[reportMissingImports]
 from onnx import helper
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Peer, Variants
 
 OPSET = 13

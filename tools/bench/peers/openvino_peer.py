@@ -6,7 +6,7 @@ import numpy as np
 import openvino  # pyright: ignore[reportMissingImports]
 from openvino import opset8 as operators  # pyright: ignore[reportMissingImports]
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Peer, Variants
 
 # Dtypes whose bytes its CPU plugin keeps: it computes in float32 and int32.

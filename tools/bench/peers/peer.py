@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 
 Call = Callable[[], Any]
 # Ways to run a case, by what is called: one call for each set of indices.

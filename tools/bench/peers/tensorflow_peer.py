@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Call, Peer, Variants
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
-from ..cases import Case, Inputs
+from ..cases.case import Case, Inputs
 from .peer import Call, Peer, Variants
 
 

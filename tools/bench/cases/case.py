@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ....ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 
 Shape = tuple[int, ...]
 Operator = Literal["gather", "gather_nd", "gather_elements", "gather_grad"]
@@ -230,6 +230,6 @@ def _touched(shape: Shape, dtype: str) -> np.ndarray:
 
 
 def _type(shape: Shape, dtype: str) -> str:
-    from ...ir.element_types import element_type_name
+    from ....ir.element_types import element_type_name
 
     return "x".join([*map(str, shape), element_type_name(np.dtype(dtype))])

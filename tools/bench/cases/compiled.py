@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec
-from ...kernels.kernel import Kernel
-from ...kernels.kernel import compile as compile_gather
-from ...lowering.schedule.schedule import Schedule
-from .cases import Case
+from ....ir.array_spec import ArraySpec
+from ....kernels.kernel import Kernel
+from ....kernels.kernel import compile as compile_gather
+from ....lowering.schedule.schedule import Schedule
+from .case import Case
 
 
 def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:

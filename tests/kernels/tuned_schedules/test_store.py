@@ -8,7 +8,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.runtime.prepare import forget_plans
 from gathernest.kernels.tune import tune
-from gathernest.kernels.tuning.records import TuningWarning
+from gathernest.kernels.tuned_schedules.records import TuningWarning
 
 DATA, INDICES = "1000x64xf32", "4000xi64"
 SMALL, LARGE = "tile-loops{loops=indices sizes=3}", "tile-loops{loops=indices sizes=700}"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.kernels.host import files
-from gathernest.kernels.tuning import records as tuning_records
-from gathernest.kernels.tuning.records import (
+from gathernest.kernels.tuned_schedules import records as tuning_records
+from gathernest.kernels.tuned_schedules.records import (
     Record,
     TuningFileError,
     TuningWarning,
@@ -149,7 +149,7 @@ def test_several_processes_lose_no_record(python, tmp_path):
     code = """
         import sys
         from pathlib import Path
-        from gathernest.kernels.tuning.records import Record, change_records
+        from gathernest.kernels.tuned_schedules.records import Record, change_records
         record = Record(None, "", 1.0, 1.0, 1.0, 21, 0, "", "", {}, {})
         for number in range(20):
             change_records(Path("records.json"), lambda before: {**before, f"NAME {number}": record})

@@ -8,10 +8,10 @@ import pytest
 import gathernest as gn
 from gathernest.ir import reference
 from gathernest.ir.semantics import Bounds
-from gathernest.tools.bench.cases import RUN, Case, expected
+from gathernest.tools.bench.cases.case import RUN, Case, expected
+from gathernest.tools.bench.cases.suite import APART, FAMILIES, SUITE, chosen
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.numpy_peer import NumPy
-from gathernest.tools.bench.suite import APART, FAMILIES, SUITE, chosen
 from gathernest.tools.terminal import UsageError
 
 SMALL = 9

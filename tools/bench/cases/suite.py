@@ -7,9 +7,9 @@ int64 indices, uniform, into a result that is given.
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from ...ir.errors import did_you_mean
-from ..terminal import UsageError
-from .cases import Case
+from ....ir.errors import did_you_mean
+from ...terminal import UsageError
+from .case import Case
 
 M = 1_000_000
 

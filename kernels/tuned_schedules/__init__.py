@@ -1,0 +1,1 @@
+"""Schedules that tuning recorded: their file, and which one a problem gets."""
