@@ -1,8 +1,8 @@
 """Tuning: which schedule is the fastest for a gather on this machine, found by timing and recorded for later calls.
 
-Every candidate is compiled, must give the default's bytes, and is timed in turn with the default (`kernels/tuning`). The
-winner of the race is confirmed in fresh pairs, or the default stays. What was found is recorded in
-`kernels/tuned_schedules`, and calls of the same problem class use it from then on.
+Every candidate is compiled, must give the default's bytes, and is timed in turn with the default (`kernels/tuning`).
+The winner of the race is confirmed in fresh pairs, or the default stays. `kernels/tuned_schedules` records it, and
+calls of the same problem class use it from then on.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

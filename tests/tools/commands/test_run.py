@@ -17,7 +17,7 @@ from gathernest.ir.modules.context import parse_module
 from gathernest.tools.commands.random_inputs import index_limits
 
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
-EXPORTED = Path(__file__).resolve().parents[1] / "models" / "data"
+EXPORTED = Path(__file__).resolve().parents[2] / "models" / "data"
 
 
 def write(path, nodes, inputs, outputs, weights=None, **settings):
