@@ -1,6 +1,11 @@
 """The pipeline of a kernel as text. Plain Python; imports no xDSL."""
 
+import functools
+import hashlib
+import secrets
 import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from .schedule.schedule import Schedule
 
@@ -18,9 +23,24 @@ def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, gradient: 
 
 
 def passes_of_others(text: str) -> tuple[str, ...]:
-    """Return what names the passes of a pipeline that are neither this package's nor xDSL's.
+    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and source.
 
-    There are none where the passes have not been imported, since nobody can have put another in then.
+    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process. There
+    are none where the passes have not been imported, since nobody can have put another in then.
     """
-    compiler = sys.modules.get(f"{__package__}.pipeline")
-    return () if compiler is None else compiler.passes_of_others(text)
+    compiler, named = sys.modules.get(f"{__package__}.pipeline"), []
+    for kind in () if compiler is None else map(type, compiler.parse_passes(text)):
+        home = kind.apply.__module__
+        if kind.__module__ != home or not home.startswith((f"{__package__}.passes.", "xdsl.")):
+            named.append(f"{kind.name} of {kind.__module__}.{kind.__qualname__} in {home}, {_version_and_source(home)}")
+    return tuple(named)
+
+
+@functools.cache
+def _version_and_source(module: str) -> str:
+    package, file = module.partition(".")[0], getattr(sys.modules.get(module), "__file__", None)
+    source = secrets.token_hex(8) if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    try:
+        return f"version {version(package)}, source {source}"
+    except PackageNotFoundError:
+        return f"source {source}"

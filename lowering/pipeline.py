@@ -1,17 +1,11 @@
 """Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
 
 import dataclasses
-import functools
-import hashlib
-import secrets
 import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, get_origin
 
 from xdsl.context import Context
@@ -114,30 +108,6 @@ def parse_passes(text: str) -> list[ModulePass]:
             reason = str(error).removeprefix(f"{spec.name} ")
             raise ScheduleError(f"pass {spec.name}: {reason}") from None
     return passes
-
-
-def passes_of_others(text: str) -> tuple[str, ...]:
-    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and source.
-
-    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process.
-    """
-    named: list[str] = []
-    for step in parse_passes(text):
-        kind, home = type(step), type(step).apply.__module__
-        if kind.__module__ == home and home.startswith((f"{__package__}.passes.", "xdsl.")):
-            continue
-        named.append(f"{step.name} of {kind.__module__}.{kind.__qualname__} in {home}, {_version_and_source(home)}")
-    return tuple(named)
-
-
-@functools.cache
-def _version_and_source(module: str) -> str:
-    package, file = module.partition(".")[0], getattr(sys.modules.get(module), "__file__", None)
-    source = secrets.token_hex(8) if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
-    try:
-        return f"version {version(package)}, source {source}"
-    except PackageNotFoundError:
-        return f"source {source}"
 
 
 def run_passes(module: ModuleOp, pipeline: str, context: Context) -> None:

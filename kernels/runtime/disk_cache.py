@@ -35,6 +35,7 @@ from ..host.knobs import knobs
 
 SOURCE, SIDECAR = "kernel.py", "kernel.json"
 MEGABYTE = 1024**2
+UNFINISHED_FOR_S = 86_400  # no kernel takes a day to compile
 PRUNED_EVERY = 32  # kernels; to count the bytes of 1400 took 180 ms on a busy machine, to compile one more than that
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
@@ -223,9 +224,14 @@ class Entry:
     size_bytes: int
     last_used_s: float
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is whole; false while a process makes it, and where one was ended meanwhile."""
+        return not self.folder.name.startswith(".")
+
 
 def entries() -> list[Entry]:
-    """Return every kernel in the cache folder, least recently used first; unfinished ones have names with a dot."""
+    """Return every kernel in the cache folder, least recently used first."""
     found: list[Entry] = []
     for root in _folders(str(cache_folder())):
         for folder in _folders(root.path) if _FINGERPRINT.fullmatch(root.name) else ():
@@ -250,7 +256,7 @@ def _size_bytes(folder: str) -> int:
 
 def usage() -> dict[str, int]:
     """Return how many kernels the cache folder holds, and of how many bytes: of these versions, and of others."""
-    every, root = entries(), cache_root()
+    every, root = [entry for entry in entries() if entry.is_finished], cache_root()
     here = [entry.size_bytes for entry in every if entry.folder.parent == root]
     others = [entry.size_bytes for entry in every if entry.folder.parent != root]
     return {
@@ -261,23 +267,20 @@ def usage() -> dict[str, int]:
     }
 
 
-def prune(limit_bytes: int, unfinished_after_s: float = 86_400) -> list[Entry]:
+def prune(limit_bytes: int) -> list[Entry]:
     """Remove the least recently used kernels until the others take so many bytes at most; return the removed.
 
-    Args:
-        limit_bytes: 0 removes all.
-        unfinished_after_s: after so long what a process did not finish is removed, too; a day by default.
+    What another process has not finished stays for a day, since it may be at work.
     """
     removed: list[Entry] = []
-    kept = entries()
-    total_bytes, now_s = sum(entry.size_bytes for entry in kept), time.time()
+    kept, long_ago_s = entries(), time.time() - UNFINISHED_FOR_S
+    total_bytes = sum(entry.size_bytes for entry in kept if entry.is_finished)
     for entry in kept:
-        is_left = entry.folder.name.startswith(".") and now_s - entry.last_used_s >= unfinished_after_s
-        if total_bytes > limit_bytes or is_left:
+        if total_bytes > limit_bytes if entry.is_finished else entry.last_used_s < long_ago_s:
             with contextlib.suppress(OSError):  # another user's, or another process removes it
                 remove_folder(entry.folder, "it is least recently used")
                 removed.append(entry)
-                total_bytes -= entry.size_bytes
+                total_bytes -= entry.size_bytes if entry.is_finished else 0
     for root in {entry.folder.parent for entry in removed}:
         with contextlib.suppress(OSError):  # there are others in it
             root.rmdir()

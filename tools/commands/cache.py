@@ -42,11 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from ...kernels.runtime.disk_cache import MEGABYTE, cache_folder, prune, usage
 
     limit_mb = options.limit_mb or knobs.cache_limit_mb
-    removed = []
-    if options.action == "prune":
-        removed = prune(limit_mb * MEGABYTE)
-    elif options.action == "clear":
-        removed = prune(0, unfinished_after_s=0)
+    removed = [] if options.action == "info" else prune(0 if options.action == "clear" else limit_mb * MEGABYTE)
     facts = {
         "folder": str(cache_folder()),
         "limit_mb": limit_mb,

@@ -365,10 +365,10 @@ def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
         exec(source, module.__dict__)
         known = {**all_passes(), "cse": lambda: module.Cse}
         monkeypatch.setattr(pipeline, "all_passes", lambda: known)
-        pipeline._version_and_source.cache_clear()
+        default_pipeline._version_and_source.cache_clear()
 
     yield use
-    pipeline._version_and_source.cache_clear()
+    default_pipeline._version_and_source.cache_clear()
 
 
 def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(counted, experiment, monkeypatch):
