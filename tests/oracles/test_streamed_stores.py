@@ -1,4 +1,4 @@
-"""Rows and runs that are stored past the caches, into an out at every place of a line: not a byte more or less."""
+"""Rows and runs by non-temporal stores, into an out at every offset in a line: not a byte more or less."""
 
 import numpy as np
 import pytest

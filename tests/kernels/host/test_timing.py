@@ -32,7 +32,7 @@ def test_the_ratio_is_taken_within_the_rounds_so_that_a_slow_round_does_not_coun
 
 
 @pytest.mark.parametrize("settle_s", [0, 1e-6])
-def test_settling_makes_a_call_of_the_same_contender_before_each_turn(monkeypatch, settle_s) -> None:
+def test_settling_makes_a_call_of_the_same_candidate_before_each_turn(monkeypatch, settle_s) -> None:
     monkeypatch.setattr(timing, "SETTLED_S", 0)
     seen: list[str] = []
     candidates = {name: lambda name=name: seen.append(name) for name in "ab"}

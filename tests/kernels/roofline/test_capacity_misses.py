@@ -61,7 +61,7 @@ def test_no_cache_fetches_fewer_lines(lines, cache_lines):
 
 
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 3))
-def test_no_cache_fetches_fewer_lines_whatever_it_held_before(lines, cache_lines):
+def test_no_cache_fetches_fewer_lines_with_any_content_before(lines, cache_lines):
     least = least_fetches(np.array(lines, np.int64), cache_lines)
     for held in itertools.combinations(range(6), cache_lines):
         assert least <= fetches_of_belady(lines, cache_lines, held)

@@ -29,14 +29,14 @@ def test_the_fastest_wins_and_the_others_follow_by_when_they_fell_out():
     assert race("default", list("gfedcba"), timer) == list("abcdefg")
 
 
-def test_each_heat_has_half_the_contenders_and_twice_the_rounds():
+def test_each_heat_has_half_the_candidates_and_twice_the_rounds():
     timer = FakeTimer({"default": 1.0, **dict.fromkeys("abcdefg", 1.0)})
     race("default", list("abcdefg"), timer, first_rounds=3)
     assert timer.heats == [(8, 3), (5, 6), (3, 12)]
 
 
 @pytest.mark.parametrize("others", [[], ["a"]])
-def test_one_contender_or_none_needs_no_race(others):
+def test_one_candidate_or_none_needs_no_race(others):
     timer = FakeTimer({"default": 1.0, "a": 1.0})
     assert race("default", others, timer) == others
     assert timer.heats == []
@@ -83,7 +83,7 @@ def noisy(rng: random.Random, kind: str) -> float:
 
 
 @pytest.mark.parametrize("kind", ["spread", "bursts", "heavy tail"])
-def test_equal_contenders_under_heavy_noise_keep_the_default_in_95_percent_of_tunings(kind):
+def test_equal_candidates_under_heavy_noise_keep_the_default_in_95_percent_of_tunings(kind):
     rng, kept = random.Random(1), 0
 
     def timer(names: Sequence[str], rounds: int) -> Timings:

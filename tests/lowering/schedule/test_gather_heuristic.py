@@ -277,7 +277,7 @@ def test_a_large_result_is_stored_past_the_caches_where_data_does_not_stay_in_th
     assert "stream-stores" not in chosen(nest(axis=130_000, indices=10_000, inner=64))
 
 
-def test_few_elements_a_row_are_neither_held_nor_joined():
+def test_few_elements_a_row_are_neither_staged_nor_joined():
     assert chosen(nest(axis=16, outer=500_000, indices=4)) == (
         "tile-loops{loops=outer sizes=4096},parallelize-loops{loops=outer_o}"
     )

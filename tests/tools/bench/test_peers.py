@@ -56,7 +56,7 @@ def test_adapter_gives_the_plain_result_in_each_of_its_ways(name):
     assert ran >= 30
 
 
-REFUSALS = [
+REJECTIONS = [
     ("torch", Case("x", "rows", (5, 4), (3,), index_dtype="int16"), "has no int16 indices"),
     ("onnxruntime", Case("x", "rows", (5, 4), (3,), dtype="complex128"), "has no complex128"),
     ("onnxruntime", Case("x", "rows", (5, 4), (3,), index_dtype="uint8"), "has no uint8 indices"),
@@ -79,7 +79,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "case", "text"), REFUSALS)
+@pytest.mark.parametrize(("name", "case", "text"), REJECTIONS)
 def test_adapter_says_what_it_cannot_run(name, case, text):
     assert adapter(name).rejection(case) == text
 

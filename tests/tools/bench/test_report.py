@@ -191,7 +191,7 @@ def test_conditions_name_machine_threads_rounds_versions_and_what_was_cut(monkey
     assert "above" not in conditions(report(FAST))
 
 
-def test_wrong_bytes_are_a_line_with_case_and_contender():
+def test_wrong_bytes_are_a_line_with_case_and_candidate():
     assert report(FAST, SPOILT).wrong == ["scalars: torch take: gives other bytes at (3,) and 0 other places of 100"]
 
 

@@ -27,8 +27,8 @@ TIMES_S = {FAST: 0.5, SLOW: 0.9}
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A file of records of the test's own, on a machine where calls take made-up times."""
 
-    def timer(contenders: dict[str, Callable[[], object]], *, rounds: int) -> Timings:
-        return Timings({name: [TIMES_S.get(name, 1.0)] * rounds for name in contenders})
+    def timer(candidates: dict[str, Callable[[], object]], *, rounds: int) -> Timings:
+        return Timings({name: [TIMES_S.get(name, 1.0)] * rounds for name in candidates})
 
     fake = {"timer": timer, "busy_cores": lambda: 0.0}
     monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | fake)

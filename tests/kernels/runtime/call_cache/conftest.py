@@ -49,6 +49,6 @@ class Count:
 @pytest.fixture
 def planned(monkeypatch):
     """How often a call came to be prepared, from here on."""
-    counter = Count(prepare.prepare)
-    monkeypatch.setattr("gathernest.kernels.gather.prepare", counter)
-    return counter
+    count = Count(prepare.prepare)
+    monkeypatch.setattr("gathernest.kernels.gather.prepare", count)
+    return count

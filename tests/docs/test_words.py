@@ -1,0 +1,54 @@
+"""The sources, messages and pages use the field's words; docs/glossary.md has them, and the words that are not used."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("ir", "lowering", "kernels", "tools", "tests", "asv_bench", "docs", "examples")
+KINDS = (".py", ".md", ".mlir", ".toml", ".json")
+# The glossary names the banned words, and this file their patterns.
+EXEMPT = {ROOT / "docs" / "glossary.md", Path(__file__).resolve()}
+# By the word of the glossary: what is written instead. `\b` keeps ordinary words such as "perf_counter" and "np.floor".
+BANNED = {
+    "remainder loop": r"\bsplit_off_rest\b|\boverlapping_rest\b|\bhas_rest\b|\b(loop of|behind) the rest\b",
+    "roofline bound": r"\bmachine's limit|\bfraction of (the|a) limit|\bof_limit|\blimits_(beside|of)\b",
+    "lower bound": r"(?-i:\bFloor\b)|\bgather_floor\b|\bfloor_(of|us)\b|\bthe floor\b",
+    "owner-computes": r"\bown[-_]positions\b|\bOwnPositions\b",
+    "candidate": r"contender",
+    "capacity misses": r"\bcomes? again\b|\blines again\b",
+    "guard": r"\bgates?\b",
+    "reference loop": r"\byardsticks?\b",
+}
+
+
+def files() -> list[Path]:
+    """Return every file of the repository that people read, but for the generated sources in tests/golden."""
+    below = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in KINDS]
+    found = [
+        *below,
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*.toml"),
+        *ROOT.glob("*.py"),
+        ROOT / "Makefile",
+        ROOT / ".ci" / "run",
+    ]
+    return [path for path in found if path not in EXEMPT and "__pycache__" not in path.parts]
+
+
+@pytest.mark.parametrize("word", BANNED)
+def test_no_file_uses_the_old_word(word: str) -> None:
+    pattern = re.compile(BANNED[word], re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"write {word!r} instead:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("word", BANNED)
+def test_the_glossary_has_the_word(word: str) -> None:
+    assert word in (ROOT / "docs" / "glossary.md").read_text()
