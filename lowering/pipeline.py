@@ -97,7 +97,7 @@ def parse_passes(text: str) -> list[ModulePass]:
                     f"{did_you_mean(given, options)}"
                 )
             wanted = options[given.replace("-", "_")]
-            if wanted in KINDS and not isa(values if get_origin(wanted) else (*values, None)[0], wanted):
+            if wanted in KINDS and not isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted):
                 got = f"{given}={','.join(map(str, values))}" if values else given
                 raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
         try:

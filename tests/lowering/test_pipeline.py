@@ -1,5 +1,6 @@
 """Pipelines as text, and the recorder."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_pass_prints_as_it_is_written():
             "pass tile-loops: expected whole numbers with commas between for sizes, got 'sizes=4,abc'",
         ),
         ("vectorize-inner{lanes}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes'"),
+        ("vectorize-inner{lanes=4,5}", "pass vectorize-inner: expected a whole number for lanes, got 'lanes=4,5'"),
         ("unroll{loop=3 factor=2}", "pass unroll: expected a word for loop, got 'loop=3'"),
     ],
 )
@@ -77,7 +79,8 @@ def test_stage_names_are_a_pipeline_again():
     assert [stage.text for stage in again] == [stage.text for stage in stages]
 
 
-def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
+def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def break_it(self, ctx, op):
@@ -89,7 +92,8 @@ def test_invalid_module_after_a_pass_is_an_internal_error(monkeypatch):
         run_pipeline(module(), "normalize-gather")
 
 
-def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch):
+def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
 
     def crash(self, ctx, op):
@@ -100,4 +104,3 @@ def test_crash_of_a_pass_is_an_internal_error_with_the_module_saved(monkeypatch)
         run_pipeline(module(), "normalize-gather,cse")
     saved = Path(next(word for word in str(raised.value).split() if ".mlir" in word).rstrip(","))
     assert saved.read_text() == f"// RUN: gathernest-opt %s -p normalize-gather,cse\n{module()!s}\n"
-    saved.unlink()

@@ -19,7 +19,7 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.passes import PassPipeline
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.universe import Universe
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
@@ -95,6 +95,8 @@ class OptMain(xDSLOptMain):
         arg_parser.__class__ = Parser
         arg_parser.prog, arg_parser.epilog = PROGRAM, EXAMPLES
         arg_parser.formatter_class, arg_parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
+        listing = next(action for action in arg_parser._actions if action.dest == "passes")
+        listing.help = "passes and named pipelines; see --list-passes"
         arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
         arg_parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
         arg_parser.add_argument("--traceback", action="store_true", help="show the traceback of every error")
@@ -221,6 +223,8 @@ class OptMain(xDSLOptMain):
         if parser is not None and message.startswith("values used but not defined"):
             name = next(iter(parser.forward_ssa_references))
             message, span = f"%{name} is used but not defined", parser.uses[name]
+        elif isinstance(error, MultipleSpansParseError) and message.startswith("region ends with missing block"):
+            span = error.refs[0][0]
         return message, span.start, len(span)
 
 

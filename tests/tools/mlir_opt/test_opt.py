@@ -3,6 +3,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,19 @@ def test_error_names_the_place_where_an_undefined_value_is_used(gathernest_opt, 
     assert line[caret.index("^") : caret.rindex("^") + 1] == "%indexes"
 
 
+def test_error_names_the_place_where_an_undefined_block_is_used(gathernest_opt):
+    ended = gathernest_opt(stdin="func.func @f() {\n  cf.br ^bb7\n}\n")
+    first, line, caret = ended.err.splitlines()
+    assert first == ("gathernest-opt: error: <stdin>:2:9: region ends with missing block declarations for block(s) bb7")
+    assert line[caret.index("^") :] == "^bb7"
+
+
+def test_help_names_no_pass_of_xdsl(gathernest_opt):
+    ended = gathernest_opt("--help")
+    assert "passes and named pipelines; see --list-passes" in ended.out
+    assert "canonicalize" not in ended.out
+
+
 def test_string_that_does_not_end_is_an_error_at_once(gathernest_opt):
     ended = gathernest_opt(stdin=f'"foo{"a" * 60}\n')
     assert ended.status == 1
@@ -214,7 +228,10 @@ def test_error_of_a_pass_names_the_pass(gathernest_opt, operator_text):
     assert ended.err.count("\n") == 1
 
 
-def test_unexpected_error_of_a_pass_has_a_traceback_and_a_file_that_repeats_it(gathernest_opt, operator_text):
+def test_unexpected_error_of_a_pass_has_a_traceback_and_a_file_that_repeats_it(
+    gathernest_opt, operator_text, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     broken = 'mlir-opt{executable="/nowhere/mlir-opt"}'
     ended = gathernest_opt("-p", f"canonical,{broken},cse", stdin=operator_text)
     assert ended.status == 1
@@ -231,7 +248,6 @@ def test_unexpected_error_of_a_pass_has_a_traceback_and_a_file_that_repeats_it(g
     assert "".join(module) == gathernest_opt("-p", "canonical", stdin=operator_text).out
     again = gathernest_opt(str(saved), *words[4:])
     assert "pass mlir-opt: failed: ValueError: /nowhere/mlir-opt is not" in again.err
-    saved.unlink()
 
 
 def test_traceback_of_an_error_of_the_input_is_shown_when_asked_for(gathernest_opt, operator_text):
