@@ -53,10 +53,10 @@ def print_generic(module: ModuleOp) -> str:
 
 
 def verify_module(module: ModuleOp) -> None:
-    """Run xDSL's verifier and our dominance check, which xDSL lacks.
+    """Run our dominance check, which xDSL lacks, and xDSL's verifier.
 
     Raises:
         xdsl.utils.exceptions.VerifyException: the module is not valid.
     """
-    module.verify()
     check_dominance(module)
+    module.verify()

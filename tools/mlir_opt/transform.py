@@ -46,7 +46,10 @@ EXAMPLES = """examples:
 --verify-diagnostics checks errors in MLIR's manner: every piece of the input must give exactly the error
 that a comment `// expected-error {{part of its text}}` names, on the line of the comment, or on another
 with @+1, @-1, @above, @below, @unknown after `expected-error`. Errors of passes have no line, and only
-their text is compared."""
+their text is compared.
+
+A pass that fails unexpectedly prints its traceback, and leaves a file whose first line is the command that
+repeats it."""
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,14 @@ def test_error_names_the_place_where_an_undefined_value_is_used(gathernest_opt, 
     assert line[caret.index("^") : caret.rindex("^") + 1] == "%indexes"
 
 
+def test_error_names_the_use_of_a_value_of_another_function(gathernest_opt):
+    functions = "func.func @f(%a: i64) {\n  %b = arith.addi %a, %x : i64\n  func.return\n}\n"
+    ended = gathernest_opt(stdin=f"{functions}func.func @g(%x: i64) {{ func.return }}\n")
+    assert ended.err.splitlines()[0] == (
+        "gathernest-opt: error: <stdin>:2:8: arith.addi: expected operand #1 (%x) to be defined before its use"
+    )
+
+
 def test_error_names_the_place_where_an_undefined_block_is_used(gathernest_opt):
     ended = gathernest_opt(stdin="func.func @f() {\n  cf.br ^bb7\n}\n")
     first, line, caret = ended.err.splitlines()
