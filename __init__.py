@@ -13,6 +13,8 @@ Importing this package imports neither Numba nor xDSL; the first call does. `__i
 from importlib import import_module
 from typing import Any
 
+from .kernels.host.runtime import RUNTIME as _RUNTIME
+
 __version__ = "0.1.0"
 
 with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as _stub:
@@ -24,7 +26,7 @@ __all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedD
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name], __name__), name)
+    value = getattr(_RUNTIME.make(lambda: import_module(_HOMES[name], __name__)), name)
     globals()[name] = value
     return value
 

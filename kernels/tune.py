@@ -16,11 +16,11 @@ from ..ir.errors import InvalidGatherError
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule, as_schedule
 from .host.cpu import cpu_model, package_version
+from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
 from .kernel import problem_of
 from .runtime.array_checks import data_array, index_array, is_dask_array
 from .runtime.plan import Problem
-from .runtime.prepare import forget_plans
 from .runtime.select_schedule import sharing_threads
 from .tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path, warn
 from .tuning.sample_arrays import sample_arrays
@@ -169,5 +169,5 @@ def _change(change: Callable[[Records], Records]) -> Path | None:
     except OSError as error:
         warn(f"the tuning records {path} cannot be written ({error.strerror or error}), so they stay as they were")
         return None
-    forget_plans()
+    RUNTIME.forget()
     return path

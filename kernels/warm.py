@@ -17,9 +17,10 @@ from typing import Any, Literal
 
 from ..ir.errors import GathernestError
 from .host.knobs import knobs
+from .host.runtime import RUNTIME
 from .kernel import problem_of
 from .runtime.disk_cache import cache_folder, entry_folder
-from .runtime.prepare import loaded_kernels, planned, prepare_problem
+from .runtime.prepare import planned, prepare_problem
 
 SHAPES = {
     "rows": ("100000x64", "10000", 0),
@@ -136,9 +137,9 @@ def warm_one(arguments: Arguments) -> WarmKernel:
 def kernels_of(body: Callable[[], object]) -> WarmResult:
     """Run something in a process that has run no gather yet, and return the kernels that it loaded or compiled."""
     start = time.perf_counter()
-    before = dict(loaded_kernels())
+    before = dict(RUNTIME.loaded)
     body()
-    fresh = {key: loaded for key, loaded in loaded_kernels().items() if before.get(key) is not loaded}
+    fresh = {key: loaded for key, loaded in RUNTIME.loaded.items() if before.get(key) is not loaded}
     kernels = tuple(
         WarmKernel({"operator": key.partition(" ")[0]}, key, "cached" if loaded.from_cache else "compiled", 0.0)
         for key, loaded in fresh.items()

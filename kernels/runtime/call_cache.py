@@ -5,8 +5,6 @@ means the same every time is remembered: exact ndarrays, a kernel to run, `out` 
 setting that changes what runs. While there is such a setting, every call takes the way through `prepare`.
 """
 
-import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +12,9 @@ import numpy as np
 
 from ...ir.array_spec import contiguous_strides
 from ..host.knobs import knobs
+from ..host.runtime import RUNTIME
 from . import launch
-from .prepare import ALSO_FORGET, Prepared
+from .prepare import Prepared
 
 Keys = tuple[Any, Any, Any]
 
@@ -118,17 +117,15 @@ class CallTable:
         `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
         """
         if _is_plain(prepared, out):
-            launch.with_room(lambda: self._remember(prepared, (data, indices, out), keys))
+            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), keys))
 
     def _remember(
         self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys
     ) -> None:
-        self.native()
-        with _lock:  # which a fork waits for: LLVM may compile an adapter
-            kernel = _native_kernel(prepared) if self._words is not None else None
-            if kernel is not None:
-                call = RememberedCall(prepared, arrays, keys, kernel, native_entry())
-                self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys))))
+        kernel = _native_kernel(prepared) if self.native() is not None else None
+        if kernel is not None:
+            call = RememberedCall(prepared, arrays, keys, kernel, native_entry())
+            self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys))))
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the table, or do nothing where this comes between the steps of another change.
@@ -136,7 +133,7 @@ class CallTable:
         A signal handler or a finalizer may gather at any step, and what it put into a slot would be freed by the next
         step of the change that it interrupted.
         """
-        with _lock:
+        with RUNTIME.lock:
             if not self._is_changing:
                 self._is_changing = True
                 try:
@@ -157,12 +154,14 @@ class CallTable:
 
     def native(self) -> np.ndarray | None:
         """Return the table as the entry reads it; None where there is no entry."""
-        with _lock:
-            if self._words is None and (entry := native_entry()) is not None:
-                from ...lowering.native.call_layout import table_words
+        return RUNTIME.make(self._native)
 
-                words = table_words(self._slots)
-                self._hash, self.find, self._words = entry.hash(words), entry.find(words), words
+    def _native(self) -> np.ndarray | None:
+        if self._words is None and (entry := native_entry()) is not None:
+            from ...lowering.native.call_layout import table_words
+
+            words = table_words(self._slots)
+            self._hash, self.find, self._words = entry.hash(words), entry.find(words), words
         return self._words
 
     def forget(self) -> None:
@@ -180,24 +179,23 @@ class CallTable:
 CALLS = CallTable()
 """The calls of the public functions."""
 
-ALSO_FORGET.append(CALLS.forget)
-
-_lock = threading.RLock()
-_entry: Any = None
+RUNTIME.tables.append(CALLS)
 
 
 def native_entry() -> Any:
     """Return the native entry, compiled once in a process; None where there can be none."""
-    global _entry
-    with _lock:
-        if _entry is None:
-            from ...lowering.native.fast_call import Guard, make_entry
+    if RUNTIME.entry is None:
+        RUNTIME.entry = RUNTIME.make(_made_entry)
+    return RUNTIME.entry or None
 
-            try:
-                _entry = make_entry(Guard(*knobs.guard()))
-            except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
-                _entry = False
-    return _entry or None
+
+def _made_entry() -> Any:
+    from ...lowering.native.fast_call import Guard, make_entry
+
+    try:
+        return make_entry(Guard(*knobs.guard()))
+    except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
+        return False
 
 
 def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
@@ -216,8 +214,3 @@ def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
     return out is None or type(out) is np.ndarray
-
-
-if hasattr(os, "register_at_fork"):
-    # What a thread imports or compiles under the lock would stay locked for ever in a child: so the fork waits.
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

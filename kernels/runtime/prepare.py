@@ -1,9 +1,7 @@
 """The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
 
 import math
-import os
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,26 +16,16 @@ from ...lowering.schedule.loop_sizes import LINE_BYTES, role
 from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
-from ..tuned_schedules.store import read_again
+from ..host.runtime import RUNTIME
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
-from .launch import launch, serial_ns, with_room
+from .launch import launch, serial_ns
 from .plan import Plan, Problem, make_plan
 from .select_schedule import reject_tuned
 
 _MOST_REMEMBERED = 4096
 READ_FOR_A_COPY = 8
 """How many times as large as out grad is at least where out is worth a copy, to make it begin a line."""
-_loaded: dict[str, Loaded] = {}
-_prepared: dict[tuple[Any, ...], "Prepared"] = {}
-_building = threading.RLock()
-ALSO_FORGET: list[Callable[[], None]] = []
-"""What forgets the calls that were remembered on the way to `Prepared`."""
-
-
-if hasattr(os, "register_at_fork"):
-    # A child that is forked while a thread compiles would wait for ever for Numba's locks: so the fork waits instead.
-    os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_building.release)
 
 
 @dataclass(slots=True)
@@ -149,13 +137,13 @@ def prepare(
 def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
     """Return what runs a problem, made when no earlier call had the same signature."""
     signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning)
-    found = _prepared.get(signature)
+    found = RUNTIME.prepared.get(signature)
     if found is not None:
         return found
-    prepared = with_room(lambda: prepare_problem(problem(), schedule))
-    if len(_prepared) >= _MOST_REMEMBERED:
-        _prepared.clear()
-    _prepared[signature] = prepared
+    prepared = RUNTIME.make(lambda: prepare_problem(problem(), schedule))
+    if len(RUNTIME.prepared) >= _MOST_REMEMBERED:
+        RUNTIME.prepared.clear()
+    RUNTIME.prepared[signature] = prepared
     return prepared
 
 
@@ -172,7 +160,7 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())
     try:
-        loaded = _load(plan)
+        loaded = RUNTIME.make(lambda: _load(plan))
     except ScheduleError as error:
         if not plan.is_tuned:
             raise
@@ -194,19 +182,6 @@ def _work_ns(plan: Plan) -> float:
     return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
 
 
-def forget_plans() -> None:
-    """Plan every gather anew when it is called next: the tuned schedules have changed."""
-    read_again()
-    _prepared.clear()
-    for forget in ALSO_FORGET:
-        forget()
-
-
-def loaded_kernels() -> Mapping[str, Loaded]:
-    """Return the kernels of this process by their keys."""
-    return _loaded
-
-
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
     """Return the sizes, the strides and the scale that a kernel takes after the three addresses."""
     parameters = loaded.program.parameters
@@ -217,12 +192,11 @@ def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
 
 def _load(plan: Plan) -> Loaded:
     require_compiler()
-    with _building:
-        if plan.key not in _loaded or knobs.always_compile:
-            loaded = _loaded[plan.key] = load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
-            if loaded.from_cache and knobs.dump_dir is not None:
-                _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
-        return _loaded[plan.key]
+    if plan.key not in RUNTIME.loaded or knobs.always_compile:
+        loaded = RUNTIME.loaded[plan.key] = load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
+        if loaded.from_cache and knobs.dump_dir is not None:
+            _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
+    return RUNTIME.loaded[plan.key]
 
 
 def _build(plan: Plan) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.schedule import Schedule
+from ..host.runtime import RUNTIME
 from .records import Record, TuningFileError, read_records, records_path, warn
 
 
@@ -43,23 +44,15 @@ class TunedSchedules:
             )
 
 
-_tables: dict[Path, TunedSchedules] = {}
-
-
 def tuned_schedules(threads: int) -> TunedSchedules | None:
     """Return the schedules recorded for this machine, or None when the knob `tuning` is off."""
     path = records_path(threads)
     if path is None:
         return None
-    found = _tables.get(path)
+    found = RUNTIME.tuned.get(path)
     if found is None:
-        found = _tables[path] = TunedSchedules(path)
+        found = RUNTIME.tuned[path] = TunedSchedules(path)
     return found
-
-
-def read_again() -> None:
-    """Forget what was read, so that the next gather that is planned reads the file as it is now."""
-    _tables.clear()
 
 
 def _records(path: Path) -> dict[str, Record]:

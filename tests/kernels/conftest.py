@@ -14,8 +14,9 @@ import pytest
 import gathernest as gn
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.runtime import call_cache, prepare
+from gathernest.kernels.runtime import call_cache
 from gathernest.kernels.tuning.tuner import Tuner
 
 
@@ -24,8 +25,8 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that makes this process forget its kernels, so that the next call looks on disk."""
 
     def forget_now() -> None:
-        monkeypatch.setattr(prepare, "_loaded", {})
-        monkeypatch.setattr(prepare, "_prepared", {})
+        monkeypatch.setattr(RUNTIME, "loaded", {})
+        monkeypatch.setattr(RUNTIME, "prepared", {})
         call_cache.CALLS.forget()
 
     forget_now()
@@ -107,10 +108,10 @@ def timed(monkeypatch) -> Callable[[dict[str, float]], list[list[str]]]:
 def own_records(tmp_path):
     """Keep records in a file of the test's own; kernels are those of the test run."""
     gn.knobs.tuning = tmp_path / "records.json"
-    prepare.forget_plans()
+    RUNTIME.forget()
     yield
     del gn.knobs.tuning
-    prepare.forget_plans()
+    RUNTIME.forget()
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 import gathernest as gn
 from gathernest.ir.errors import CompileError
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.runtime import compile, prepare
+from gathernest.kernels.host.runtime import RUNTIME
+from gathernest.kernels.runtime import compile
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
 from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
@@ -383,7 +384,7 @@ def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(mo
     saved = Path(next(word for word in str(caught.value).split() if ".mlir" in word).rstrip(","))
     assert "gather.gather" in saved.read_text()
     saved.unlink()
-    assert prepare._loaded == {}
+    assert RUNTIME.loaded == {}
 
 
 def test_a_schedule_that_is_no_schedule_is_refused():

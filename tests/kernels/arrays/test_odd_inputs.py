@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import prepare
 
 pytestmark = pytest.mark.usefixtures("serial")
@@ -104,13 +105,13 @@ def test_a_forgetful_process_keeps_giving_right_results(monkeypatch, forget):
     monkeypatch.setattr(prepare, "_MOST_REMEMBERED", 3)
     for size in range(2, 20):
         assert gn.gather(np.arange(size), [size - 1]).tolist() == [size - 1]
-    assert len(prepare._prepared) <= 3
+    assert len(RUNTIME.prepared) <= 3
 
 
 def test_arrays_of_the_same_shapes_share_what_was_prepared(forget):
     for offset in range(3):
         gn.gather(np.arange(4) + offset, [offset])
-    assert len(prepare._prepared) == 1
+    assert len(RUNTIME.prepared) == 1
 
 
 def test_gathers_in_asyncio_threads_work():

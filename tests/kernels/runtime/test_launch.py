@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
 from gathernest.kernels.runtime.launch import SERIAL_BELOW_NS, launch
 from gathernest.lowering.native import thread_team_ir
@@ -30,7 +32,7 @@ class Recorder:
         team = arguments[-1]
         assert isinstance(team, int)
         self.parallel.append(team != 0)
-        self.threads.append(ctypes.c_int64.from_address(team + 8 * At.LIMIT).value if team else 1)
+        self.threads.append(ctypes.c_int64.from_address(team + 8 * At.WANTED).value if team else 1)
         return 7
 
 
@@ -59,7 +61,7 @@ def test_large_work_runs_in_parallel(kernel):
 
 @needs_two_threads
 def test_a_launch_meanwhile_runs_serially(kernel):
-    with threads._launch:
+    with RUNTIME.launching:
         launch(kernel, (), LARGE)
     launch(kernel, (), LARGE)
     assert kernel.parallel == [False, True]
@@ -82,7 +84,7 @@ def test_num_threads_is_what_a_launch_uses(kernel):
 def eight_threads(monkeypatch):
     """A Numba of eight threads on eight cores."""
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
-    monkeypatch.setattr(threads, "_team", None)
+    monkeypatch.setattr(RUNTIME, "team", None)
     monkeypatch.setattr(threads, "usable_cores", lambda: 8)
     monkeypatch.setattr(threads, "_openmp_threads", 64)
 
@@ -155,11 +157,12 @@ def test_threads_are_not_started_where_one_is_enough(python):
     code = """
     import os, numpy as np, gathernest as gn
     from gathernest.kernels.runtime import launch as threads
+    from gathernest.kernels.host.runtime import RUNTIME
     data, indices = np.arange(4e5).reshape(-1, 8), np.arange(50000)
     with gn.knobs.scope(num_threads=1):
         for _ in range(3):
             assert gn.gather(data, indices).tobytes() == data.tobytes()
-    print(threads._team, gn.gather(data, indices).tobytes() == data.tobytes(), threads._team)
+    print(RUNTIME.team, gn.gather(data, indices).tobytes() == data.tobytes(), RUNTIME.team)
     """
     assert python(code, NUMBA_NUM_THREADS="1").strip() == "None True None"
 
@@ -210,11 +213,12 @@ def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, ro
 def test_a_child_has_a_lock_that_nobody_holds_and_a_team_of_its_own(monkeypatch):
     held = threading.Lock()
     held.acquire()
-    monkeypatch.setattr(threads, "_launch", held)
-    monkeypatch.setattr(threads, "_team", object())
-    threads._after_fork()
-    assert threads._launch.acquire(blocking=False)
-    assert threads._team is None
+    monkeypatch.setattr(RUNTIME, "launching", held)
+    monkeypatch.setattr(RUNTIME, "team", object())
+    RUNTIME.lock.acquire()
+    RUNTIME._begin_child()
+    assert RUNTIME.launching.acquire(blocking=False)
+    assert RUNTIME.team is None
 
 
 @needs_two_threads
@@ -240,8 +244,8 @@ def test_a_kernel_that_raises_leaves_launches_and_threads_as_they_were(kernel):
 
     with gn.knobs.scope(num_threads=2), pytest.raises(RuntimeError, match="by design"):
         launch(fails, (), LARGE)
-    assert threads._launch.acquire(blocking=False)
-    threads._launch.release()
+    assert RUNTIME.launching.acquire(blocking=False)
+    RUNTIME.launching.release()
 
 
 DATA = np.arange(4000 * 16, dtype=np.float32).reshape(4000, 16)
@@ -318,6 +322,7 @@ def test_two_threads_that_launch_at_once_do_not_end_the_process(python):
 def test_a_fork_after_a_parallel_call_gathers_on_as_many_threads_in_the_child(python):
     code = """
     from gathernest.kernels.runtime import launch as threads
+    from gathernest.kernels.host.runtime import RUNTIME
     def tasks():
         return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 2
     assert right()
@@ -338,9 +343,10 @@ def test_a_fork_after_a_parallel_call_gathers_on_as_many_threads_in_the_child(py
 def test_a_fork_before_any_parallel_call_starts_threads_of_its_own(python):
     code = """
     from gathernest.kernels.runtime import launch as threads
+    from gathernest.kernels.host.runtime import RUNTIME
     child = os.fork()
     if child == 0:
-        os._exit(0 if right() and (threads._team is not None or threads.available_threads() == 1) else 1)
+        os._exit(0 if right() and (RUNTIME.team is not None or threads.available_threads() == 1) else 1)
     print(os.waitpid(child, 0)[1], right())
     """
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "0 True"
@@ -411,11 +417,11 @@ def test_members_have_stacks_of_their_own_size_whatever_the_limit_is(python):
     if resource.getrlimit(resource.RLIMIT_STACK)[0] != 256 << 10:
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
         os.execv(sys.executable, sys.orig_argv)
-    from gathernest.kernels import threads
-    from gathernest.lowering.numba.team_code import At, Member, libc
+    from gathernest.kernels.host.runtime import RUNTIME
+    from gathernest.lowering.native.thread_team_ir import At, Member, libc
     assert right()
     attributes, size = (ctypes.c_int64 * 16)(), ctypes.c_size_t()
-    handle = ctypes.c_void_p(threads._team._words[At.MEMBERS + Member.WORDS + Member.HANDLE])
+    handle = ctypes.c_void_p(RUNTIME.team._words[At.MEMBERS + Member.WORDS + Member.HANDLE])
     libc().pthread_getattr_np(handle, attributes)
     libc().pthread_attr_getstacksize(attributes, ctypes.byref(size))
     print(size.value >= 1 << 20)
@@ -439,3 +445,27 @@ def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(pyth
     print(results, threading.stack_size())
     """
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == f"{[True] * 4} {32 << 10}"
+
+
+@pytest.mark.parametrize("always_compile", ["0", "1"])
+def test_a_fork_at_any_moment_of_a_first_gather_leaves_both_processes_whole(python, always_compile):
+    code = """
+    import signal, time
+    delay = float(os.environ["DELAY"])
+    results = []
+    worker = threading.Thread(target=lambda: results.append(right()))
+    worker.start()
+    time.sleep(delay)  # the fork comes at a moment of its own in each process
+    child = os.fork()
+    signal.alarm(60)
+    if child == 0:
+        os._exit(0 if right() else 1)
+    results.append(right())
+    worker.join()
+    print(results, os.waitpid(child, 0)[1])
+    """
+    delays = [round(random.Random(number).uniform(0.001, 0.4), 4) for number in range(6)]
+    rest = {"GATHERNEST_ALWAYS_COMPILE": always_compile, "NUMBA_NUM_THREADS": "2"}
+    with ThreadPoolExecutor(2) as pool:
+        got = list(pool.map(lambda delay: python(SETUP + code, DELAY=str(delay), **rest), delays))
+    assert got == ["[True, True] 0\n"] * len(delays)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import prepare
 
 DATA = np.arange(12.0).reshape(4, 3)
@@ -13,7 +14,7 @@ def test_a_gather_that_was_interpreted_is_compiled_without_the_knob(forget, seri
     with gn.knobs.scope(interpret=True):
         assert gn.gather(DATA, [3, 0]).tolist() == DATA[[3, 0]].tolist()
     assert gn.gather(DATA, [3, 0]).tolist() == DATA[[3, 0]].tolist()
-    (loaded,) = (found.loaded for found in prepare._prepared.values() if found.loaded is not None)
+    (loaded,) = (found.loaded for found in RUNTIME.prepared.values() if found.loaded is not None)
     assert loaded.program.source
 
 
@@ -22,7 +23,7 @@ def test_a_forced_schedule_does_not_serve_a_call_without_it(forget):
     for schedule in schedules:
         with gn.knobs.scope(schedule=schedule):
             assert gn.gather(DATA, [3, 0]).tolist() == DATA[[3, 0]].tolist()
-    assert sorted(str(found.plan.schedule) for found in prepare._prepared.values()) == sorted(set(schedules))
+    assert sorted(str(found.plan.schedule) for found in RUNTIME.prepared.values()) == sorted(set(schedules))
 
 
 def test_an_operator_version_and_the_plain_gather_each_have_their_own_message(forget, serial):
@@ -42,15 +43,15 @@ def test_layouts_of_one_shape_each_have_their_own_numbers(forget, serial):
 
 def test_always_compile_takes_no_kernel_that_is_loaded(forget, cache_dir, serial):
     gn.gather(DATA, [3, 0])
-    ((key, before),) = prepare._loaded.items()
+    ((key, before),) = RUNTIME.loaded.items()
     with gn.knobs.scope(always_compile=True):
         gn.gather(DATA, [3, 0])
-    assert list(prepare._loaded) == [key]
-    assert prepare._loaded[key] is not before
+    assert list(RUNTIME.loaded) == [key]
+    assert RUNTIME.loaded[key] is not before
 
 
 def test_no_more_calls_are_remembered_than_there_is_room_for(forget, monkeypatch):
     monkeypatch.setattr(prepare, "_MOST_REMEMBERED", 2)
     for size in range(1, 6):
         assert gn.gather(np.zeros((size, 0)), np.zeros(0, np.int64)).shape == (0, 0)
-        assert 1 <= len(prepare._prepared) <= 2
+        assert 1 <= len(RUNTIME.prepared) <= 2

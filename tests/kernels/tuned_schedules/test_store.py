@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.runtime.prepare import forget_plans
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.tune import tune
 from gathernest.kernels.tuned_schedules.records import TuningWarning
 
@@ -63,7 +63,7 @@ def test_a_record_that_is_not_legal_is_ignored_with_one_warning(timed, schedule)
     content = json.loads(result.file.read_text())
     content["records"][result.problem_class]["schedule"] = schedule
     result.file.write_text(json.dumps(content))
-    forget_plans()
+    RUNTIME.forget()
     with pytest.warns(TuningWarning, match="is ignored: .* Tune it again, or remove it with gathernest tune --forget"):
         kernel = gn.compile("gather", DATA, INDICES)
     assert kernel.schedule == result.trials[0].schedule

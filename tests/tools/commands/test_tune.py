@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.runtime.prepare import forget_plans
 from gathernest.kernels.tuned_schedules.records import read_records, write_records
 from gathernest.kernels.tuning.tuner import Tuner
 
@@ -34,10 +34,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | fake)
     monkeypatch.setattr("gathernest.kernels.tune.replay.__kwdefaults__", {"rounds": 21, "timer": timer})
     gn.knobs.tuning = tmp_path / "records.json"
-    forget_plans()
+    RUNTIME.forget()
     yield tmp_path / "records.json"
     del gn.knobs.tuning
-    forget_plans()
+    RUNTIME.forget()
 
 
 def test_a_tuning_prints_every_candidate_the_winner_and_the_file(gathernest, file):

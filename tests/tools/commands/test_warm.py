@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.runtime import prepare
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime.disk_cache import SIDECAR
 from gathernest.kernels.warm import describe, usual_kernels
 
@@ -17,8 +17,8 @@ WORDS = ("warm", "--data", "9x4xf32", "--indices", "5xi64")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """An empty cache, in a process that has loaded no kernel; kernels are serial, which compile quickly."""
-    monkeypatch.setattr(prepare, "_loaded", {})
-    monkeypatch.setattr(prepare, "_prepared", {})
+    monkeypatch.setattr(RUNTIME, "loaded", {})
+    monkeypatch.setattr(RUNTIME, "prepared", {})
     monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("GATHERNEST_SCHEDULE", " ")
     return tmp_path / "cache"
@@ -40,7 +40,7 @@ def test_a_kernel_is_compiled_once_and_then_there(folder):
     first = gn.warm([ONE])
     assert [(kernel.outcome, kernel.reason) for kernel in first.kernels] == [("compiled", "")]
     assert (first.folder, entries(folder)) == (folder, 1)
-    prepare._loaded.clear()
+    RUNTIME.loaded.clear()
     second = gn.warm([ONE])
     assert [kernel.outcome for kernel in second.kernels] == ["cached"]
     assert second.kernels[0].key == first.kernels[0].key == gn.compile(**ONE).key
@@ -95,7 +95,7 @@ def test_the_command_says_what_it_compiled_and_where(gathernest, folder):
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("1 compiled, 0 there already, 0 failed, in ")
     assert ended.out.endswith(f" s; the cache is {folder}\n")
-    prepare._loaded.clear()
+    RUNTIME.loaded.clear()
     facts = json.loads(gathernest(*WORDS, "--jobs", "1", "--json").out)
     (kernel,) = facts["kernels"]
     assert (kernel["outcome"], kernel["reason"], facts["folder"]) == ("cached", "", str(folder))
@@ -144,6 +144,6 @@ def test_a_models_kernels_are_compiled(gathernest, folder, tmp_path):
     words = "warm", "--for", str(tmp_path / "lookup.onnx")
     assert gathernest(*words).out.startswith("1 compiled, 0 there already, 0 failed, in ")
     assert entries(folder) == 1
-    prepare._loaded.clear()
-    prepare._prepared.clear()
+    RUNTIME.loaded.clear()
+    RUNTIME.prepared.clear()
     assert gathernest(*words).out.startswith("0 compiled, 1 there already, 0 failed, in ")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.runtime import call_cache, prepare
+from gathernest.kernels.host.runtime import RUNTIME
+from gathernest.kernels.runtime import call_cache
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 INDICES = np.array([0, -1, 2])
@@ -125,7 +126,7 @@ def test_schedules_tuned_anew_or_turned_off_are_not_passed_by(warm):
     with gn.knobs.scope(tuning="off"):
         assert find(DATA, INDICES) is None
     assert find(DATA, INDICES) is not None
-    prepare.forget_plans()
+    RUNTIME.forget()
     assert find(DATA, INDICES) is None
 
 

@@ -14,6 +14,7 @@ import pytest
 import gathernest as gn
 from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import call_cache, prepare
 from gathernest.lowering.native.call_layout import Header, Slot
 
@@ -86,7 +87,7 @@ def test_a_remembered_call_keeps_its_dtypes():
     assert all(sys.getrefcount(dtype) > count for dtype, count in zip(made, before, strict=True))
     del data, out
     call_cache.CALLS.forget()
-    prepare._prepared.clear()
+    RUNTIME.prepared.clear()
     gc.collect()
     assert sys.getrefcount(made[1]) < before[1]
 
@@ -208,6 +209,7 @@ def test_without_a_native_entry_every_call_goes_the_long_way(python):
     from gathernest.lowering.native import call_layout, fast_call
     fast_call.fields_hold = lambda: False
     from gathernest.kernels.runtime import call_cache
+    from gathernest.kernels.host.runtime import RUNTIME
     data, indices = np.arange(20.0).reshape(5, 4), np.array([0, 4, 2])
     kernel = gn.compile("gather", data, indices)
     for _ in range(4):
@@ -222,12 +224,13 @@ def test_a_forked_child_finds_calls_and_remembers_its_own(python):
     code = """
     import os, threading, numpy as np, gathernest as gn
     from gathernest.kernels.runtime import call_cache
+    from gathernest.kernels.host.runtime import RUNTIME
     data, indices = np.arange(20.0).reshape(5, 4), np.array([0, 4, 2])
     for _ in range(3):
         gn.gather(data, indices)
     held = threading.Event()
     def work():
-        with call_cache._lock:
+        with RUNTIME.lock:
             held.set()
             sum(range(3_000_000))  # as an import or a compilation would
     threading.Thread(target=work).start()

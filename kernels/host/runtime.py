@@ -1,0 +1,120 @@
+"""What the calls of one process share: a lock, the kernels and plans that were made, and a team of threads.
+
+A fork copies one thread alone. What another thread held or had half imported at that moment stays so in the child for
+ever: so all that is imported or compiled is so under one lock, and a fork waits for it.
+"""
+
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+# 64 KiB were enough for LLVM 20; a thread that only runs what is compiled needs less than 32, the least there can be.
+ENOUGH_STACK_BYTES = 1 << 20
+
+Made = TypeVar("Made")
+
+
+class Forgets(Protocol):
+    """Remembers what was made of calls."""
+
+    def forget(self) -> None: ...
+
+
+class Runtime:
+    """What the calls of one process share.
+
+    Attributes:
+        lock: held while something is imported, compiled or remembered.
+        launching: held while the team runs a kernel.
+        team: the threads that share a kernel's tiles, made by the first launch that needs them; False where the system
+            has none.
+        entry: the native entry of calls, made by the first call that repeats; False where there can be none.
+        loaded: the kernels by their keys.
+        prepared: what runs a call, by all that decides it.
+        tuned: the tuned schedules of each file that was read.
+        tables: the tables of calls that machine code finds.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.launching = threading.RLock(), threading.Lock()
+        self.team: Any = None
+        self.entry: Any = None
+        self.loaded: dict[str, Any] = {}
+        self.prepared: dict[Any, Any] = {}
+        self.tuned: dict[Any, Any] = {}
+        self.tables: list[Forgets] = []
+        self._is_last = False
+        self._register()
+
+    def make(self, work: Callable[[], Made]) -> Made:
+        """Return `work()`, which imports or compiles: under the lock, with a stack that is large enough for LLVM."""
+        if threading.current_thread() is threading.main_thread() or self.lock._is_owned():  # type: ignore[attr-defined]
+            return self._make_here(work)
+        size = threading.stack_size(ENOUGH_STACK_BYTES)  # without an argument it would set the default
+        if not 0 < size < ENOUGH_STACK_BYTES:
+            threading.stack_size(size)
+            return self._make_here(work)
+        outcome: list[Any] = []
+
+        def run() -> None:
+            try:
+                outcome[:] = context.run(self._make_here, work), None
+            except BaseException as error:
+                outcome[:] = None, error
+
+        context, thread = contextvars.copy_context(), threading.Thread(target=run)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(size)
+        thread.join()
+        made, error = outcome
+        if error is not None:
+            raise error
+        return made
+
+    def forget(self) -> None:
+        """Plan every gather anew when it is called next."""
+        self.tuned.clear()
+        self.prepared.clear()
+        for table in self.tables:
+            table.forget()
+
+    def _make_here(self, work: Callable[[], Made]) -> Made:
+        with self.lock:
+            self._be_last()
+            return work()
+
+    def _be_last(self) -> None:
+        """Have a fork take the lock before that of `logging`, which is taken under it.
+
+        What was registered last runs first, and `logging` registers its own hook when it is imported. A fork between
+        that and ours would hold the one lock and wait for the other: so no other thread runs meanwhile.
+        """
+        if not self._is_last:
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(10.0)
+            try:
+                import logging  # noqa: F401
+
+                self._register()
+            finally:
+                sys.setswitchinterval(interval)
+            self._is_last = True
+
+    def _register(self) -> None:
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self._begin_child
+            )
+
+    def _begin_child(self) -> None:
+        """In a forked child: a thread that is gone may have been launching, and the team's threads are gone."""
+        self.launching, self.team = threading.Lock(), None
+        self.lock.release()
+
+
+RUNTIME = Runtime()
