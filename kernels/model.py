@@ -99,7 +99,8 @@ class Model:
         """
         from ..ir.importers.graph_builder import ImportedModel
         from ..ir.modules.weights import model_context
-        from ..lowering.pipeline import PIPELINES, run_passes
+        from ..lowering.pipeline import run_passes
+        from ..lowering.registry import PIPELINES
 
         self._read = ImportedModel(imported.module.clone(), imported.weights.copy())
         try:

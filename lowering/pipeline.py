@@ -1,4 +1,4 @@
-"""Pipelines as text: the named ones, how they are read, and the recorder that keeps every stage."""
+"""Pipelines: how their text becomes passes, and the recorder that keeps every stage."""
 
 import dataclasses
 import shlex
@@ -11,28 +11,14 @@ from typing import Any, get_origin
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
 from ..ir.modules.dominance import check_dominance
-from .default_pipeline import CANONICAL, NEST, default_pipeline
-from .passes import GRAPH_NAMES, all_passes
-from .schedule.schedule import Schedule
-
-PIPELINES = {
-    "canonical": ",".join(CANONICAL),
-    "nest": ",".join([*CANONICAL, *NEST]),
-    "default": default_pipeline(Schedule()),
-    "gradient": default_pipeline(Schedule(), gradient=True),
-    "static": default_pipeline(Schedule(), erase_sizes=False),
-    "graph": ",".join([*GRAPH_NAMES, "dce"]),
-}
-"""Named pipelines. `default`, `gradient` and `static` stand here without a schedule; `default_pipeline` puts one in.
-`graph` is for models.
-"""
+from .registry import PIPELINES, all_passes
+from .schedule.schedule import parse_specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +59,11 @@ def parse_passes(text: str) -> list[ModulePass]:
         ScheduleError: the text does not parse, a pass is unknown, or an option does not fit.
     """
     known = all_passes()
-    try:
-        specs = [
-            inner
-            for spec in parse_pipeline(text)
-            for inner in (parse_pipeline(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,))
-        ]
-    except BaseException as error:  # ArgSpecParseError derives from BaseException
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
+    specs = [
+        inner
+        for spec in parse_specs(text)
+        for inner in (parse_specs(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,))
+    ]
     passes: list[ModulePass] = []
     for spec in specs:
         if spec.name not in known:

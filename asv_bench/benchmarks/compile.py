@@ -4,7 +4,8 @@ import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.operator_module import gather_module
 from gathernest.lowering.numba.emitter import emit
-from gathernest.lowering.pipeline import default_pipeline, run_pipeline
+from gathernest.lowering.pipeline import run_pipeline
+from gathernest.lowering.registry import default_pipeline
 from gathernest.lowering.schedule.schedule import Schedule
 
 SCHEDULE = Schedule(tiles=(("indices", 256),), parallel=("indices_o",))

@@ -1,7 +1,6 @@
 """Explain a kernel: its traffic, its roofline bound, its time, and what each pass of its schedule contributes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
 from ...ir.semantics import Shape
 from ...lowering.schedule.cost_model import Rates, predict_us
-from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.timing import Timings, time_interleaved
 from ..kernel import Kernel, check_served
@@ -118,22 +117,6 @@ def explain(
         predicted_us=None if predict is None else predict(plan, measured),
         ablations=tuple(_ablation(left_out, timings, rejected) for left_out in shorter_schedules(whole.schedule)),
     )
-
-
-def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
-    """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
-
-    Each field of a schedule that differs from its default is a pass, or several of a kind, which are left out together.
-    """
-    nothing = Schedule()
-    shorter: dict[str, Schedule] = {}
-    for field in fields(Schedule):
-        value = getattr(schedule, field.name)
-        if value != getattr(nothing, field.name):
-            left_out = str(replace(nothing, **{field.name: value}))
-            shorter[left_out] = replace(schedule, **{field.name: getattr(nothing, field.name)})
-    text = str(schedule)
-    return {left_out: shorter[left_out] for left_out in sorted(shorter, key=text.find)}
 
 
 def _shorter_kernels(

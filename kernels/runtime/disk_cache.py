@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...lowering.default_pipeline import passes_of_others
 from ...lowering.numba.program import Program
+from ...lowering.registry import passes_of_others
 from ..host.cpu import PACKAGE, code_fingerprint
 from ..host.files import check_own_folder, publish_folder, read_own, remove_folder
 from ..host.knobs import knobs

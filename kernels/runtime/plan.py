@@ -16,7 +16,7 @@ from ...ir.element_types import machine_width, number_name, number_scale, number
 from ...ir.errors import InvalidGatherError, ScheduleError
 from ...ir.operator_spec import Gradient, Node, OperatorSpec
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches_past
-from ...lowering.default_pipeline import default_pipeline
+from ...lowering.registry import default_pipeline
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
 from .select_schedule import chosen_schedule, erased_layout, nest_shape, problem_class, sharing_threads, tuned_schedule

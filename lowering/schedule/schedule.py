@@ -1,20 +1,25 @@
-"""Schedules: how a loop nest is tiled, ordered and shared among threads. Plain Python; imports no xDSL.
+"""Schedules: how a loop nest is tiled, ordered and shared among threads. Plain Python.
 
 A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
+`STEPS` has a pass for each field, with its options, in the order of the pipeline.
 """
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import ScheduleError, did_you_mean
+
+if TYPE_CHECKING:
+    from xdsl.utils.arg_spec import ArgSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Which lines of data are asked for ahead; the options of `prefetch-indices`.
+    """Which lines of data are prefetched; the options of `prefetch-indices`.
 
     Attributes:
         loop: the loop whose later iteration reads them.
@@ -27,6 +32,11 @@ class Prefetch:
     distance: int = 16
     lines: int = 1
     locality: int = 3
+
+    def __post_init__(self) -> None:
+        _name(self.loop, "loop of a Prefetch")
+        for name, least in (("distance", 1), ("lines", 1), ("locality", 0)):
+            _number(getattr(self, name), f"{name} of a Prefetch", least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +52,8 @@ class Schedule:
         hoist: the loop before which the indices of a tile are resolved.
         lanes: elements a vector in the innermost loop.
         unroll: (loop, factor): iterations that run as one.
-        prefetch: what is asked for ahead, such as far ahead into the second cache and nearer into the first.
-        stream: whether vectors are stored past the caches.
+        prefetch: what is prefetched, such as far ahead into the second cache and nearer into the first.
+        stream: whether vectors are written by non-temporal stores.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
@@ -58,57 +68,13 @@ class Schedule:
     stream: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tiles", _pairs(self.tiles, "tiles"))
-        object.__setattr__(self, "order", _names(self.order, "order"))
-        object.__setattr__(self, "parallel", _names(self.parallel, "parallel"))
-        if self.owners is not None:
-            object.__setattr__(self, "owners", _pairs([self.owners], "owners")[0])
-        if self.unroll is not None:
-            object.__setattr__(self, "unroll", _pairs([self.unroll], "unroll")[0])
-        for name in ("specialize", "lanes"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ScheduleError(f"{name} of a schedule must be a whole number from 1, got {value!r}")
-        if self.hoist is not None and not (isinstance(self.hoist, str) and self.hoist):
-            raise ScheduleError(f"hoist of a schedule must be the name of a loop, got {self.hoist!r}")
-        asked = tuple(self.prefetch) if isinstance(self.prefetch, Iterable) else (self.prefetch,)
-        if not all(isinstance(each, Prefetch) for each in asked):
-            raise ScheduleError(
-                f"prefetch of a schedule must be a Prefetch, or a sequence of them, got {self.prefetch!r}"
-            )
-        object.__setattr__(self, "prefetch", asked)
-        if not isinstance(self.stream, bool):
-            raise ScheduleError(f"stream of a schedule must be True or False, got {self.stream!r}")
+        for step in STEPS.values():
+            value = getattr(self, step.field)
+            if value is not None:
+                object.__setattr__(self, step.field, step.check(value, f"{step.field} of a schedule"))
 
     def __str__(self) -> str:
-        return ",".join(
-            name + ("{" + " ".join(f"{key}={value}" for key, value in options.items()) + "}" if options else "")
-            for name, options in self._passes()
-        )
-
-    def _passes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the passes that carry it out, with their options, in the order of the pipeline."""
-        if self.specialize is not None:
-            yield "specialize-inner", {"bytes": self.specialize}
-        if self.owners is not None:
-            yield "owner-computes", {"owners": self.owners[1], "axis": self.owners[0]}
-        if self.tiles:
-            names, sizes = zip(*self.tiles, strict=True)
-            yield "tile-loops", {"loops": ",".join(names), "sizes": ",".join(map(str, sizes))}
-        if self.order:
-            yield "interchange-loops", {"order": ",".join(self.order)}
-        if self.parallel:
-            yield "parallelize-loops", {"loops": ",".join(self.parallel)}
-        if self.hoist is not None:
-            yield "hoist-indices", {"before": self.hoist}
-        if self.lanes is not None:
-            yield "vectorize-inner", {"lanes": self.lanes}
-        if self.unroll is not None:
-            yield "unroll", {"loop": self.unroll[0], "factor": self.unroll[1]}
-        for prefetch in self.prefetch:
-            yield "prefetch-indices", asdict(prefetch)
-        if self.stream:
-            yield "stream-stores", {}
+        return ",".join(text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field)))
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":
@@ -119,29 +85,13 @@ class Schedule:
         """
         if not isinstance(text, str):
             raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
-        fields: dict[str, Any] = {}
-        rest, places = text.strip(), list(_OPTIONS)
-        while rest:
-            match = _PASS.match(rest)
-            name = match["name"] if match else rest.partition("{")[0]
-            if (match is None or match["options"] is None) and _OPTIONS.get(name):
-                raise ScheduleError(
-                    f"{name} in a schedule takes {' and '.join(_OPTIONS[name])} in braces, got {rest!r}"
-                )
-            if match is None or name not in _OPTIONS:
-                raise ScheduleError(
-                    f"{name!r} is not a pass of a schedule; use {', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"
-                )
-            if name not in places:
-                raise ScheduleError(
-                    f"a schedule has each pass once, but for {REPEATED}, in the order {', '.join(_OPTIONS)}; "
-                    f"got {text!r}"
-                )
-            places = places[places.index(name) + (name != REPEATED) :]
-            read = _fields(name, _options(name, match["options"]))
-            fields |= {"prefetch": (*fields.get("prefetch", ()), *read["prefetch"])} if name == REPEATED else read
-            rest = rest[match.end() :]
-        return cls(**fields)
+        specs = parse_specs(text)
+        try:
+            if text.count("=") != sum(len(spec.parameters) for spec in specs):
+                raise ScheduleError("a schedule has each option of a pass once, with a value")
+            return cls(**_fields(specs))
+        except ScheduleError as error:
+            raise ScheduleError(f"{error}, in {text!r}") from None
 
 
 def as_schedule(schedule: Schedule | str) -> Schedule:
@@ -151,6 +101,20 @@ def as_schedule(schedule: Schedule | str) -> Schedule:
         ScheduleError: the text is not a schedule.
     """
     return schedule if isinstance(schedule, Schedule) else Schedule.parse(schedule)
+
+
+def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
+    """Return the schedule without each of its passes, by the pass that is left out, in the order of the pipeline.
+
+    Several of a kind are left out together.
+    """
+    shorter: dict[str, Schedule] = {}
+    for step in STEPS.values():
+        value, default = getattr(schedule, step.field), getattr(NO_SCHEDULE, step.field)
+        if value != default:
+            left_out = str(replace(NO_SCHEDULE, **{step.field: value}))
+            shorter[left_out] = replace(schedule, **{step.field: default})
+    return shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +130,48 @@ class Choice:
     reasons: tuple[str, ...]
 
 
+def parse_specs(text: str) -> "list[ArgSpec]":
+    """Read a pipeline as passes with their options.
+
+    This is xDSL's reader, imported when there is something to read: a cached kernel runs without xDSL.
+
+    Raises:
+        ScheduleError: the text does not parse.
+    """
+    if not text.strip():
+        return []
+    from xdsl.utils.arg_spec import parse_pipeline
+    from xdsl.utils.exceptions import ArgSpecParseError
+
+    try:
+        return list(parse_pipeline(re.sub(r"\s*([,{}])\s*", r"\1", text.strip())))
+    except ArgSpecParseError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise ScheduleError(f"the pipeline does not parse: {reason} in {text!r}") from None
+
+
+def _number(value: Any, what: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ScheduleError(f"{what} must be a whole number from {least}, got {value!r}")
+    return value
+
+
+def _name(value: Any, what: str) -> str:
+    if not (isinstance(value, str) and value):
+        raise ScheduleError(f"{what} must be the name of a loop, got {value!r}")
+    return value
+
+
 def _names(values: Any, what: str) -> tuple[str, ...]:
-    """Return names of loops as a tuple; raises ScheduleError where they are none, or one comes twice."""
     names = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
     if names is None or not all(isinstance(name, str) and name for name in names):
-        raise ScheduleError(f"{what} of a schedule must be a sequence of names of loops, got {values!r}")
+        raise ScheduleError(f"{what} must be a sequence of names of loops, got {values!r}")
     if len(set(names)) != len(names):
-        raise ScheduleError(f"{what} of a schedule names a loop twice: {', '.join(names)}")
+        raise ScheduleError(f"{what} names a loop twice: {', '.join(names)}")
     return names
 
 
 def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
-    """Return pairs of a name and a number from 1 as a tuple; raises ScheduleError where they are none."""
     values = values.items() if isinstance(values, Mapping) else values
     try:
         given = [(name, count) for name, count in values]
@@ -185,63 +179,109 @@ def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
     except (TypeError, ValueError):
         given, pairs = [None], ()
     if len(pairs) != len(given) or any(not isinstance(name, str) or count < 1 for name, count in pairs):
-        raise ScheduleError(f"{what} of a schedule must be pairs of a name and a whole number from 1, got {values!r}")
+        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {values!r}")
     _names([name for name, _ in pairs], what)
     return pairs
 
 
-_PASS = re.compile(r"\s*(?P<name>[a-z-]+)(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
-_OPTIONS = {
-    "specialize-inner": ("bytes",),
-    "owner-computes": ("owners", "axis"),
-    "tile-loops": ("loops", "sizes"),
-    "interchange-loops": ("order",),
-    "parallelize-loops": ("loops",),
-    "hoist-indices": ("before",),
-    "vectorize-inner": ("lanes",),
-    "unroll": ("loop", "factor"),
-    "prefetch-indices": ("loop", "distance", "lines", "locality"),
-    "stream-stores": (),
+def _pair(value: Any, what: str) -> tuple[str, int]:
+    return _pairs([value], what)[0]
+
+
+def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
+    given = tuple(values) if isinstance(values, Iterable) else (values,)
+    if not all(isinstance(each, Prefetch) for each in given):
+        raise ScheduleError(f"{what} must be a Prefetch, or a sequence of them, got {values!r}")
+    return given
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ScheduleError(f"{what} must be True or False, got {value!r}")
+    return value
+
+
+def _fields(specs: "list[ArgSpec]") -> dict[str, Any]:
+    """Return the fields that passes with their options stand for; what they hold is not checked yet."""
+    fields: dict[str, Any] = {}
+    places = list(STEPS)
+    for spec in specs:
+        if spec.name not in STEPS:
+            known = f"{', '.join(STEPS)}{did_you_mean(spec.name, STEPS)}"
+            raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}")
+        if spec.name not in places:
+            order = ", ".join(STEPS)
+            raise ScheduleError(f"a schedule has each pass once, but for prefetch-indices, in the order {order}")
+        step = STEPS[spec.name]
+        if spec.parameters.keys() != set(step.options):
+            raise ScheduleError(f"{spec.name} in a schedule takes {' and '.join(step.options) or 'no options'}")
+        places = places[places.index(spec.name) + (not step.repeats) :]
+        value = step.read(spec)
+        fields[step.field] = (*fields.get(step.field, ()), *value) if step.repeats else value
+    return fields
+
+
+def _row(*values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass that carries out one field of a schedule; it does not run where that is None, False or empty.
+
+    Attributes:
+        field: the field: a value of each option, or a tuple of such rows.
+        options: the options of the pass, in the order of a row.
+        check: returns the field's value in its one form; raises ScheduleError for anything else.
+        many: whether the field has rows; the options are lists then.
+        repeats: whether it has rows, and the pass runs for each.
+        row: makes a row of its values.
+        is_reversed: whether the text has the last option first.
+    """
+
+    field: str
+    options: tuple[str, ...]
+    check: Callable[[Any, str], Any]
+    many: bool = False
+    repeats: bool = False
+    row: Callable[..., Any] = _row
+    is_reversed: bool = False
+
+    def texts(self, name: str, value: Any) -> list[str]:
+        """Return the text of each run of the pass that a value of the field asks for."""
+        rows = value if self.many or self.repeats else [value] if value else []
+        rows = [
+            row if isinstance(row, tuple) else astuple(row) if isinstance(row, Prefetch) else (row,) for row in rows
+        ]
+        runs = [[row] for row in rows] if self.repeats else [rows] if rows else []
+        return [f"{name}{{{self._given(run)}}}" if self.options else name for run in runs]
+
+    def _given(self, rows: Sequence[tuple[Any, ...]]) -> str:
+        columns = zip(self.options, zip(*rows, strict=True), strict=True)
+        texts = [f"{option}={','.join(map(str, values))}" for option, values in columns]
+        return " ".join(texts[::-1] if self.is_reversed else texts)
+
+    def read(self, spec: "ArgSpec") -> Any:
+        """Return the field's value, or some rows of it, for one run of the pass; not checked yet."""
+        columns = [spec.parameters[option] for option in self.options]
+        rows = tuple(self.row(*row) for row in zip_longest(*columns)) if columns else (True,)
+        return rows if self.many or self.repeats else _row(*rows)
+
+
+STEPS = {
+    "specialize-inner": Step("specialize", ("bytes",), _number),
+    "owner-computes": Step("owners", ("axis", "owners"), _pair, is_reversed=True),
+    "tile-loops": Step("tiles", ("loops", "sizes"), _pairs, many=True),
+    "interchange-loops": Step("order", ("order",), _names, many=True),
+    "parallelize-loops": Step("parallel", ("loops",), _names, many=True),
+    "hoist-indices": Step("hoist", ("before",), _name),
+    "vectorize-inner": Step("lanes", ("lanes",), _number),
+    "unroll": Step("unroll", ("loop", "factor"), _pair),
+    "prefetch-indices": Step(
+        "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch
+    ),
+    "stream-stores": Step("stream", (), _flag),
 }
-REPEATED = "prefetch-indices"
-"""The one pass that a schedule may have more than once."""
-_NUMBERS = {"bytes", "owners", "lanes", "factor", "distance", "lines", "locality"}
+# The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.
 
-
-def _options(name: str, text: str | None) -> dict[str, str]:
-    """Read `loops=a,b sizes=1,2`; every option of the pass once, none of it empty."""
-    pairs = [option.partition("=") for option in (text or "").split()]
-    options = {key: value for key, _, value in pairs}
-    wanted = _OPTIONS[name]
-    if sorted(key for key, _, _ in pairs) != sorted(wanted) or any(
-        "" in value.split(",") for value in options.values()
-    ):
-        raise ScheduleError(f"{name} in a schedule takes {' and '.join(wanted) or 'no options'}, got {{{text}}}")
-    for key in (key for key in options if key in _NUMBERS):
-        least = 0 if key == "locality" else 1
-        if not options[key].isdecimal() or int(options[key]) < least:
-            raise ScheduleError(f"{name} takes a number of {key} of {least} or more, got {options[key]}")
-    return options
-
-
-def _fields(name: str, options: dict[str, str]) -> dict[str, Any]:
-    """Return the fields of a schedule that a pass with its options stands for."""
-    if name == "tile-loops":
-        loops, sizes = options["loops"].split(","), options["sizes"].split(",")
-        if len(sizes) != len(loops) or not all(size.isdecimal() and int(size) > 0 for size in sizes):
-            got = f"loops={options['loops']} sizes={options['sizes']}"
-            raise ScheduleError(f"tile-loops takes one size of 1 or more for each of its loops, got {{{got}}}")
-        return {"tiles": tuple(zip(loops, map(int, sizes), strict=True))}
-    values: dict[str, Any] = {key: int(value) if key in _NUMBERS else value for key, value in options.items()}
-    readers: dict[str, Callable[[], dict[str, Any]]] = {
-        "specialize-inner": lambda: {"specialize": values["bytes"]},
-        "owner-computes": lambda: {"owners": (values["axis"], values["owners"])},
-        "interchange-loops": lambda: {"order": tuple(values["order"].split(","))},
-        "parallelize-loops": lambda: {"parallel": tuple(values["loops"].split(","))},
-        "hoist-indices": lambda: {"hoist": values["before"]},
-        "vectorize-inner": lambda: {"lanes": values["lanes"]},
-        "unroll": lambda: {"unroll": (values["loop"], values["factor"])},
-        "prefetch-indices": lambda: {"prefetch": (Prefetch(**values),)},
-        "stream-stores": lambda: {"stream": True},
-    }
-    return readers[name]()
+NO_SCHEDULE = Schedule()

@@ -71,6 +71,6 @@ def test_links_lead_to_files(page: str) -> None:
 
 
 def test_every_pass_is_in_the_table_of_levels() -> None:
-    from gathernest.lowering.passes import NAMES
+    from gathernest.lowering.registry import NAMES
 
     assert [name for name in NAMES if f"{name.replace('-', '_')}.py" not in README] == []

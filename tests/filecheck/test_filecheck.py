@@ -13,7 +13,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser
 
-from gathernest.lowering.passes import GRAPH_NAMES, NAMES
+from gathernest.lowering.registry import PASSES
 from gathernest.tools.mlir_opt.opt import main
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def test_output_is_what_the_file_says(path: Path, capsys: pytest.CaptureFixture[
     assert matched == 0, f"{capsys.readouterr().err}\n{output.out}"
 
 
-@pytest.mark.parametrize("name", [*NAMES, *GRAPH_NAMES])
+@pytest.mark.parametrize("name", PASSES)
 def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
     stem = name.replace("-", "_")
     folder = HERE / "passes" / stem

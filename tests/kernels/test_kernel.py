@@ -19,7 +19,7 @@ from gathernest.kernels.runtime import compile
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
 from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
-from gathernest.lowering.pipeline import PIPELINES
+from gathernest.lowering.registry import PIPELINES
 
 DATA = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
 INDICES = np.array([[4, -1, 0], [1, 1, 2]])
@@ -203,7 +203,7 @@ def test_a_kernel_refuses_indices_that_are_no_integers(kernel):
             ("gather", "4xf32", "2xi64"),
             {"schedule": "tile-loops{loops=indices sizes=0}"},
             gn.ScheduleError,
-            "tile-loops takes one size of 1 or more for each of its loops, got",
+            "tiles of a schedule must be pairs of a name and a whole number from 1, got",
         ),
         (("gather_nd", "4x4xf32", "2x2xi64"), {"axis": 1}, gn.InvalidGatherError, "gather_nd has no axis, got 1"),
         (

@@ -8,7 +8,8 @@ import pytest
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import InternalError, ScheduleError
 from gathernest.ir.modules.operator_module import gather_module
-from gathernest.lowering.pipeline import PIPELINES, default_pipeline, parse_passes, run_pipeline
+from gathernest.lowering.pipeline import parse_passes, run_pipeline
+from gathernest.lowering.registry import PIPELINES, default_pipeline
 from gathernest.lowering.schedule.schedule import Schedule
 
 

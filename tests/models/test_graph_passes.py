@@ -6,8 +6,8 @@ from onnx import TensorProto
 from onnx.helper import make_node
 
 from gathernest.ir.modules.context import parse_module, print_generic
-from gathernest.lowering.passes import GRAPH_NAMES
 from gathernest.lowering.pipeline import run_pipeline
+from gathernest.lowering.registry import GRAPH_NAMES
 
 RNG = np.random.default_rng(2)
 X = RNG.random((300, 5), dtype=np.float32)

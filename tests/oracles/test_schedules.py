@@ -21,7 +21,7 @@ from gathernest.kernels.runtime import launch
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.lowering.pipeline import parse_passes
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
 # How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
@@ -29,17 +29,7 @@ MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 # The passes of a schedule of a gather, and the fields that ask for them.
-FIELDS = {
-    "specialize-inner": "specialize",
-    "tile-loops": "tiles",
-    "interchange-loops": "order",
-    "parallelize-loops": "parallel",
-    "hoist-indices": "hoist",
-    "vectorize-inner": "lanes",
-    "unroll": "unroll",
-    "prefetch-indices": "prefetch",
-    "stream-stores": "stream",
-}
+FIELDS = {name: step.field for name, step in STEPS.items() if name != "owner-computes"}
 SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 

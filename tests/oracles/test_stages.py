@@ -16,7 +16,8 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Problem, make_plan
-from gathernest.lowering.pipeline import PIPELINES, run_pipeline
+from gathernest.lowering.pipeline import run_pipeline
+from gathernest.lowering.registry import PIPELINES
 
 # The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"

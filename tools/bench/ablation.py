@@ -7,23 +7,12 @@ from ...ir.errors import ScheduleError
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
-from ...kernels.roofline.explain import shorter_schedules
-from ...lowering.schedule.schedule import Schedule
+from ...lowering.schedule.schedule import NO_SCHEDULE, STEPS, shorter_schedules
 from .cases.case import Case, Inputs
 from .cases.compiled import compile_case
 from .measure import geometric_mean
 
-PASSES = (
-    "specialize-inner",
-    "tile-loops",
-    "interchange-loops",
-    "parallelize-loops",
-    "hoist-indices",
-    "vectorize-inner",
-    "prefetch-indices",
-    "stream-stores",
-)
-NO_SCHEDULE = "all of them"
+ALL = "all of them"
 
 
 @dataclass(slots=True)
@@ -58,7 +47,7 @@ def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
     shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole.schedule).items()}
     if "vectorize-inner" in shorter:
         shorter["vectorize-inner"] = replace(shorter["vectorize-inner"], stream=False)  # only vectors are streamed
-    for name, schedule in [*shorter.items(), (NO_SCHEDULE, Schedule())]:
+    for name, schedule in [*shorter.items(), (ALL, NO_SCHEDULE)]:
         try:
             kernels[name] = compile_case(case, inputs.indices[0], schedule)
         except ScheduleError as error:
@@ -75,7 +64,7 @@ def _call(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
 
 def as_markdown(ablated: Sequence[Ablated]) -> str:
     """Return a table of families, and one of cases: how many times as fast a schedule is with each pass as without."""
-    names = [name for name in (*PASSES, NO_SCHEDULE) if any(name in one.worth for one in ablated)]
+    names = [name for name in (*STEPS, ALL) if any(name in one.worth for one in ablated)]
     families = dict.fromkeys(one.case.family for one in ablated)
     rows = [(family, [_mean(_worths(ablated, family, name)) for name in names]) for family in families]
     cases = [(one.case.name, [_cell(one, name) for name in names]) for one in ablated]
@@ -87,7 +76,7 @@ def _worths(ablated: Sequence[Ablated], family: str, name: str) -> list[float]:
 
 
 def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    lines = [f"| {title} | {' | '.join(f'`{name}`' if name in PASSES else name for name in names)} |"]
+    lines = [f"| {title} | {' | '.join(f'`{name}`' if name in STEPS else name for name in names)} |"]
     lines.append("|---|" + "--:|" * len(names))
     lines += [f"| {label} | {' | '.join(cells)} |" for label, cells in rows]
     return "\n".join(lines)

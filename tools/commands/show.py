@@ -132,7 +132,7 @@ def _check_explain(options: argparse.Namespace) -> None:
 def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
     allowed = [*passes, *CODE_STAGES, "all", "list"]
     if name is not None and name not in allowed:
-        from ...lowering.passes import NAMES
+        from ...lowering.registry import NAMES
 
         if name in NAMES:
             raise InvalidGatherError(f"pass {name!r} is not in the pipeline of this gather; --schedule can name it")
@@ -214,21 +214,21 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
 
 def _print_list(stages: "Stages", schedule: Schedule) -> None:
     """Print a line a stage, with its name, its operations and what it is for; then the schedule."""
-    from ...lowering.passes import NAMES, load_pass
+    from ...lowering.registry import NAMES, summary
 
     console = make_console()
     width = console.width if console.is_terminal else 200
     before = None
     for name, stage in stages.items():
-        summary = (load_pass(name).__doc__ or "").partition("\n")[0] if name in NAMES else ""
-        summary = summary or ("The gather as its document states it." if name == "operator" else "A pass of xDSL.")
+        other = "The gather as its document states it." if name == "operator" else "A pass of xDSL."
+        said = summary(name) if name in NAMES else other
         if stage.text == before:
-            summary = f"(changed nothing) {summary}"
+            said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""
-        console.print(_cropped(f"{name:<22}{stage.op_count:>4} ops  {summary}", width), style=style)
+        console.print(_cropped(f"{name:<22}{stage.op_count:>4} ops  {said}", width), style=style)
         before = stage.text
-    for name, summary in CODE_STAGES.items():
-        console.print(_cropped(f"{name:<32}{summary[:1].upper() + summary[1:]}.", width))
+    for name, said in CODE_STAGES.items():
+        console.print(_cropped(f"{name:<32}{said[:1].upper() + said[1:]}.", width))
     console.print("\nThe schedule (--schedule)", style="bold")
     console.print(str(schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
 

@@ -28,8 +28,8 @@ from ... import __version__
 from ...ir.errors import GathernestError, InternalError, did_you_mean
 from ...ir.modules.context import load_dialects, print_generic, verify_module
 from ...lowering.numba.emitter import emit
-from ...lowering.passes import GRAPH_NAMES, NAMES, all_passes, load_pass
-from ...lowering.pipeline import PIPELINES, Stage, parse_passes, record_stages
+from ...lowering.pipeline import Stage, parse_passes, record_stages
+from ...lowering.registry import PASSES, PIPELINES, all_passes, summary
 from ..stage_text import SEPARATOR, join_stages
 from ..terminal import DONE, FAILED, Parser, UsageError
 from .diagnostics import InputError, mismatches
@@ -291,11 +291,11 @@ def _print_times(stages: Sequence[Stage]) -> None:
 def print_passes() -> None:
     """Print our passes with what they do, the named pipelines, and the names of xDSL's passes."""
     print("Passes of gathernest (docs/passes.md has their options):")
-    for name in (*NAMES, *GRAPH_NAMES):
-        print(f"  {name:<22} {(load_pass(name).__doc__ or '').partition(chr(10))[0]}")
+    for name in PASSES:
+        print(f"  {name:<22} {summary(name)}")
     print("\nPipelines, which -p takes as passes:")
     for name, text in PIPELINES.items():
         print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
     print("\nPasses of xDSL:")
-    others = [name for name in all_passes() if name not in (*NAMES, *GRAPH_NAMES)]
+    others = [name for name in all_passes() if name not in PASSES]
     print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))

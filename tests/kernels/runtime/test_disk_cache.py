@@ -29,10 +29,10 @@ from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.disk_cache import CacheWarning, Loaded, cache_root, load_kernel
 from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
-from gathernest.lowering import default_pipeline, pipeline
+from gathernest.lowering import pipeline, registry
 from gathernest.lowering.numba import compiler
-from gathernest.lowering.passes import NAMES, all_passes, module_of
 from gathernest.lowering.passes.loops.fold_constants import FoldConstants
+from gathernest.lowering.registry import NAMES, all_passes, module_of
 from gathernest.lowering.schedule.schedule import Schedule
 
 DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
@@ -365,10 +365,10 @@ def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
         exec(source, module.__dict__)
         known = {**all_passes(), "cse": lambda: module.Cse}
         monkeypatch.setattr(pipeline, "all_passes", lambda: known)
-        default_pipeline._version_and_source.cache_clear()
+        registry._version_and_source.cache_clear()
 
     yield use
-    default_pipeline._version_and_source.cache_clear()
+    registry._version_and_source.cache_clear()
 
 
 def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(counted, experiment, monkeypatch):
@@ -391,7 +391,7 @@ def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(cou
 
 def test_a_kernel_that_other_passes_made_is_not_served_without_them(cache_dir, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(default_pipeline, "LOOPS", ("lower-nest-to-loops",))
+        patch.setitem(registry.ROOMS, "loops", ("lower-nest-to-loops",))
         Counted().load()
     assert not Counted().load().from_cache
 
@@ -568,7 +568,7 @@ MAKE_CODE = (
     "ir/semantics.py",
     "ir/dialects/nest_ops.py",
     "ir/modules/operator_module.py",
-    "lowering/default_pipeline.py",
+    "lowering/registry.py",
     "lowering/native/parallel_for.py",
     "lowering/nest/queries.py",
     "lowering/numba/vector_intrinsics.py",

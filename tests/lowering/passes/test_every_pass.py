@@ -1,26 +1,25 @@
 """What holds for every pass: the same bytes before and after it, and nothing more to do a second time."""
 
+from typing import get_args, get_type_hints
+
 import pytest
 
 from gathernest.ir.errors import ScheduleError
 from gathernest.ir.modules.context import make_context, parse_module, print_generic, verify_module
-from gathernest.lowering.passes import NAMES, load_pass
 from gathernest.lowering.pipeline import parse_passes, run_pipeline
+from gathernest.lowering.registry import NAMES, load_pass
+from gathernest.lowering.schedule.schedule import STEPS
 
-# Passes of a schedule, which ask for a loop or a size; not in the default order of the others.
-OPTIONS = {
-    "owner-computes": "{owners=2}",
-    "tile-loops": "{loops=a sizes=1}",
-    "interchange-loops": "{order=a}",
-    "parallelize-loops": "{loops=a}",
-    "specialize-inner": "{bytes=4}",
-    "hoist-indices": "{before=a}",
-    "vectorize-inner": "{lanes=4}",
-    "unroll": "{loop=a factor=2}",
-    "prefetch-indices": "{loop=a}",
-    "stream-stores": "",
-}
-ORDER = [name for name in NAMES if name not in OPTIONS]
+
+def with_options(name: str) -> str:
+    """Return a pass with what it asks for: the loop `a`, or a number."""
+    kinds = get_type_hints(load_pass(name))
+    asked = load_pass(name).required_fields()
+    given = [f"{field}={4 if int in (kinds[field], *get_args(kinds[field])) else 'a'}" for field in asked]
+    return f"{name}{{{' '.join(given)}}}"
+
+
+ORDER = [name for name in NAMES if name not in STEPS]
 ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]
 OF_THE_NEST = "canonical,lower-gather-to-nest,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
@@ -67,7 +66,7 @@ def test_pass_says_what_it_does_in_its_docstring(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_module_passes_through(name):
     module = parse_module("builtin.module {\n}")
-    (step,) = parse_passes(name + OPTIONS.get(name, ""))
+    (step,) = parse_passes(with_options(name))
     step.apply(make_context(), module)
     verify_module(module)
     assert str(module) == "builtin.module {\n}"

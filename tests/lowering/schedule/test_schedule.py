@@ -1,13 +1,16 @@
 """Schedules as values and as text, and how one is chosen."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gathernest.ir.errors import ScheduleError
-from gathernest.lowering.passes import NAMES as NAMES_OF_PASSES
 from gathernest.lowering.pipeline import parse_passes
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.registry import NAMES as NAMES_OF_PASSES
+from gathernest.lowering.registry import load_pass
+from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
 NAMES = st.sampled_from(["batch", "outer", "outer_0", "indices", "indices_i", "inner", "check_indices"])
 
@@ -81,44 +84,61 @@ def test_empty_schedule_is_empty_text():
             "interchange-loops, parallelize-loops, hoist-indices, vectorize-inner, unroll, prefetch-indices, "
             "stream-stores; did you mean 'tile-loops'?",
         ),
-        ("tile-loops{loops=a}", "tile-loops in a schedule takes loops and sizes, got {loops=a}"),
+        ("tile-loops{loops=a}", "tile-loops in a schedule takes loops and sizes"),
         (
             "tile-loops{loops=a,b sizes=1}",
-            "tile-loops takes one size of 1 or more for each of its loops, got {loops=a,b sizes=1}",
+            "tiles of a schedule must be pairs of a name and a whole number from 1, got (('a', 1), ('b', None))",
         ),
         (
             "tile-loops{loops=a sizes=0}",
-            "tile-loops takes one size of 1 or more for each of its loops, got {loops=a sizes=0}",
+            "tiles of a schedule must be pairs of a name and a whole number from 1, got (('a', 0),)",
         ),
+        ("tile-loops{loops=a loops=b sizes=3}", "a schedule has each option of a pass once, with a value"),
+        ("tile-loops{loops sizes}", "a schedule has each option of a pass once, with a value"),
+        ("specialize-inner{bytes=0}", "specialize of a schedule must be a whole number from 1, got 0"),
+        ("vectorize-inner{lanes=x}", "lanes of a schedule must be a whole number from 1, got 'x'"),
+        ("vectorize-inner{lanes=4,8}", "lanes of a schedule must be a whole number from 1, got (4, 8)"),
+        ("vectorize-inner{lane=8}", "vectorize-inner in a schedule takes lanes"),
+        ("hoist-indices{before=3}", "hoist of a schedule must be the name of a loop, got 3"),
+        ("unroll{loop=a}", "unroll in a schedule takes loop and factor"),
         (
-            "tile-loops{loops=a loops=b sizes=3}",
-            "tile-loops in a schedule takes loops and sizes, got {loops=a loops=b sizes=3}",
+            "owner-computes{owners=0 axis=axis}",
+            "owners of a schedule must be pairs of a name and a whole number from 1, got [('axis', 0)]",
         ),
-        ("interchange-loops{order=a,}", "interchange-loops in a schedule takes order, got {order=a,}"),
-        ("specialize-inner{bytes=0}", "specialize-inner takes a number of bytes of 1 or more, got 0"),
-        ("vectorize-inner{lanes=x}", "vectorize-inner takes a number of lanes of 1 or more, got x"),
-        ("vectorize-inner{lane=8}", "vectorize-inner in a schedule takes lanes, got {lane=8}"),
-        ("unroll{loop=a}", "unroll in a schedule takes loop and factor, got {loop=a}"),
-        (
-            "prefetch-indices{loop=a}",
-            "prefetch-indices in a schedule takes loop and distance and lines and locality, got {loop=a}",
-        ),
+        ("prefetch-indices{loop=a}", "prefetch-indices in a schedule takes loop and distance and lines and locality"),
         (
             "prefetch-indices{loop=a distance=0 lines=1 locality=0}",
-            "prefetch-indices takes a number of distance of 1 or more, got 0",
+            "distance of a Prefetch must be a whole number from 1, got 0",
         ),
         (
             "prefetch-indices{loop=a distance=1 lines=1 locality=-1}",
-            "prefetch-indices takes a number of locality of 0 or more, got -1",
+            "locality of a Prefetch must be a whole number from 0, got -1",
         ),
-        ("stream-stores{lanes=8}", "stream-stores in a schedule takes no options, got {lanes=8}"),
-        ("tile-loops", "tile-loops in a schedule takes loops and sizes in braces, got 'tile-loops'"),
+        ("stream-stores{lanes=8}", "stream-stores in a schedule takes no options"),
+        ("tile-loops", "tile-loops in a schedule takes loops and sizes"),
     ],
 )
 def test_wrong_text_says_what_is_wrong(text, message):
     with pytest.raises(ScheduleError) as raised:
         Schedule.parse(text)
-    assert str(raised.value) == message
+    assert str(raised.value) == f"{message}, in {text!r}"
+
+
+@pytest.mark.parametrize("text", ["interchange-loops{order=a,}", "interchange-loops{", "stream-stores+"])
+def test_text_that_does_not_parse_says_so(text):
+    with pytest.raises(ScheduleError, match=r"^the pipeline does not parse: .* in "):
+        Schedule.parse(text)
+
+
+def test_spaces_between_passes_and_within_braces_are_skipped():
+    parsed = Schedule.parse(" tile-loops{ loops=a , b  sizes=1,2 } ,\n stream-stores\n")
+    assert parsed == Schedule((("a", 1), ("b", 2)), stream=True)
+
+
+def test_every_pass_of_a_schedule_takes_the_options_that_it_is_given():
+    for name, step in STEPS.items():
+        options = {field.name for field in dataclasses.fields(load_pass(name))} - {"name"}
+        assert load_pass(name).required_fields() <= set(step.options) <= options
 
 
 @pytest.mark.parametrize(

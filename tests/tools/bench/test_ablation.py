@@ -1,6 +1,6 @@
 """The suite without each pass of its schedules."""
 
-from gathernest.tools.bench.ablation import NO_SCHEDULE, ablate, as_markdown
+from gathernest.tools.bench.ablation import ALL, ablate, as_markdown
 from gathernest.tools.bench.cases.case import Case
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
@@ -10,7 +10,7 @@ def test_each_pass_is_left_out_or_said_to_be_needed():
     advanced: list[int] = []
     (one,) = ablate([ROWS], rounds=1, threads=2, advance=advanced.append)
     assert advanced == [1]
-    assert {"specialize-inner", "vectorize-inner", NO_SCHEDULE} <= set(one.worth)
+    assert {"specialize-inner", "vectorize-inner", ALL} <= set(one.worth)
     assert "indices_o" in one.rejected["tile-loops"]
     assert all(ratio > 0 for ratio in one.worth.values())
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
-from gathernest.lowering.passes import NAMES
+from gathernest.lowering.registry import NAMES
 
 DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
 LAYER = ("show", "--data", DATA, "--indices", INDICES, "--axis", "1", "--batch-dims", "1")

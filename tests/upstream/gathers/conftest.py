@@ -20,7 +20,8 @@ from gathernest.ir.modules.context import make_context, print_generic
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
-from gathernest.lowering.pipeline import default_pipeline, parse_passes
+from gathernest.lowering.pipeline import parse_passes
+from gathernest.lowering.registry import default_pipeline
 
 
 @dataclass(frozen=True)
