@@ -16,12 +16,13 @@ from ..ir.errors import InvalidGatherError
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule, as_schedule
 from .host.cpu import cpu_model, package_version
+from .host.machine import sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
 from .kernel import problem_of
+from .roofline.peak_rates import measured_machine
 from .runtime.array_checks import data_array, index_array, is_dask_array
 from .runtime.plan import Problem
-from .runtime.select_schedule import sharing_threads
 from .tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path, warn
 from .tuning.sample_arrays import sample_arrays
 from .tuning.successive_halving import Confirmation
@@ -74,7 +75,15 @@ def tune(
     if not isinstance(indices, ArraySpec | str):
         index = index_array(indices)
     schedules = None if candidates is None else [as_schedule(candidate) for candidate in candidates]
-    tuner = Tuner(problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress)
+    tuner = Tuner(
+        problem,
+        source,
+        index,
+        time_limit_s=time_limit_s,
+        rounds=rounds,
+        progress=progress,
+        machine=measured_machine(),
+    )
     return _recorded(tuner.run(schedules))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..ir.errors import GathernestError
-from .host.knobs import knobs
+from .host.knobs import KNOBS, knobs
 from .host.runtime import RUNTIME
 from .kernel import problem_of
 from .runtime.disk_cache import cache_folder, entry_folder
@@ -192,8 +192,9 @@ class _Worker:
 
     def __enter__(self) -> "_Worker":
         environment = {**os.environ, "GATHERNEST_CACHE_DIR": str(cache_folder())}
-        if knobs.tuning is not None:
-            environment["GATHERNEST_TUNING"] = str(knobs.tuning)
+        for name in ("tuning", "machine"):
+            if getattr(knobs, name) is not None:
+                environment[KNOBS[name].variable] = str(getattr(knobs, name))
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             env=environment,

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import math
 import os
 import platform
@@ -60,16 +61,19 @@ def code_fingerprint() -> str:
 
 
 @functools.cache
+def cpu_facts() -> dict[str, str]:
+    """Return what /proc/cpuinfo says of the first core, by name; nothing where there is no such file."""
+    try:
+        with open("/proc/cpuinfo") as lines:  # a page for each core: read no further than the first
+            pairs = [line.partition(":") for line in itertools.takewhile(str.strip, lines)]
+    except OSError:
+        return {}
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 def cpu_model() -> str:
     """Return the CPU's name as the system tells it."""
-    try:
-        with open("/proc/cpuinfo") as facts:  # which has a page for each core: read no further than the first
-            for line in facts:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    return cpu_facts().get("model name") or platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:

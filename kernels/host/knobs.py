@@ -130,6 +130,13 @@ KNOBS: dict[str, Knob] = {
         None,
         "File of tuned schedules, read and written; `off` uses none. Unset: one for each machine in the cache folder.",
     ),
+    "machine": Knob(
+        "GATHERNEST_MACHINE",
+        _path,
+        "a built-in machine model or a file",
+        None,
+        "The [machine](machine.md) that schedules are chosen for: a model's name, or a JSON file. Unset: this one.",
+    ),
     "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
 }
 
@@ -139,8 +146,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 # Knobs that a call prepared without them does not know of.
 _DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
-# Those that count when they are set in code; from the environment `tuning` decides speed alone.
-_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning")
+# Those that count when they are set in code; from the environment the last two decide speed alone.
+_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning", "machine")
 
 
 class Knobs:
@@ -154,6 +161,7 @@ class Knobs:
     always_compile: bool
     schedule: str | None
     tuning: Path | str | None
+    machine: Path | None
     no_color: bool
 
     def __init__(self) -> None:

@@ -9,14 +9,14 @@ from numpy.lib.array_utils import byte_bounds
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
 from ...ir.semantics import Shape
-from ...lowering.schedule.cost_model import Rates, predict_us
+from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
+from ..host.machine import machine_model
 from ..host.timing import Timings, time_interleaved
 from ..kernel import Kernel, check_served
 from ..runtime.array_checks import check_out
 from ..runtime.plan import Plan, Problem, make_plan
-from ..runtime.select_schedule import machine_shape
 from ..tuning.sample_arrays import sample_arrays
 from .explanation import Ablation, Explanation
 from .lower_bound import lower_bound_of
@@ -42,12 +42,8 @@ def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
     """Return what the cost model expects of a plan on the machine that has these ceilings; None of a gradient."""
     if plan.problem.gradient is not None:
         return None
-    nest = plan.nest
-    rates = Rates(
-        ceilings.copy_bytes_per_s(nest.moved_bytes) / 1e6,
-        ceilings.lines_per_s(min(nest.table_bytes, nest.read_bytes)) / 1e6,
-    )
-    return predict_us(nest, plan.schedule, machine_shape(), rates)
+    machine = machine_model()
+    return predict_us(plan.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
 
 
 def explain(

@@ -12,14 +12,16 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...lowering.schedule.machine_model import MachineModel
 from ..host.cpu import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from ..host.dependencies import require_compiler
 from ..host.files import publish
 from ..host.knobs import knobs
+from ..host.machine import machine_model
 from ..runtime.disk_cache import cache_folder, warn_unwritable
 from ..runtime.launch import available_threads
 
@@ -99,6 +101,19 @@ class Ceilings:
             [(piece, _interpolated(rates, table_bytes)) for piece, rates in by_piece.items()], piece_lines
         )
 
+    def override(self, model: MachineModel) -> MachineModel:
+        """Return a model of this machine with these rates, shared evenly by the threads, for its own."""
+
+        def copy(footprint_bytes: int) -> float:
+            return self.copy_bytes_per_s(footprint_bytes) / self.threads / 1e9
+
+        def line(table_bytes: int) -> float:
+            return self.threads * 1e9 / self.lines_per_s(table_bytes)
+
+        l1, l2, l3 = model.l1_bytes // 2, model.l2_bytes // 2, model.l3_bytes // 2  # well inside each
+        copies = copy(l2), copy(l3), copy(16 * l3)
+        return replace(model, copy_bytes_per_ns=copies, line_ns=(line(l1), line(l2), line(l3), line(8 * l3)))
+
     def or_better(self, other: "Ceilings | None") -> "Ceilings":
         """Return these ceilings, with every rate that is higher in the other ones, which are of the same sizes."""
         if other is None or self._sizes() != other._sizes():
@@ -152,17 +167,39 @@ def ceilings(remeasure: bool = False, progress: Progress | None = None) -> Ceili
         progress: is called after every pass of measuring with (passes done, passes in all).
     """
     require_compiler()
-    facts = machine_facts()
-    name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    path = cache_folder() / "ceilings" / f"{name}.json"
-    found = _known.get(name) or _read(path, facts)
+    found = known_ceilings()
     if found is None or remeasure:
         from .measure_peaks import measure_ceilings
 
+        facts = machine_facts()
         found = measure_ceilings(facts, progress).or_better(found)
+        path = _path_of(facts)
         _write(path, found)
-    _known[name] = found
+        _known[path.stem] = found
     return found
+
+
+def known_ceilings() -> Ceilings | None:
+    """Return the ceilings of this machine for the number of threads in use; None where they are not measured yet."""
+    facts = machine_facts()
+    path = _path_of(facts)
+    found = _known.get(path.stem) or _read(path, facts)
+    if found is not None:
+        _known[path.stem] = found
+    return found
+
+
+def measured_machine() -> MachineModel:
+    """Return the model that schedules are chosen by, with the rates measured here unless the knob `machine` is set."""
+    model = machine_model()
+    known = known_ceilings() if knobs.machine is None else None
+    return model if known is None else known.override(model)
+
+
+def _path_of(facts: dict[str, Any]) -> Path:
+    """Return the file of a machine."""
+    name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    return cache_folder() / "ceilings" / f"{name}.json"
 
 
 def machine_facts() -> dict[str, Any]:

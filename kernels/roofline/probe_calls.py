@@ -56,8 +56,7 @@ class LoopCall:
 
     def __call__(self) -> None:
         numbers = (address(self.memory[-1]), self.shares, self.repeats, self.lines, self.far, self.near)
-        work_ns = float("inf") if self.in_parallel else 0.0
-        launch(loops.run_loop, (self.loop, *next(self.windows), *numbers), work_ns)
+        launch(loops.run_loop, (self.loop, *next(self.windows), *numbers), self.in_parallel)
 
 
 class Trial:
@@ -184,5 +183,5 @@ def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:
     size = len(memory) // parts // loops.BLOCK_BYTES * loops.BLOCK_BYTES
     for first in range(0, parts * size, size or 1):
         window = 0, address(memory), first, first + size
-        launch(loops.run_loop, (loops.TOUCH, *window, 0, shares, 1, 1, 0, 0), float("inf"))
+        launch(loops.run_loop, (loops.TOUCH, *window, 0, shares, 1, 1, 0, 0), True)
     memory[parts * size :] = 0

@@ -14,9 +14,10 @@ import numpy as np
 
 from ...lowering.schedule.traffic import LINE_BYTES, Traffic
 from ..host.cpu import free_memory_bytes, last_level_cache_bytes
+from ..host.machine import machine_model
 from ..host.timing import Timings
 from ..runtime.array_checks import address
-from ..runtime.launch import SERIAL_BELOW_NS, available_threads, serial_ns
+from ..runtime.launch import available_threads
 from ..runtime.plan import Problem
 from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
@@ -174,7 +175,7 @@ def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most:
     places = [
         (address(source) + first, address(target), 0, size) for first in _starts(len(source), size, sets, LINE_BYTES)
     ]
-    work_ns = serial_ns(2 * size, 0, len(source))
+    work_ns = machine_model().serial_ns(2 * size, 0, len(source))
     ways = copy_ways(itertools.cycle(places), (source, target), threads)
     share = 2 * size / traffic.total_bytes if traffic.total_bytes else 1.0
     return _offered(ways, threads, share, 2 * size, work_ns)
@@ -200,7 +201,7 @@ def _reads(
     starts = _starts(max(pieces, count), count, sets)
     places = [(address(table), address(numbers), first, first + count) for first in starts]
     read_lines = count * adjacent
-    work_ns = serial_ns(read_lines * LINE_BYTES, count, len(table))
+    work_ns = machine_model().serial_ns(read_lines * LINE_BYTES, count, len(table))
     ways = read_ways(itertools.cycle(places), (table, numbers), threads, adjacent)
     share = read_lines / wanted_lines if wanted_lines else 1.0
     return _offered(ways, threads, share, read_lines * LINE_BYTES, work_ns)
@@ -214,7 +215,7 @@ def _offered(
     if threads > 1:
         offered = {name: TimedLoop(name, call, share) for name, call in ways.items()}
     if threads == 1 or work_bytes <= MOST_SERIAL_BYTES:
-        repeats = 1 if work_ns >= SERIAL_BELOW_NS else math.ceil(SERIAL_CALL_NS / max(work_ns, 1))
+        repeats = 1 if work_ns >= machine_model().wake_ns else math.ceil(SERIAL_CALL_NS / max(work_ns, 1))
         for name, call in ways.items():
             way = f"{name}, on one thread" if threads > 1 else name
             serial = replace(call, shares=1, repeats=repeats, in_parallel=False)

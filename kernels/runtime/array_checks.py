@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ...ir.errors import IndexTypeError, InvalidGatherError
 from ...ir.semantics import Shape
-from ...lowering.schedule.loop_sizes import LINE_BYTES
+from ...lowering.schedule.machine_model import LINE_BYTES
 
 
 def is_dask_array(array: Any) -> bool:

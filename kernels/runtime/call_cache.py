@@ -60,7 +60,7 @@ class RememberedCall:
         self._shape = (problem.data if problem.gradient is not None else problem.slices).shape
         result_dtype = data.dtype if out is None else out.dtype
         self._dtypes = result_dtype, data.dtype, indices.dtype
-        self._is_shared = prepared.work_ns >= launch.SERIAL_BELOW_NS
+        self._is_shared = prepared.is_shared
         self._finish = self.finish
         strides = contiguous_strides(self._shape, data.itemsize) if out is None else out.strides
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
@@ -80,7 +80,7 @@ class RememberedCall:
         prepared = self._prepared
         result = prepared.result(self._shape, self._dtypes[0]) if out is None else out
         target = prepared.target(data, result)
-        if not self._is_shared or launch.launch(self._run, (data, indices, target), prepared.work_ns):
+        if not self._is_shared or launch.launch(self._run, (data, indices, target), True):
             prepared.run(data, indices, target)  # raises what the kernel has found
         if target is not result:
             result[...] = target

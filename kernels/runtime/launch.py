@@ -10,43 +10,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..host.cpu import cache_sizes, usable_cores
+from ..host.cpu import usable_cores
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 
-SERIAL_BELOW_NS = 10_000
-"""Work that one thread does in less is not shared: a launch takes a microsecond, and ten where threads must wake."""
 
-_NS_PER_BYTE = 0.035
-_NS_PER_ROW = ((64 * 1024, 0.3), (1 << 20, 0.7), (32 << 20, 3.0))
-_NS_PER_ROW_BEYOND = 8.0
-"""What a row of the table costs besides its bytes: in caches of so many bytes, and beyond them (Zen 4, measured)."""
-
-
-def serial_ns(work_bytes: int, rows: int, table_bytes: int) -> float:
-    """Return about how long one thread takes.
-
-    Args:
-        work_bytes: bytes that the kernel moves.
-        rows: how many pieces of the table it reads, each in one place.
-        table_bytes: the size of the table that they lie in.
-    """
-    largest = max(cache_sizes().values(), default=_NS_PER_ROW[-1][0])
-    levels = (ns for size, ns in _NS_PER_ROW if table_bytes <= min(size, largest))
-    return work_bytes * _NS_PER_BYTE + rows * next(levels, _NS_PER_ROW_BEYOND)
-
-
-def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], work_ns: float) -> int:
-    """Call a compiled kernel, in parallel when the work is worth it.
+def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], is_shared: bool) -> int:
+    """Call a compiled kernel.
 
     Args:
         kernel: takes `arguments` and last the address of the team that shares its tiles, 0 for none.
-        work_ns: how long one thread takes.
+        is_shared: whether the work is worth several threads.
 
     Returns:
         What the kernel returns: how many indices are outside.
     """
-    if work_ns < SERIAL_BELOW_NS or RUNTIME.launching.locked():
+    if not is_shared or RUNTIME.launching.locked():
         return kernel(*arguments, 0)
     with RUNTIME.launching:  # no signal comes between taking the lock and the block, nor a fork to another lock
         return kernel(*arguments, _team_of(available_threads()))

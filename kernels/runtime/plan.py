@@ -19,7 +19,8 @@ from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, Shape, reaches
 from ...lowering.registry import default_pipeline
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
-from .select_schedule import chosen_schedule, erased_layout, nest_shape, problem_class, sharing_threads, tuned_schedule
+from ..host.machine import sharing_threads
+from .select_schedule import chosen_schedule, erased_layout, nest_shape, problem_class, tuned_schedule
 
 MOST_DIMENSIONS = 64
 

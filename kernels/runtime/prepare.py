@@ -12,14 +12,16 @@ from ...ir.errors import BoundsError, InternalError, ScheduleError
 from ...ir.operator_spec import Node, OperatorSpec
 from ...ir.positions import first_outside, place_in_whole
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
-from ...lowering.schedule.loop_sizes import LINE_BYTES, role
+from ...lowering.schedule.loop_sizes import role
+from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
+from ..host.machine import machine_model
 from ..host.runtime import RUNTIME
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
-from .launch import launch, serial_ns
+from .launch import launch
 from .plan import Plan, Problem, make_plan
 from .select_schedule import reject_tuned
 
@@ -36,7 +38,7 @@ class Prepared:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
         numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
-        work_ns: about how long one thread takes.
+        is_shared: whether the work is worth several threads.
         was_run: whether it has been carried out.
         splits_rows: whether threads add to different parts of the same rows. Where two parts are in one line, each
             thread waits for the other to let go of it.
@@ -45,7 +47,7 @@ class Prepared:
     plan: Plan
     loaded: Loaded | None
     numbers: tuple[float, ...]
-    work_ns: float = 0.0
+    is_shared: bool = False
     was_run: bool = False
     splits_rows: bool = False
 
@@ -81,7 +83,7 @@ class Prepared:
             return self._interpret(data, indices, out)
         assert self.loaded is not None
         addresses = (address(data), address(indices), address(out))
-        if launch(self.loaded.entry, addresses + self.numbers, self.work_ns):
+        if launch(self.loaded.entry, addresses + self.numbers, self.is_shared):
             raise outside_error(self.plan.problem, indices)
         self.was_run = True
 
@@ -136,7 +138,8 @@ def prepare(
 
 def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
     """Return what runs a problem, made when no earlier call had the same signature."""
-    signature = (*signature, schedule, knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning)
+    deciding = knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning, knobs.machine
+    signature = (*signature, schedule, *deciding)
     found = RUNTIME.prepared.get(signature)
     if found is not None:
         return found
@@ -167,7 +170,7 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
         reject_tuned(plan, error)
         with knobs.scope(tuning="off"):
             return prepare_problem(problem)
-    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _work_ns(plan), splits_rows=_splits_rows(plan))
+    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _is_shared(plan), splits_rows=_splits_rows(plan))
 
 
 def _splits_rows(plan: Plan) -> bool:
@@ -175,11 +178,11 @@ def _splits_rows(plan: Plan) -> bool:
     return any(role((name, 0)) in ("inner", "unit") for name in shared)
 
 
-def _work_ns(plan: Plan) -> float:
-    """Return about how long one thread takes for a plan."""
+def _is_shared(plan: Plan) -> bool:
+    """Return whether a plan is worth several threads."""
     table, result = plan.canonical.data, plan.canonical.out
     rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
-    return serial_ns(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
+    return machine_model().is_worth_sharing(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
 
 
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:

@@ -1,26 +1,25 @@
 """Which schedule a gather gets: one that tuning recorded for its like, or the one that its sizes ask for."""
 
-import functools
 from typing import TYPE_CHECKING
 
 from ...ir.canonical import CanonicalGather, Operand, layout_class
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
-from ...lowering.schedule.loop_sizes import MachineShape, NestShape
+from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
-from ..host.cpu import cache_sizes, usable_cores
 from ..host.knobs import knobs
+from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.store import tuned_schedules
 
 if TYPE_CHECKING:
     from .plan import Plan, Problem
 
-MOST_OWNERS = 16
-
 
 def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
-    """Return the schedule that tuning recorded for problems of this class, if any."""
+    """Return the schedule that tuning recorded for problems of this class on this machine, if any."""
+    if knobs.machine is not None:
+        return None
     threads = sharing_threads()
     schedules = tuned_schedules(threads)
     return schedules.find(problem_class(kernel_class, nest, threads)) if schedules else None
@@ -35,13 +34,7 @@ def reject_tuned(plan: "Plan", error: ScheduleError) -> None:
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
     """Return the schedule that the sizes ask for."""
-    return (choose_gradient_schedule if is_gradient else choose_schedule)(nest, machine_shape(is_gradient=is_gradient))
-
-
-def machine_shape(*, is_gradient: bool = False) -> MachineShape:
-    """Return what a schedule depends on of this machine; a gradient has a limited number of owners."""
-    threads = sharing_threads()
-    return MachineShape(*_caches(), min(MOST_OWNERS, threads) if is_gradient else threads)
+    return (choose_gradient_schedule if is_gradient else choose_schedule)(nest, machine_model())
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
@@ -78,19 +71,6 @@ def nest_shape(problem: "Problem", canonical: CanonicalGather, width: int, *, ha
         is_packed=erased_layout(canonical.out) is None,
         has_packed_rows=(layout := erased_layout(canonical.data)) is None or layout[-1] == 1,
     )
-
-
-def sharing_threads() -> int:
-    """Return how many threads a nest is cut up for: any number gives the same bytes."""
-    wanted = knobs.num_threads
-    return usable_cores() if wanted is None else min(wanted, usable_cores())
-
-
-@functools.cache
-def _caches() -> tuple[int, int]:
-    """Return the sizes in bytes of a core's own cache and of the last one."""
-    sizes, unknown = cache_sizes(), MachineShape()
-    return sizes.get("L2", unknown.l2_bytes), max(sizes.get("L3", 0), sizes.get("L2", 0)) or unknown.l3_bytes
 
 
 def erased_layout(operand: Operand) -> tuple[int | None, ...] | None:

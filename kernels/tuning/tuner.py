@@ -15,14 +15,15 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.loop_sizes import NestShape
+from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.search_space import Space, best_predicted, search
 from ..host.host_load import OtherLoad
 from ..host.knobs import knobs
+from ..host.machine import machine_model, sharing_threads
 from ..host.timing import Call, Timings, time_interleaved
 from ..runtime.plan import Plan, Problem
 from ..runtime.prepare import Prepared, planned, prepare_problem
-from ..runtime.select_schedule import machine_shape, sharing_threads
 from .successive_halving import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
 
 ROUNDS = 21
@@ -143,6 +144,7 @@ class Tuner:
         time_limit_s, rounds, progress: as for `gathernest.tune`.
         timer, clock: time candidates, and tell the time in seconds.
         busy_cores: tells how many cores other processes have used; counted from now when omitted.
+        machine: what predictions are made for; the machine that schedules are chosen by when omitted.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class Tuner:
         timer: Timer = time_interleaved,
         clock: Callable[[], float] = time.perf_counter,
         busy_cores: Callable[[], float] | None = None,
+        machine: MachineModel | None = None,
     ):
         if rounds < LEAST_PAIRS:
             raise InvalidGatherError(f"rounds must be {LEAST_PAIRS} or more to confirm a winner, got {rounds}")
@@ -175,6 +178,7 @@ class Tuner:
                 f"{problem.name} {problem.data} by {problem.indices} moves nothing; tune larger sizes"
             )
         self._plan: Plan = plan
+        self._machine = machine_model() if machine is None else machine
         self._default = plan.schedule
         self._space = Space(plan.nest, self._default, sharing_threads(), problem.gradient is not None)
         shape = problem.out_shape if problem.gradient is None else problem.data.shape
@@ -227,7 +231,7 @@ class Tuner:
         return [self._default, *ranked[:SEARCH_WIDTH]]
 
     def _predict(self, nest: NestShape, schedule: Schedule) -> float:
-        return predict_us(nest, schedule, machine_shape())
+        return predict_us(nest, schedule, self._machine)
 
     def confirm(self, schedule: Schedule) -> Confirmation:
         """Measure one schedule against the default in fresh pairs.

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from ...ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
 from ..nest.queries import viewed, written
-from ..schedule.loop_sizes import STREAM_BYTES
+from ..schedule.machine_model import STREAM_BYTES
 from .naming import Naming, numba_type
 
 _ELEMENT_WISE = {"arith.andi": "and", "arith.addi": "addi", "arith.addf": "addf"}

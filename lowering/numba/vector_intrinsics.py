@@ -16,7 +16,7 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic
 
-from ..schedule.loop_sizes import STREAM_BYTES
+from ..schedule.machine_model import STREAM_BYTES
 from .intrinsics import mark_read, mark_streamed, mark_written, pointer
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")

@@ -2,45 +2,31 @@
 
 There are two kinds of innermost loops. Where the index does not depend on its counter it copies a *row*, element by
 element; where it does, each element has a place of its own, and several of them are loaded into the *lanes* of a
-vector. The limits below were measured with `gathernest bench` on a Zen 4; `docs/performance.md` has the figures.
+vector.
 """
 
 from dataclasses import dataclass, field
 
-from .loop_sizes import (
-    LINE_BYTES,
-    MIN_NARROW_PEELED_BYTES,
-    MIN_PEELED_BYTES,
-    MIN_SINGLE_BYTES,
-    STREAM_BYTES,
-    MachineShape,
-    NestShape,
-    role,
-    trips,
-)
+from .loop_sizes import NestShape, role, trips
+from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
-from .tiling import MIN_SLICE_BYTES, TILE_BYTES, Tiles, cut_checks, cut_innermost, tile_size
-
-VECTOR_BYTES = 32
-MOST_STREAMED_BYTES = 64
-"""Of a vector that is stored past the caches."""
-MOST_LANES = 16
-MIN_VECTOR_WORK_BYTES = 2048
-MOST_SPECIALIZED_BYTES, MOST_ODD_BYTES = 512, 2048
-"""Of rows whose size is part of the code; of those, too, that end between two vectors, as the last can then overlap."""
-MIN_STREAMED_ROW_BYTES, LONG_ROW_BYTES = 96, 256
-"""Of such rows, past the caches: shorter ones are as fast through them, and longer ones faster in longer vectors."""
-MIN_REPEATS = 4
-HELD_INDICES = 4096
-LARGE_SHARE = 8
-"""What part of the last cache a result is at least that is large beside data."""
-LARGE_OUT_BYTES = 8 << 20
-LARGE_TILE_BYTES = 256 * 1024
-"""Pieces of a large out: where indices are resolved for each, nothing was asked for ahead at its start."""
+from .thresholds import (
+    LARGE_SHARE,
+    LARGE_TILES,
+    LONG_STREAMED_ROW_BYTES,
+    MIN_NARROW_PEELED_BYTES,
+    MIN_PEELED_BYTES,
+    MIN_STREAMED_ROW_BYTES,
+    MIN_VECTOR_WORK_BYTES,
+    MOST_LANES,
+    MOST_OVERLAPPING_ROW_BYTES,
+    STAGING_REPEATS,
+)
+from .tiling import Tiles, cut_checks, cut_innermost
 
 
-def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
+def choose_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick a schedule; tile sizes are few, so that kernels are."""
     return _Choosing(nest, machine).choice()
 
@@ -48,7 +34,7 @@ def choose_schedule(nest: NestShape, machine: MachineShape) -> Choice:
 @dataclass
 class _Choosing:
     nest: NestShape
-    machine: MachineShape
+    machine: MachineModel
     reasons: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,7 +49,7 @@ class _Choosing:
             return Choice(Schedule(), (f"{nest.out_bytes} B are copied as they come: nothing pays for itself",))
         lanes = self._lanes()
         tiles, order, parallel, hoist = self._loops(lanes)
-        check_tiles, check_parallel = cut_checks(nest.checked) if parallel else ((), ())
+        check_tiles, check_parallel = cut_checks(nest.checked, self.machine) if parallel else ((), ())
         schedule = Schedule(
             (*tiles, *check_tiles),
             order,
@@ -83,7 +69,7 @@ class _Choosing:
 
     def _specialize(self, lanes: int | None) -> int | None:
         overlaps = lanes is not None and self._overlaps(lanes)
-        if not self.nest.has_plain_rows or (self.run_bytes > MOST_SPECIALIZED_BYTES and not overlaps):
+        if not self.nest.has_plain_rows or (self.run_bytes > self.machine.unrolled_row_bytes and not overlaps):
             return None
         how = "end with a whole vector" if overlaps else "are copied without a loop"
         self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
@@ -93,7 +79,7 @@ class _Choosing:
         """Return whether rows end with a vector that overlaps the one before it."""
         nest = self.nest
         is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
-        most = MIN_NARROW_PEELED_BYTES if is_streamed_whole else MOST_ODD_BYTES
+        most = MIN_NARROW_PEELED_BYTES if is_streamed_whole else MOST_OVERLAPPING_ROW_BYTES
         is_odd = self.innermost[1] % lanes != 0
         return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= most
 
@@ -102,11 +88,11 @@ class _Choosing:
         if not nest.is_packed:
             self._because("out is strided, so elements are stored one by one")
             return None
-        wanted = min(VECTOR_BYTES // width, MOST_LANES)
+        wanted = min(self.machine.vector_bytes // width, MOST_LANES)
         if self.is_row and not nest.has_packed_rows:
-            return wanted if self.innermost[1] >= 2 * wanted else None
+            return wanted if self.innermost[1] >= 2 * wanted >= 4 else None
         if self.is_row:
-            wanted = (self._streamed_bytes() if self._exceeds_caches() else VECTOR_BYTES) // width
+            wanted = (self._streamed_bytes() if self._exceeds_caches() else self.machine.vector_bytes) // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
         elif (wanted := self._lanes_fit()) < 2:
@@ -119,7 +105,7 @@ class _Choosing:
 
     def _lanes_fit(self) -> int:
         """Return how many elements from places of their own are worth a vector; 1 where none are."""
-        wanted = min(VECTOR_BYTES // self.nest.width_bytes, MOST_LANES)
+        wanted = min(self.machine.vector_bytes // self.nest.width_bytes, MOST_LANES)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
         if role(self.innermost) != "inner" or is_spread_out(self.nest, self.machine):
@@ -131,25 +117,26 @@ class _Choosing:
     def _streamed_bytes(self) -> int:
         """Return the size of the vectors that a row is streamed in: they fill it, or the last overlaps."""
         least = max(STREAM_BYTES, 2 * self.nest.width_bytes)
-        filling = min(self.run_bytes & -self.run_bytes, MOST_STREAMED_BYTES)
+        filling = min(self.run_bytes & -self.run_bytes, self.machine.wide_vector_bytes)
         if filling >= least:
             return filling
-        return least if self.run_bytes < LONG_ROW_BYTES else VECTOR_BYTES
+        return least if self.run_bytes < LONG_STREAMED_ROW_BYTES else self.machine.vector_bytes
 
     # the loops around it
 
     def _loops(self, lanes: int | None) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str | None]:
         """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
-        nest = self.nest
-        if nest.out_bytes < MIN_SLICE_BYTES:
+        nest, machine = self.nest, self.machine
+        if nest.out_bytes < machine.min_shared_bytes:
             self._because("one thread is done before others have started")
             return (), (), (), None
         repeating = self._repeating()
-        if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
+        if repeating is not None and (not self.is_row or self.run_bytes <= machine.line_bytes):
             return self._held(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
-        wanted = LARGE_TILE_BYTES if nest.out_bytes >= LARGE_OUT_BYTES else TILE_BYTES
-        tiles, parallel = cut_innermost(self.around, unit_bytes, MIN_SLICE_BYTES, wanted)
+        is_large = nest.out_bytes >= LARGE_TILES * machine.large_tile_bytes
+        wanted = machine.large_tile_bytes if is_large else machine.tile_bytes
+        tiles, parallel = cut_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
             self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
         is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
@@ -165,21 +152,21 @@ class _Choosing:
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
-        return around[-2] if around[-2][1] >= MIN_REPEATS else None
+        return around[-2] if around[-2][1] >= STAGING_REPEATS else None
 
     def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
         """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
-        around = self.around
+        around, machine, most = self.around, self.machine, self.machine.staged_indices
         name, size = repeating
         counted, count = around[-1]
-        piece = self.nest.width_bytes * trips(self.row) * min(count, HELD_INDICES)
-        pieces = max(size * trips(around[:-2]) // (4 * self.machine.threads), 1)
-        rows = max(tile_size(min(max(TILE_BYTES // piece, MIN_REPEATS), pieces)), MIN_REPEATS)
+        piece = self.nest.width_bytes * trips(self.row) * min(count, most)
+        pieces = max(size * trips(around[:-2]) // (4 * machine.threads), 1)
+        rows = max(tile_size(min(max(machine.tile_bytes // piece, STAGING_REPEATS), pieces)), STAGING_REPEATS)
         self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
-        tiles = ((name, rows), (counted, HELD_INDICES))
+        tiles = ((name, rows), (counted, most))
         before = [loop for loop, _ in around[:-2]]
         order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
-        parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > HELD_INDICES else []))
+        parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > most else []))
         self._because(f"threads share {' and '.join(parallel)}")
         return tiles, order, parallel, f"{name}_i"
 
@@ -187,10 +174,8 @@ class _Choosing:
 
     def _exceeds_caches(self) -> bool:
         """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
-        nest, cache = self.nest, self.machine.l3_bytes
-        is_large = nest.out_bytes >= cache // LARGE_SHARE
-        beside = nest.table_bytes + nest.all_index_bytes
-        return nest.moved_bytes > cache or (is_large and nest.out_bytes + beside > cache)
+        is_large = self.nest.out_bytes >= self.machine.l3_bytes // LARGE_SHARE
+        return self.machine.exceeds_last_level_cache(self.nest.whole_bytes if is_large else self.nest.moved_bytes)
 
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():

@@ -2,28 +2,15 @@
 
 from dataclasses import replace
 
-from .loop_sizes import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role, trips
+from .loop_sizes import NestShape, role, trips
+from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import NEAR
 from .schedule import Choice, Prefetch, Schedule
-from .tiling import MIN_SLICE_BYTES, TILE_BYTES, cut_checks, cut_innermost
-
-MIN_GRADIENT_BYTES = 64 * 1024
-MIN_OWNED_ROW_BYTES = 32
-MOST_CACHED_BYTES = 16 * 1024 * 1024
-MIN_PIECE_BYTES = LINE_BYTES
-MIN_OWNERS = 4
-"""Of short rows that share lines: with fewer threads, one alone is as fast as all that look at every index."""
-PIECES = (4096, 1024, 256, 64, 16, 8)
-MOST_SPECIALIZED_BYTES = 512
-VECTOR_BYTES, MIN_VECTOR_BYTES = 32, 16
-LONG_VECTOR_BYTES = 64
-MIN_POSITIONS_OF_AN_OWNER = 16
-"""Of long rows: with fewer, the rows that come up most often are too much for one owner."""
-AHEAD_BYTES, LEAST_AHEAD, MOST_AHEAD = 1024, 8, 32
-"""How far ahead the rows that are added to are asked for, and within how many indices."""
+from .thresholds import GRADIENT_PIECES, GRADIENT_SHARE, MIN_OWNERS, MIN_POSITIONS_OF_AN_OWNER, MOST_OWNERS
+from .tiling import cut_checks, cut_innermost
 
 
-def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
+def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick what threads share of a gradient, so that none of them adds to what another adds to.
 
     That is, in this order: batches and outer slices, when there are enough of them; rows of up to 512 bytes, in parts
@@ -37,13 +24,13 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
         nest: its sizes; the loops that copy are those that add.
         machine: where it is to run.
     """
-    threads = machine.threads
+    machine = replace(machine, threads=min(machine.threads, MOST_OWNERS))
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if nest.width_bytes * trips(adding) < MIN_GRADIENT_BYTES:
+    if nest.width_bytes * trips(adding) < GRADIENT_SHARE * machine.min_shared_bytes:
         return Choice(Schedule(), ("one thread adds: there is little to add",))
-    rows = _rows(nest)
+    rows = _rows(nest, machine)
     alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
-    choice = alone if threads == 1 else _share(nest, adding, machine, rows)
+    choice = alone if machine.threads == 1 else _share(nest, adding, machine, rows)
     schedule, reasons = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes), choice.reasons
     if rows.specialize is not None:
         known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
@@ -51,23 +38,24 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineShape) -> Choice:
     counted = [name for name, _ in adding if role((name, 0)) == "indices"]
     if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
-        ahead = min(max(AHEAD_BYTES // part_bytes, LEAST_AHEAD), MOST_AHEAD)
+        ahead = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
         schedule = replace(schedule, prefetch=(Prefetch(counted[-1], ahead, 1 + -(-part_bytes // LINE_BYTES), NEAR),))
         reasons = (*reasons, f"what is added to does not stay near: asked for {ahead} indices ahead")
-    if nest.table_bytes >= machine.l3_bytes and _clears_in_vectors(nest):
+    beside_grad = nest.table_bytes + nest.width_bytes
+    if machine.exceeds_last_level_cache(beside_grad) and _clears_in_vectors(nest):
         schedule = replace(schedule, stream=True)
         reasons = (*reasons, "zeros are stored past the caches: what is added to is larger than the last one")
     return Choice(schedule, reasons)
 
 
-def _rows(nest: NestShape) -> Schedule:
+def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
     """Return a schedule that says how rows are added: as vectors, unless they are short or lie otherwise."""
-    row_bytes = nest.run_bytes
-    if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < MIN_VECTOR_BYTES:
+    row_bytes, least = nest.run_bytes, max(machine.vector_bytes // 2, 2 * nest.width_bytes)
+    if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule()
-    if row_bytes > MOST_SPECIALIZED_BYTES:
-        return Schedule(lanes=LONG_VECTOR_BYTES // nest.width_bytes)
-    vector_bytes = min(VECTOR_BYTES, 1 << row_bytes.bit_length() - 1)
+    if row_bytes > machine.unrolled_row_bytes:
+        return Schedule(lanes=machine.wide_vector_bytes // nest.width_bytes)
+    vector_bytes = min(machine.vector_bytes, 1 << row_bytes.bit_length() - 1)
     return Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
 
 
@@ -79,35 +67,37 @@ def _clears_in_vectors(nest: NestShape) -> bool:
     return nest.has_packed_rows and (is_even or run_bytes >= nest.least_peeled_bytes)
 
 
-def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineShape, rows: Schedule) -> Choice:
+def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel, rows: Schedule) -> Choice:
     """Pick what threads share."""
-    threads = machine.threads
-    beside = _share_beside(nest)
+    threads, line_bytes = machine.threads, machine.line_bytes
+    beside = _share_beside(nest, machine)
     free = [loop for loop in adding if role(loop) in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
         return Choice(schedule, (f"threads share {' and '.join(name for name, _ in free)}, which add apart",))
     inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
-    shares_lines = rows.specialize is not None and row_bytes % LINE_BYTES != 0 and table_bytes <= MOST_CACHED_BYTES
-    parts = min(threads, row_bytes // MIN_PIECE_BYTES) if rows.specialize is not None and not shares_lines else 0
-    part_bytes = -(-row_bytes // max(parts, 1) // MIN_PIECE_BYTES) * MIN_PIECE_BYTES
+    is_large = machine.exceeds_last_level_cache(2 * table_bytes)
+    shares_lines = rows.specialize is not None and row_bytes % line_bytes != 0 and not is_large
+    parts = min(threads, row_bytes // line_bytes) if rows.specialize is not None and not shares_lines else 0
+    part_bytes = -(-row_bytes // max(parts, 1) // line_bytes) * line_bytes
     if parts == threads:
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
-    is_long = row_bytes > MOST_SPECIALIZED_BYTES and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
-    is_large = table_bytes > MOST_CACHED_BYTES or (shares_lines and threads >= MIN_OWNERS)
-    is_worth_a_look = row_bytes >= MIN_OWNED_ROW_BYTES and is_large
+    is_long = row_bytes > machine.unrolled_row_bytes and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
+    is_worth_a_look = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
     if (is_long or is_worth_a_look) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"each of {threads} threads adds to its own part of {axis}: rows are worth the look",))
     if shares_lines:
         reason = "one thread adds: rows end within a line, for which two that share a row would wait"
         return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
-    size = next((size for size in PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0)
+    size = next(
+        (size for size in GRADIENT_PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0
+    )
     size = part_bytes // nest.width_bytes if parts > 1 else size
-    if size * nest.width_bytes < MIN_PIECE_BYTES:
+    if size * nest.width_bytes < line_bytes:
         reason = "one thread adds: scalars at random places cost less than deciding whose they are"
         return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
@@ -120,14 +110,14 @@ def _share_rows(beside: Schedule, adding: list[tuple[str, int]], name: str, size
     return Choice(schedule, (f"threads share the rows, in pieces of {size * width_bytes} B",))
 
 
-def _share_beside(nest: NestShape) -> Schedule:
+def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
     """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
-    tiles, parallel = cut_checks(nest.checked)
+    tiles, parallel = cut_checks(nest.checked, machine)
     rows = 1 + max(place for place, loop in enumerate(nest.table) if role(loop) == "axis")
     outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or role(loop) == "axis"]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
     for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
         loops = [(prefix + name, size) for name, size in outside]
-        more_tiles, more_parallel = cut_innermost(loops, unit, MIN_SLICE_BYTES, TILE_BYTES)
+        more_tiles, more_parallel = cut_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
     return Schedule(tiles, parallel=parallel)

@@ -1,18 +1,13 @@
-"""The sizes of a nest, and the machine it is to run on: what a schedule is chosen from. Plain Python."""
+"""The sizes of a nest: what a schedule is chosen from, beside the machine. Plain Python."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .machine_model import MIN_SINGLE_BYTES
+from .thresholds import MIN_NARROW_PEELED_BYTES, MIN_PEELED_BYTES
+
 Loops = Sequence[tuple[str, int]]
-LINE_BYTES = 64
-"""What memory moves at once."""
-STREAM_BYTES = 16
-"""What can always be stored past the caches: NumPy's large arrays begin at multiples of it, and few at those of 32."""
-MIN_SINGLE_BYTES = 4
-"""The least element that can be stored past the caches by itself."""
-MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024
-"""What is worth stores past the caches though its ends are single elements; and where these are too narrow for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +99,11 @@ class NestShape:
         return self.out_bytes + self.read_bytes
 
     @property
+    def whole_bytes(self) -> int:
+        """Bytes of data, of out and of the indices, whether they are read or not."""
+        return self.out_bytes + self.table_bytes + self.all_index_bytes
+
+    @property
     def all_index_bytes(self) -> int:
         """Bytes of the indices, a tuple counting as one."""
         return self.index_bytes * self.indices
@@ -112,21 +112,6 @@ class NestShape:
     def indices(self) -> int:
         """How many indices there are, a tuple counting as one."""
         return trips([loop for loop in self.copied if loop[0] in self.looked_up])
-
-
-@dataclass(frozen=True, slots=True)
-class MachineShape:
-    """What a schedule depends on of a machine. The defaults are for one whose caches are not known.
-
-    Attributes:
-        l2_bytes: the cache that a core has for itself.
-        l3_bytes: the last cache, which cores share.
-        threads: how many share the work.
-    """
-
-    l2_bytes: int = 1 << 20
-    l3_bytes: int = 32 << 20
-    threads: int = 1
 
 
 def role(loop: tuple[str, int]) -> str:

@@ -6,40 +6,30 @@ places, as along the last axis, the next rows are asked for whole, whatever thei
 
 import math
 
-from .loop_sizes import LINE_BYTES, STREAM_BYTES, MachineShape, NestShape, role
+from .loop_sizes import NestShape, role
+from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .schedule import Prefetch
+from .thresholds import (
+    HARDWARE_PREFETCHED_ROW_BYTES,
+    LATER_ROW,
+    MIN_LINE_USES,
+    MIN_NEXT_ROW_BYTES,
+    MIN_SLICES,
+    MOST_COLUMN_READS,
+    MOST_PREFETCHED_LINES,
+    MOST_SLICE_LINES,
+    NEXT_ROW,
+)
 
 NEAR, FAR = 3, 2
-"""Localities: into every cache, and into all but the first, whose outstanding misses are few."""
-MOST_LINES = 64
-NEAR_BYTES, FAR_BYTES = 4 * 1024, 16 * 1024
-"""How far ahead rows are asked for: what is on its way must not drive out of a cache what is about to be read."""
-NEAR_ROWS, FAR_ROWS = 16, 256
-"""The most rows ahead."""
-LONG_ROW_BYTES = 2048
-"""Rows from which on the processor asks for what follows by itself, soon enough where the last cache is near."""
-MIN_AHEAD = 32
-"""Of fewer indices too many would come before the first that was asked for."""
-SCALARS_AHEAD = 256
-"""Elements; of the loop a sixteenth at most, and of all a 512th: at the start nothing has been asked for."""
-NEXT_ROW, LATER_ROW = 1, 4
-"""Which of the rows that are asked for whole."""
-MIN_SLICES, MIN_SLICE_BYTES, MOST_SLICE_LINES = 4, 4 * 1024, 4
-"""Of slices that are asked for whole: how many, how large each, and the most lines in a step."""
-MIN_USES = 2
-"""How often a line of a slice is read, at least: of random ones seven in eight are then read at all."""
-MOST_ROWS_READ = 2
-"""How many elements of a column are read for each there is, at most: with more, reading takes longer than fetching."""
-MIN_NEXT_BYTES, MOST_NEXT_BYTES = 1024, 32 * 1024
-"""Of rows that are asked for whole: shorter ones come as soon without, and longer ones leave the first cache."""
-
+# Localities: into every cache, and into all but the first, whose outstanding misses are few.
 Asked = tuple[tuple[Prefetch, ...], str]
 """Prefetches, and why; nothing where there are none."""
 NOTHING: Asked = ((), "")
 
 
 def choose_prefetches(
-    nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int | None, *, repeats: bool
+    nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int | None, *, repeats: bool
 ) -> Asked:
     """Pick what is asked for ahead.
 
@@ -64,14 +54,14 @@ def choose_prefetches(
         return NOTHING
     asked = _next_rows(nest, machine, inside, lanes)
     is_far = is_spread_out(nest, machine)
-    if asked is not NOTHING or not (is_far or (repeats and _comes_from_memory(nest, machine))):
+    if asked is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
         return asked
-    ahead = max(min(SCALARS_AHEAD, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
+    ahead = max(min(machine.far_rows, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
     why = f"places in data are spread over much of the last cache: asked for {ahead * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
 
 
-def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | None:
+def next_slices(nest: NestShape, machine: MachineModel) -> tuple[str, int] | None:
     """Return the loop whose next slice of data is worth asking for whole while this one is read, and lines a step.
 
     That is one from whose slice, small enough for the second cache, nearly all lines are read.
@@ -87,40 +77,35 @@ def next_slices(nest: NestShape, machine: MachineShape) -> tuple[str, int] | Non
     row_bytes = nest.span_bytes // axes[0]
     piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
     uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
-    if name not in own or rows < MIN_SLICES or uses < MIN_USES or nest.table_bytes <= machine.l2_bytes:
+    if name not in own or rows < MIN_SLICES or uses < MIN_LINE_USES or nest.table_bytes <= machine.l2_bytes:
         return None
-    if not MIN_SLICE_BYTES <= nest.span_bytes <= machine.l2_bytes // 2 or not nest.has_packed_rows:
+    if not machine.near_bytes <= nest.span_bytes <= machine.l2_room_bytes or not nest.has_packed_rows:
         return None
-    if not nest.is_row and indices > MOST_ROWS_READ * axes[0]:
+    if not nest.is_row and indices > MOST_COLUMN_READS * axes[0]:
         return None
     is_short = nest.is_row and row_bytes <= LINE_BYTES
     lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)
     return (name, lines) if lines <= MOST_SLICE_LINES else None
 
 
-def is_spread_out(nest: NestShape, machine: MachineShape) -> bool:
+def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
     """Return whether the places of one loop over the indices are spread over more than a cache holds."""
-    return nest.span_bytes >= machine.l3_bytes // 4
+    return nest.span_bytes >= machine.l3_room_bytes
 
 
-def _comes_from_memory(nest: NestShape, machine: MachineShape) -> bool:
-    """Return whether data does not stay in the last cache beside what else is read and written."""
-    return nest.table_bytes + nest.out_bytes + nest.all_index_bytes > machine.l3_bytes
-
-
-def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Asked:
-    row_bytes, near = nest.run_bytes, machine.l2_bytes // 2  # the other half is for what is written
+def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Asked:
+    row_bytes, near = nest.run_bytes, machine.l2_room_bytes
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
-    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < MIN_AHEAD:
+    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < 2 * machine.near_rows:
         return NOTHING
-    lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_LINES)
-    soon = max(min(NEAR_BYTES // row_bytes, NEAR_ROWS, count // 2), 1)
-    later = max(min(FAR_BYTES // row_bytes, FAR_ROWS, count // 2), 1)
+    lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_PREFETCHED_LINES)
+    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // 2), 1)
+    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // 2), 1)
     far = Prefetch(loop, later, lines, FAR)
-    if not _comes_from_memory(nest, machine):
-        if not LINE_BYTES <= row_bytes < LONG_ROW_BYTES and not is_spread_out(nest, machine):
+    if not machine.exceeds_last_level_cache(nest.whole_bytes):
+        if not machine.line_bytes <= row_bytes < HARDWARE_PREFETCHED_ROW_BYTES and not is_spread_out(nest, machine):
             return NOTHING
-        asked = far if row_bytes <= LINE_BYTES else Prefetch(loop, soon, lines, NEAR)
+        asked = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
         return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
     why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
     if soon == later:
@@ -128,9 +113,9 @@ def _rows(nest: NestShape, machine: MachineShape, loop: str, count: int) -> Aske
     return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into the first"
 
 
-def _next_rows(nest: NestShape, machine: MachineShape, inside: dict[str, str], lanes: int) -> Asked:
+def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int) -> Asked:
     """Ask for the rows that the loop around the innermost one reads next, some lines in each step of that."""
-    is_long = MIN_NEXT_BYTES <= nest.span_bytes <= MOST_NEXT_BYTES
+    is_long = MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
     if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
         return NOTHING
     name, rows = nest.loops[-2]
@@ -141,7 +126,7 @@ def _next_rows(nest: NestShape, machine: MachineShape, inside: dict[str, str], l
         return NOTHING
     why = f"the next row of data is asked for, {lines} lines a step, while this one is read"
     soon = Prefetch(inside[name], NEXT_ROW, lines, NEAR)
-    if 2 * (nest.table_bytes + nest.out_bytes) <= machine.l3_bytes:
+    if not machine.exceeds_last_level_cache(2 * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why
     later = Prefetch(inside[name], LATER_ROW, lines, FAR)
     return (later, soon), f"{why}, and the row {LATER_ROW} ahead into the second cache"

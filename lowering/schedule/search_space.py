@@ -10,21 +10,24 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .loop_sizes import LINE_BYTES, NestShape
+from .loop_sizes import NestShape
+from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
+from .thresholds import (
+    LEAST_TRIED_TILE_BYTES,
+    MOST_CANDIDATES,
+    MOST_STAGED,
+    MOST_TRIED_LINES,
+    MOST_TRIED_ROW_BYTES,
+    MOST_TRIED_TILE_BYTES,
+    TRIED_CHECK_TILES,
+    TRIED_DISTANCES,
+    TRIED_FACTORS,
+    TRIED_ROW_PIECE_BYTES,
+    TRIED_TILES,
+    TRIED_VECTOR_BYTES,
+)
 
-TILE_SIZES = (16, 64, 256, 1024, 4096, 16384)
-LEAST_TILE_BYTES = 8 * 1024
-MOST_TILE_BYTES = 1024 * 1024
-CHECK_TILES = (1024, 16384)
-ROW_PIECE_BYTES = (1024, 4096, 16384)
-VECTOR_BYTES = (32, 64)
-MOST_SPECIALIZED_BYTES = 1024
-DISTANCES = (16, 64)
-MOST_LINES = 16
-MOST_HOISTED = 16384
-UNROLL_FACTORS = (4,)
-MOST_CANDIDATES = 24
 BESIDE = ("check_", "clear_", "scale_")
 """How the loops of nests beside the one that copies or adds begin."""
 ROW = ("inner", "unit")
@@ -129,9 +132,9 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     for place, (name, size) in enumerate(space.loops):
         outside = tuple(outer for outer, _ in space.loops[:place])
         yield _with_loops(space, schedule, tiles, (), (*outside, name, *shared))
-        for count in TILE_SIZES:
+        for count in TRIED_TILES:
             piece_bytes = count * space.tile_bytes(place)
-            if 2 * count <= size and LEAST_TILE_BYTES <= piece_bytes <= MOST_TILE_BYTES:
+            if 2 * count <= size and LEAST_TRIED_TILE_BYTES <= piece_bytes <= MOST_TRIED_TILE_BYTES:
                 cut = ((name, count), *tiles)
                 yield _with_loops(space, schedule, cut, (), (*outside, f"{name}_o", *shared))
 
@@ -141,7 +144,7 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     checks = [name for name, _ in schedule.tiles if name.startswith("check_")]
     if not checks:
         return
-    for count in CHECK_TILES:
+    for count in TRIED_CHECK_TILES:
         yield replace(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
     yield replace(
         schedule,
@@ -167,7 +170,7 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule != space.default or not loops or not loops[-1][0].startswith(ROW):
         return
     (name, size), (tiles, shared) = loops[-1], _beside(schedule)
-    for piece_bytes in ROW_PIECE_BYTES:
+    for piece_bytes in TRIED_ROW_PIECE_BYTES:
         count = piece_bytes // space.nest.width_bytes
         if 2 * count > size:
             return
@@ -194,7 +197,7 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if space.is_gradient or not space.loops:
         return
     size = _innermost(space, schedule)[1]
-    for lanes in (count // space.nest.width_bytes for count in VECTOR_BYTES):
+    for lanes in (count // space.nest.width_bytes for count in TRIED_VECTOR_BYTES):
         if 2 <= lanes <= size:
             yield replace(schedule, lanes=lanes)
     if schedule.lanes is not None:
@@ -204,7 +207,7 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
     name, size = space.loops[-1] if space.loops else ("", 0)
-    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= MOST_SPECIALIZED_BYTES:
+    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= MOST_TRIED_ROW_BYTES:
         yield replace(schedule, specialize=size * space.nest.width_bytes)
     if schedule.specialize is not None:
         yield replace(schedule, specialize=None)
@@ -221,7 +224,7 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if "indices" in cut:
         loops = _scheduled_loops(space, schedule)
         yield replace(schedule, hoist=loops[loops.index("indices_o") + 1])
-    elif count <= MOST_HOISTED and not schedule.order and "indices" not in schedule.parallel and names[0] != "indices":
+    elif count <= MOST_STAGED and not schedule.order and "indices" not in schedule.parallel and names[0] != "indices":
         tiles = (*schedule.tiles, ("indices", count))
         loops = _scheduled_loops(space, replace(schedule, tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
@@ -233,8 +236,8 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """The lines of a later row asked for ahead, at some distances; or none asked for."""
     loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
     if loops and not space.is_gradient:
-        lines = min(MOST_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
-        near, far = (Prefetch(loops[-1], distance, lines) for distance in DISTANCES)
+        lines = min(MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
+        near, far = (Prefetch(loops[-1], distance, lines) for distance in TRIED_DISTANCES)
         for asked in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
             yield replace(schedule, prefetch=asked)
         around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
@@ -255,7 +258,7 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule.unroll is not None:
         yield replace(schedule, unroll=None)
     elif space.loops and not space.is_gradient and schedule.lanes is None:
-        for factor in UNROLL_FACTORS:
+        for factor in TRIED_FACTORS:
             yield replace(schedule, unroll=(_scheduled_loops(space, schedule)[-1], factor))
 
 

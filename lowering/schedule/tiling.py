@@ -1,23 +1,19 @@
 """Cutting loops into the pieces that threads share."""
 
 from .loop_sizes import Loops, trips
+from .machine_model import MachineModel, tile_size
 
-TILE_SIZES = (4096, 1024, 256, 64, 16, 4)
-TILE_BYTES = 64 * 1024
-MIN_SLICE_BYTES = 16 * 1024
 CHECK_PREFIX = "check_"
-CHECK_TILE = 16384
-MIN_SHARED_CHECKS = 65536
-"""A thread checks so many indices in the time that starting the others takes."""
 
 Tiles = tuple[tuple[str, int], ...]
 Cut = tuple[Tiles, tuple[str, ...]]
 
 
-def cut_checks(checked: Loops) -> Cut:
+def cut_checks(checked: Loops, machine: MachineModel) -> Cut:
     """Return (tiles, parallel loops) of the nest that checks indices: none where one thread is done as soon."""
     loops = [(CHECK_PREFIX + name, size) for name, size in checked if size != 1]
-    return ((), ()) if trips(loops) < MIN_SHARED_CHECKS else cut_innermost(loops, 1, CHECK_TILE // 4, CHECK_TILE)
+    least = machine.min_shared_checks
+    return ((), ()) if trips(loops) < least else cut_innermost(loops, 1, least // 16, least // 4)
 
 
 def cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:
@@ -40,8 +36,3 @@ def _cut(name: str, wanted: int) -> Cut:
     """Return (tiles, parallel loops) that cut a loop into pieces of at most `wanted` iterations."""
     size = tile_size(wanted)
     return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))
-
-
-def tile_size(wanted: int) -> int:
-    """Return the largest of the few tile sizes there are up to `wanted`, or 1."""
-    return next((size for size in TILE_SIZES if size <= wanted), 1)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from ...ir.array_spec import contiguous_strides
 from ...ir.canonical import CanonicalGather, Operand
-from .loop_sizes import LINE_BYTES
+from .machine_model import LINE_BYTES
 
-NEAR_BYTES = 256 * 1024
-"""A window of at most so many bytes stays in the caches while all of its indices read it."""
+# A window of at most so many bytes stays in the caches while all of its indices read it.
+WHOLE_WINDOW_BYTES = 256 * 1024
 
 Dims = tuple[tuple[int, int], ...]
 """(size, byte stride) of some dimensions."""
@@ -169,7 +169,7 @@ def expected_lines(pattern: ReadPattern, offset_bytes: int = 0) -> tuple[float, 
         window = math.prod(size for size, _ in holes) * mean_lines(extent, beside, offset_bytes)
     missed = math.exp(draws * together * math.log1p(-piece / window)) if piece < window else 0.0
     found = window * (1 - missed)
-    is_whole = window * LINE_BYTES <= NEAR_BYTES and 2 * found > window and not holes
+    is_whole = window * LINE_BYTES <= WHOLE_WINDOW_BYTES and 2 * found > window and not holes
     return windows / together * found, max(found if is_whole else piece, 1.0)
 
 

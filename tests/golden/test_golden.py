@@ -1,5 +1,6 @@
 """Generated sources as a whole: a refactor must not change them. `--update-golden` writes them anew."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,16 @@ from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.kernel import _operator
 from gathernest.kernels.runtime.plan import Problem, make_plan
-from gathernest.lowering.schedule.loop_sizes import MachineShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 HERE = Path(__file__).parent
-MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 
 @pytest.fixture(autouse=True)
 def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose schedules for one machine, whatever the caches of this one."""
-    monkeypatch.setattr(select_schedule, "machine_shape", lambda *, is_gradient=False: MACHINE)
+    monkeypatch.setattr(select_schedule, "machine_model", lambda: MACHINE)
 
 
 KERNELS = {

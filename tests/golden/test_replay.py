@@ -6,6 +6,7 @@ and imports. `--update-golden` writes the digests and the chosen schedules anew.
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.lowering.schedule.loop_sizes import MachineShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
 GOLDEN = Path(__file__).parent / "replay.jsonl"
@@ -23,8 +24,8 @@ PARTS = 12
 
 
 def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
-    machine = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=entry["threads"])
-    monkeypatch.setattr(select_schedule, "machine_shape", lambda *, is_gradient=False: machine)
+    machine = replace(BUILT_IN["zen4"], threads=entry["threads"])
+    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))
 

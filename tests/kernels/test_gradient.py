@@ -12,6 +12,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.runtime import call_cache, launch
 from gathernest.kernels.runtime.prepare import Prepared
+from gathernest.lowering.schedule.machine_model import MachineModel
 
 GRAD = np.ones((4, 3), np.float32)
 
@@ -123,7 +124,7 @@ class TestRowsThatThreadsSplit:
     def two_threads(self, monkeypatch):
         if launch.available_threads() < 2:
             pytest.skip("there is one thread")
-        monkeypatch.setattr(launch, "SERIAL_BELOW_NS", 0)
+        monkeypatch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
         with gn.knobs.scope(num_threads=2):
             yield
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
-from gathernest.kernels.runtime import launch
+from gathernest.lowering.schedule.machine_model import MachineModel
 
 # How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
@@ -34,7 +34,7 @@ MODE_CASES = [
 
 @pytest.fixture(autouse=True)
 def _small_work_runs_in_parallel_too(monkeypatch):
-    monkeypatch.setattr(launch, "SERIAL_BELOW_NS", 0)
+    monkeypatch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
 
 
 def run(case, schedule: gn.Schedule | None = None):

@@ -17,10 +17,10 @@ from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.runtime import launch
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.lowering.pipeline import parse_passes
+from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
 # How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
@@ -188,7 +188,7 @@ def test_a_legal_schedule_changes_no_byte_at_any_stage(oracle):
 
 
 def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(oracle, monkeypatch):
-    monkeypatch.setattr(launch, "SERIAL_BELOW_NS", 0)
+    monkeypatch.setattr(MachineModel, "is_worth_sharing", lambda *_: True)
 
     @settings(EXACT, max_examples=20 * MORE)
     @given(data=st.data())

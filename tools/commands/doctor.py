@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ def gather_facts(findings: Findings) -> Facts:
     return {
         "versions": _versions(),
         "machine": _machine_facts(),
+        "machine_model": _machine_model(findings) if can_compile else {},
         "threads": _thread_facts(findings) if can_compile else {},
         "cache": _cache_facts(findings) if can_compile else {},
         "check": _check(findings) if can_compile else {},
@@ -90,6 +92,21 @@ def _machine_facts() -> dict[str, Any]:
         "usable_cores": cpu.usable_cores(),
         "caches_bytes": cpu.cache_sizes(),
     }
+
+
+def _machine_model(findings: Findings) -> dict[str, Any]:
+    """Return the model that schedules are chosen by, why it is this one, and whose rates predictions have."""
+    from ...kernels.host.machine import known_machine
+    from ...kernels.roofline.peak_rates import known_ceilings, measured_machine
+
+    try:
+        because, model = known_machine().because, asdict(measured_machine())
+    except GathernestError as error:
+        findings.problems += {str(error)} - {*findings.problems}
+        return {}
+    is_measured = knobs.machine is None and known_ceilings() is not None
+    rates = "measured on this machine" if is_measured else "of the model"
+    return {"name": model.pop("name"), "because": because, "rates": rates, **model}
 
 
 def _thread_facts(findings: Findings) -> dict[str, Any]:
@@ -193,10 +210,12 @@ def _first_line(error: Exception) -> str:
 
 def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
     for section, entries in facts.items():
-        console.print(section, style="bold")
+        console.print(section.replace("_", " "), style="bold")
         for name, value in entries.items():
-            label = name if section in ("versions", "settings") else _label(name)
-            console.print(f"  {label:<26} {_shown(name, value)}")
+            label, text = _label(name), _shown(name, value)
+            if section in ("versions", "settings", "machine_model"):  # names that are typed as they stand
+                label, text = name, str(value)
+            console.print(f"  {label:<26} {text}")
         if not entries:
             console.print("  none set" if section == "settings" else "  not looked at", style="dim")
     for text in findings.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.host.dependencies import require
-from ...kernels.runtime.select_schedule import sharing_threads
+from ...kernels.host.machine import sharing_threads
 from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
 from ..problem_options import add_problem_options, problem_arguments
 from ..terminal import (

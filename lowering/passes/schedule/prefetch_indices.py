@@ -20,7 +20,7 @@ from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice
 from ...nest.builder import index_constant, size_of
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...nest.split_loop import REMAINDER
-from ...schedule.loop_sizes import LINE_BYTES
+from ...schedule.machine_model import LINE_BYTES
 
 MOST_LINES = 64
 MOST_DISTANCE = 4096

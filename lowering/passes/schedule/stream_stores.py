@@ -28,7 +28,7 @@ from ...nest.builder import index_constant, size_of
 from ...nest.queries import functions, static_size
 from ...nest.split_loop import PROLOGUE, REMAINDER, split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
-from ...schedule.loop_sizes import MIN_SINGLE_BYTES, STREAM_BYTES
+from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
-from gathernest.kernels.runtime.launch import SERIAL_BELOW_NS, launch
+from gathernest.kernels.runtime.launch import launch
 from gathernest.lowering.native import thread_team_ir
 from gathernest.lowering.native.thread_team_ir import At
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 
-LARGE = SERIAL_BELOW_NS
+LARGE = True
 MOST = numba.config.NUMBA_NUM_THREADS
 
 
@@ -45,11 +46,11 @@ needs_two_threads = pytest.mark.skipif(MOST < 2, reason="this machine gives Numb
 
 
 def test_launch_returns_what_the_kernel_returns(kernel):
-    assert launch(kernel, (1, 2), 0) == 7
+    assert launch(kernel, (1, 2), not LARGE) == 7
 
 
 def test_small_work_runs_serially(kernel):
-    launch(kernel, (), LARGE - 1)
+    launch(kernel, (), not LARGE)
     assert kernel.parallel == [False]
 
 
@@ -207,7 +208,7 @@ def test_workers_of_a_pool_launch_one_at_a_time(monkeypatch):
     ],
 )
 def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, rows, table_bytes, is_large):
-    assert (threads.serial_ns(work_bytes, rows, table_bytes) >= SERIAL_BELOW_NS) == is_large
+    assert BUILT_IN["zen4"].is_worth_sharing(work_bytes, rows, table_bytes) == is_large
 
 
 def test_a_child_has_a_lock_that_nobody_holds_and_a_team_of_its_own(monkeypatch):

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from gathernest.lowering.schedule.cost_model import Rates, predict_us
+from gathernest.lowering.schedule.cost_model import predict_us
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.loop_sizes import MachineShape, NestShape
+from gathernest.lowering.schedule.loop_sizes import NestShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
-MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 
 def nest(axis: int, indices: int, inner: int) -> NestShape:
@@ -38,5 +39,5 @@ def test_threads_do_not_pay_for_little_work():
 
 def test_faster_machines_are_expected_to_be_faster():
     schedule = choose_schedule(LARGE, MACHINE).schedule
-    slow, fast = Rates(10e3, 100.0), Rates(100e3, 1000.0)
-    assert predict_us(LARGE, schedule, MACHINE, fast) < predict_us(LARGE, schedule, MACHINE, slow)
+    slow = replace(MACHINE, copy_bytes_per_ns=(10.0,) * 3, line_ns=(20.0,) * 4)
+    assert predict_us(LARGE, schedule, MACHINE) < predict_us(LARGE, schedule, slow)

@@ -14,10 +14,11 @@ from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
-from gathernest.lowering.schedule.loop_sizes import MachineShape, NestShape
+from gathernest.lowering.schedule.loop_sizes import NestShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
-MACHINE = MachineShape(l2_bytes=1 << 20, l3_bytes=32 << 20, threads=2)
+MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 
 def nest(batch=1, outer=1, axis=100, indices=1, inner=1, *, width=4, checked=False, **facts):
@@ -77,7 +78,7 @@ def test_schedule_fits_the_sizes(shape, expected):
 
 def test_what_fits_the_caches_is_neither_asked_for_nor_streamed():
     shape = nest(axis=1_000_000, indices=100_000, inner=64)
-    large = MachineShape(l2_bytes=1 << 30, l3_bytes=1 << 31, threads=2)
+    large = replace(MACHINE, l2_bytes=1 << 30, l3_bytes=1 << 31)
     assert "prefetch" in chosen(shape) and "stream" in chosen(shape)
     assert "prefetch" not in chosen(shape, large) and "stream" not in chosen(shape, large)
 
@@ -339,7 +340,10 @@ def nests_of_sizes(sizes):
 def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
     nests, sizes = nests_of_sizes((0, 3, 5000)), ((12, 16), (20, 25))
     assert len(nests) > 300
-    machines = [MachineShape(1 << l2, 1 << l3, threads) for (l2, l3), threads in product(sizes, (1, 2, 64))]
+    machines = [
+        replace(MACHINE, l2_bytes=1 << l2, l3_bytes=1 << l3, threads=threads)
+        for (l2, l3), threads in product(sizes, (1, 2, 64))
+    ]
     for (shape, is_gradient), machine in product(nests, machines):
         schedule = (choose_gradient_schedule if is_gradient else choose_schedule)(shape, machine).schedule
         assert Schedule.parse(str(schedule)) == schedule

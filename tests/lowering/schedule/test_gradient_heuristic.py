@@ -1,5 +1,7 @@
 """Which schedule a gradient gets from its sizes."""
 
+from dataclasses import replace
+
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
@@ -9,7 +11,8 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
-from gathernest.lowering.schedule.loop_sizes import MachineShape, NestShape
+from gathernest.lowering.schedule.loop_sizes import NestShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
 
@@ -27,7 +30,7 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
         is_packed=given.get("is_packed", True),
         has_packed_rows=given.get("has_packed_rows", True),
     )
-    return choose_gradient_schedule(shape, MachineShape(threads=threads)).schedule
+    return choose_gradient_schedule(shape, replace(BUILT_IN["zen4"], threads=threads)).schedule
 
 
 @pytest.mark.parametrize(

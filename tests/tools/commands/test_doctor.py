@@ -5,6 +5,8 @@ import pytest
 
 from gathernest.kernels.host import dependencies
 from gathernest.kernels.host.cpu import cpu_quota
+from gathernest.kernels.roofline import peak_rates
+from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
 from gathernest.tools.commands import doctor
 
 
@@ -18,6 +20,36 @@ def test_doctor_names_versions_machine_threads_and_cache(gathernest):
     for part in ("numba", "xdsl", "cpu", "usable cores", "started", "folder", "writable", "small gather", "mlir-opt"):
         assert f"\n  {part} " in ended.out
     assert ended.out.endswith("Everything that gathernest needs works.\n")
+
+
+def test_the_machine_model_is_named_with_its_reason(gathernest, monkeypatch):
+    assert "\nmachine model\n  name  " in gathernest("doctor").out
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen3")
+    model = facts_of(gathernest("doctor", "--json"))["machine_model"]
+    assert (model["name"], model["because"]) == ("zen3", "named by the knob machine")
+    assert (model["rates"], model["l2_bytes"], model["line_ns"]) == ("of the model", 512 << 10, [0.3, 0.7, 1.6, 6.0])
+
+
+def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
+    ended = gathernest("doctor", "--json")
+    (problem,) = facts_of(ended)["problems"]
+    assert ended.status == 1
+    assert problem.startswith(
+        "the machine 'zen9' cannot be read (No such file or directory); set GATHERNEST_MACHINE to"
+    )
+
+
+def test_measured_rates_are_those_of_the_machine_model(gathernest, monkeypatch):
+    threads, one = 2, (CopyRate(1000, 2e9),)
+    known = Ceilings({"threads": threads}, one, (LineRate(1000, 1, 1e9),))
+    monkeypatch.setattr(peak_rates, "known_ceilings", lambda: known)
+    model = facts_of(gathernest("doctor", "--json"))["machine_model"]
+    assert (model["rates"], model["copy_bytes_per_ns"], model["line_ns"]) == (
+        "measured on this machine",
+        [1.0] * 3,
+        [2.0] * 4,
+    )
 
 
 def test_json_has_every_section(gathernest, monkeypatch, tmp_path):

@@ -1,0 +1,238 @@
+"""What a machine can do, in the numbers that schedules are chosen by; and the models that are built in. Plain Python.
+
+Times and rates are those of one thread. What follows from the numbers is a property here; what does not is in
+`thresholds`.
+"""
+
+from dataclasses import dataclass
+
+from .thresholds import CHECK_NS, TILE_SIZES, UNPREFETCHED, UNROLLED_VECTORS
+
+# What the code generator counts on, of every machine: the step of a prefetch; the alignment that NumPy gives large
+# arrays, to whose multiples non-temporal stores go; the least element that can be stored so by itself (x86: movnti).
+LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
+
+
+@dataclass(frozen=True, slots=True)
+class MachineModel:
+    """A machine.
+
+    Attributes:
+        name: what `gathernest doctor` calls it.
+        l1_bytes, l2_bytes: the caches that a core has for itself.
+        l3_bytes: the last cache, which cores share.
+        l1_share, l2_share, l3_share: the part of each cache that a thread can count on for one array.
+        line_bytes: what memory moves at once.
+        l1_misses, l2_misses: lines that a core can wait for at once: for its first cache, and for its second.
+        memory_ns: the latency of memory.
+        copy_bytes_per_ns: bytes that a copy reads and writes: in L2, in L3 and in memory.
+        line_ns: a line at a random place, prefetched far ahead: in L1, L2, L3 and memory.
+        byte_ns: a byte that a gather reads or writes, instructions included.
+        lane_load_ns, lane_gather_ns: one lane of a vector by a load of its own, and by a gather instruction.
+        vector_bytes: the vectors that rows and lanes are copied in.
+        wide_vector_bytes: the vectors that long rows are stored in, and the widest non-temporal store.
+        launch_ns, wake_ns: a launch on threads that spin, and on threads that must wake.
+        threads: how many share the work.
+    """
+
+    name: str
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    l1_misses: int
+    l2_misses: int
+    memory_ns: float
+    copy_bytes_per_ns: tuple[float, float, float]
+    line_ns: tuple[float, float, float, float]
+    byte_ns: float
+    lane_load_ns: float
+    lane_gather_ns: float
+    wide_vector_bytes: int
+    vector_bytes: int = 32
+    l1_share: float = 0.5
+    l2_share: float = 0.5
+    l3_share: float = 0.25
+    line_bytes: int = LINE_BYTES
+    launch_ns: float = 1_000.0
+    wake_ns: float = 10_000.0
+    threads: int = 1
+
+    # the caches
+
+    def exceeds_last_level_cache(self, working_set_bytes: float) -> bool:
+        """Return whether so many bytes do not stay in the last cache."""
+        return working_set_bytes > self.l3_bytes
+
+    @property
+    def l2_room_bytes(self) -> int:
+        """What a thread can count on of its second cache; the rest is for what it writes."""
+        return int(self.l2_bytes * self.l2_share)
+
+    @property
+    def l3_room_bytes(self) -> int:
+        """What a thread can count on of the last cache."""
+        return int(self.l3_bytes * self.l3_share)
+
+    # times
+
+    def copy_rate(self, working_set_bytes: float) -> float:
+        """Return the bytes that a copy in so much memory reads and writes in a nanosecond."""
+        return self.copy_bytes_per_ns[sum(working_set_bytes > size for size in (self.l2_bytes, self.l3_bytes))]
+
+    def random_line_ns(self, table_bytes: float, times: float) -> float:
+        """Return what a line at a random place of a table costs.
+
+        Args:
+            table_bytes: the size of the table.
+            times: how many times as long as with the best prefetch it takes, where the second cache lacks it.
+        """
+        sizes = self.l1_bytes, self.l2_bytes, self.l3_bytes
+        line_ns = self.line_ns[sum(table_bytes > size for size in sizes)]
+        return line_ns if table_bytes <= self.l2_bytes else times * line_ns
+
+    def serial_ns(self, work_bytes: float, rows: float, table_bytes: float) -> float:
+        """Return about how long one thread takes.
+
+        Args:
+            work_bytes: bytes that the kernel moves.
+            rows: how many pieces of the table it reads, each in one place.
+            table_bytes: the size of the table that they lie in.
+        """
+        return work_bytes * self.byte_ns + rows * self.random_line_ns(table_bytes, UNPREFETCHED)
+
+    def is_worth_sharing(self, work_bytes: float, rows: float, table_bytes: float) -> bool:
+        """Return whether one thread takes longer than waking the others; takes what `serial_ns` takes."""
+        return self.serial_ns(work_bytes, rows, table_bytes) >= self.wake_ns
+
+    # what follows from them
+
+    @property
+    def min_shared_bytes(self) -> int:
+        """What threads share at least: one thread writes less in the time of a launch."""
+        return _power_of_two(self.launch_ns / self.byte_ns)
+
+    @property
+    def min_shared_checks(self) -> int:
+        """How many indices threads check at least: one thread checks fewer while the others wake."""
+        return _power_of_two(self.wake_ns / CHECK_NS)
+
+    @property
+    def tile_bytes(self) -> int:
+        """What a thread writes in a tile: a small part of its second cache."""
+        return self.l2_bytes // 16
+
+    @property
+    def large_tile_bytes(self) -> int:
+        """The same of a large result: at the start of a tile nothing was prefetched."""
+        return self.l2_bytes // 4
+
+    @property
+    def staged_indices(self) -> int:
+        """How many resolved indices, of 4 bytes, stay in the first cache."""
+        return tile_size(int(self.l1_bytes * self.l1_share) // 4)
+
+    @property
+    def near_rows(self) -> int:
+        """How many rows ahead to prefetch into the first cache, at most: the lines that it can wait for."""
+        return _power_of_two(self.l1_misses)
+
+    @property
+    def far_rows(self) -> int:
+        """How many rows ahead to prefetch into the second cache, at most: four times the lines that it can wait for."""
+        return 4 * _power_of_two(self.l2_misses)
+
+    @property
+    def near_bytes(self) -> int:
+        """How many bytes of rows ahead to prefetch into the first cache: what a copy moves in the latency of memory."""
+        return _power_of_two(self.memory_ns * self.copy_bytes_per_ns[-1])
+
+    @property
+    def far_bytes(self) -> int:
+        """How many bytes of rows ahead to prefetch into the second cache."""
+        return 4 * self.near_bytes
+
+    @property
+    def unrolled_row_bytes(self) -> int:
+        """The longest rows that are copied without a loop."""
+        return UNROLLED_VECTORS * self.vector_bytes
+
+
+def tile_size(wanted: int) -> int:
+    """Return the largest of the few tile sizes there are up to `wanted`, or 1."""
+    return next((size for size in TILE_SIZES if size <= wanted), 1)
+
+
+def _power_of_two(number: float) -> int:
+    """Return the largest power of two up to a number, 1 at least: so that kernels are few."""
+    return 1 << max(int(number).bit_length() - 1, 0)
+
+
+# Zen 4: rates, times and distances measured on an EPYC (docs/performance.md); misses and latency from AMD's "Software
+# Optimization Guide for the Zen4 Microarchitecture" (57647) and chipsandcheese.com.
+# Zen 3: AMD's guide 56665 and anandtech.com/show/16214; rates: Zen 4 by clock, DDR4-3200 to DDR5-4800.
+# Xeon, Ice Lake and later: Intel's "Optimization Reference Manual" (248966), chipsandcheese.com/p/a-peek-at-sapphire-
+# rapids, gathers from uops.info; rates are misses over latency.
+# AVX2: a client core from Haswell to Skylake, from the same manual and uops.info.
+_MODELS = (
+    MachineModel(
+        "zen4",
+        l1_bytes=32 << 10,
+        l2_bytes=1 << 20,
+        l3_bytes=32 << 20,
+        l1_misses=24,
+        l2_misses=64,
+        memory_ns=110.0,
+        copy_bytes_per_ns=(110.0, 85.0, 48.0),
+        line_ns=(0.3, 0.7, 1.5, 4.0),
+        byte_ns=0.035,
+        lane_load_ns=0.15,
+        lane_gather_ns=0.20,
+        wide_vector_bytes=64,
+    ),
+    MachineModel(
+        "zen3",
+        l1_bytes=32 << 10,
+        l2_bytes=512 << 10,
+        l3_bytes=32 << 20,
+        l1_misses=24,
+        l2_misses=64,
+        memory_ns=105.0,
+        copy_bytes_per_ns=(100.0, 75.0, 32.0),
+        line_ns=(0.3, 0.7, 1.6, 6.0),
+        byte_ns=0.04,
+        lane_load_ns=0.15,
+        lane_gather_ns=0.35,
+        wide_vector_bytes=32,
+    ),
+    MachineModel(
+        "xeon-avx512",
+        l1_bytes=48 << 10,
+        l2_bytes=2 << 20,
+        l3_bytes=60 << 20,
+        l1_misses=16,
+        l2_misses=48,
+        memory_ns=130.0,
+        copy_bytes_per_ns=(110.0, 45.0, 22.0),
+        line_ns=(0.3, 0.8, 2.5, 5.0),
+        byte_ns=0.045,
+        lane_load_ns=0.25,
+        lane_gather_ns=0.20,
+        wide_vector_bytes=64,
+    ),
+    MachineModel(
+        "avx2",
+        l1_bytes=32 << 10,
+        l2_bytes=256 << 10,
+        l3_bytes=8 << 20,
+        l1_misses=10,
+        l2_misses=16,
+        memory_ns=90.0,
+        copy_bytes_per_ns=(70.0, 45.0, 18.0),
+        line_ns=(0.3, 1.0, 2.5, 7.0),
+        byte_ns=0.05,
+        lane_load_ns=0.25,
+        lane_gather_ns=0.35,
+        wide_vector_bytes=32,
+    ),
+)
+BUILT_IN = {model.name: model for model in _MODELS}

@@ -1,0 +1,155 @@
+"""Which machine model schedules are chosen by: this CPU's, a built-in one by its name, or a file's."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import gathernest as gn
+from gathernest.kernels.host import machine
+from gathernest.kernels.host.knobs import KnobError, knobs
+from gathernest.kernels.host.machine import built_in_for, known_machine, machine_model
+from gathernest.lowering.schedule.machine_model import BUILT_IN
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    """Return a function that writes a file of a machine, and gives its path."""
+
+    def written(**said) -> Path:
+        path = tmp_path / "mine.json"
+        path.write_text(json.dumps(said))
+        machine._read.cache_clear()
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2 avx512f"}, "zen4"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "26", "flags": "avx2 avx512f"}, "zen4"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2"}, "zen3"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "21", "flags": "avx"}, "avx2"),
+        ({"vendor_id": "GenuineIntel", "cpu family": "6", "flags": "avx2 avx512f"}, "xeon-avx512"),
+        ({"vendor_id": "GenuineIntel", "cpu family": "6", "flags": "avx2"}, "avx2"),
+        ({"flags": "avx512foo"}, "avx2"),
+        ({}, "avx2"),
+    ],
+    ids=str,
+)
+def test_the_built_in_model_is_that_of_the_family_and_its_vectors(cpu, expected):
+    assert built_in_for(cpu)[0] == expected
+
+
+def test_why_a_model_was_taken_says_what_the_cpu_is():
+    cpu = {"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2 avx512f"}
+    assert built_in_for(cpu)[1] == "AuthenticAMD, family 25, with AVX-512"
+    assert built_in_for({})[1] == "unknown vendor, family unknown, without AVX-512"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"L1": 49152, "L2": 2 << 20, "L3": 16 << 20}, (49152, 2 << 20, 16 << 20)),
+        ({"L2": 4 << 20}, (32 << 10, 4 << 20, 4 << 20)),
+        ({}, (32 << 10, 256 << 10, 8 << 20)),
+    ],
+)
+def test_the_system_tells_the_sizes_of_this_machines_caches(monkeypatch, sizes, expected):
+    monkeypatch.setattr(machine, "cpu_facts", dict)
+    monkeypatch.setattr(machine, "cache_sizes", lambda: sizes)
+    model = machine._of_this_cpu.__wrapped__().model
+    assert (model.l1_bytes, model.l2_bytes, model.l3_bytes) == expected
+
+
+def test_a_built_in_model_is_taken_by_its_name_with_its_own_caches(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen3")
+    assert known_machine().model == BUILT_IN["zen3"]
+    assert known_machine().because == "named by the knob machine"
+
+
+def test_threads_are_those_of_this_process_unless_a_file_says_them(file):
+    with knobs.scope(machine="zen3", num_threads=1):
+        assert machine_model() == BUILT_IN["zen3"]
+    with knobs.scope(machine=file(threads=64), num_threads=1):
+        assert machine_model().threads == 64
+
+
+def test_a_file_changes_what_it_says_of_its_base(file):
+    path = file(base="zen4", l2_bytes=2 << 20, copy_bytes_per_ns=[90, 70, 30.5])
+    with knobs.scope(machine=path):
+        known = known_machine()
+    changed = {"name": "mine", "l2_bytes": 2 << 20, "copy_bytes_per_ns": (90, 70, 30.5)}
+    assert known.model == replace(BUILT_IN["zen4"], **changed)
+    assert known.because == f"read from {path}"
+
+
+def test_a_file_without_a_base_is_of_an_avx2_machine(file):
+    with knobs.scope(machine=file(name="small")):
+        assert known_machine().model == replace(BUILT_IN["avx2"], name="small")
+
+
+FIX = (
+    "; set GATHERNEST_MACHINE to zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's fields "
+    "(docs/machine.md)"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"l2_bytes": "1M"}, 'says l2_bytes = "1M", allowed is a whole number from 65536 to 1099511627776'),
+        ({"l1_misses": 0}, "says l1_misses = 0, allowed is a whole number from 1 to 1024"),
+        ({"threads": True}, "says threads = true, allowed is a whole number from 1 to 4096"),
+        ({"vector_bytes": 48}, "says vector_bytes = 48, allowed is one of 16, 32, 64"),
+        ({"l3_share": 1.5}, "says l3_share = 1.5, allowed is a number above 0 and up to 1"),
+        ({"memory_ns": float("nan")}, "says memory_ns = NaN, allowed is a number above 0 and up to 1e+09"),
+        ({"line_ns": [1, 2]}, "says line_ns = [1, 2], allowed is a list of 4, each a number above 0 and up to 1e+09"),
+        ({"base": ["zen4"]}, 'says base = ["zen4"], allowed is one of zen4, zen3, xeon-avx512, avx2'),
+        ({"name": 4}, "says name = 4, allowed is a text"),
+        ({"l2_byte": 1}, "has no field 'l2_byte'; did you mean 'l2_bytes'?"),
+    ],
+)
+def test_a_file_that_says_what_no_machine_has_is_rejected(file, said, why):
+    path = file(**said)
+    with knobs.scope(machine=path), pytest.raises(KnobError) as caught:
+        machine_model()
+    assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[1]", "holds [1]"),
+        ("{", "cannot be read (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))"),
+        ("[" * 100_000, "cannot be read (its lists are too deep)"),
+    ],
+    ids=["list", "broken", "deep"],
+)
+def test_a_file_that_holds_no_json_object_is_rejected(file, text, why):
+    path = file()
+    path.write_text(text)
+    with knobs.scope(machine=path), pytest.raises(KnobError) as caught:
+        machine_model()
+    assert str(caught.value) == f"the machine {str(path)!r} {why}{FIX}"
+
+
+def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
+    with pytest.raises(KnobError) as caught:
+        gn.compile("gather", "10x4xf32", "5xi64")
+    assert str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory){FIX}"
+
+
+def test_the_choice_of_another_machine_is_seen_on_this_one(file):
+    def schedule(**settings) -> str:
+        with knobs.scope(num_threads=2, **settings):
+            return str(gn.compile("gather", "1000000x64xf32", "100000xi64", bounds="unchecked").schedule)
+
+    assert "distance=64 lines=5 locality=2" in schedule(machine="zen4")
+    assert "distance=16 lines=5 locality=2" in schedule(machine="avx2")
+    assert "stream-stores" in schedule(machine="zen4")
+    assert "stream-stores" not in schedule(machine=file(base="zen4", l3_bytes=1 << 30))
