@@ -1,6 +1,5 @@
-"""What a gather is: its meaning, its operators in the IR, its canonical form and its interpreter.
+"""What a gather is: the rules of its operators, element types, the canonical form, the NumPy reference.
 
-The modules fall in two halves. `errors`, `semantics`, `element_types`, `array_spec` and `canonical` are plain
-Python: the run time uses them on every call. `dialect` and everything that imports it needs xDSL, and is imported
-only when a kernel is compiled or a stage is read.
+The modules of this folder are plain Python, and the run time uses them on every call. The folders need xDSL, and are
+imported only when a kernel is compiled, a stage is read or a model is loaded.
 """

@@ -1,1 +1,1 @@
-"""What runs: compiled kernels, their cache on disk, threads, and the functions that people call."""
+"""What runs: the public functions, compiled kernels, models, dask arrays, tuning and warming."""

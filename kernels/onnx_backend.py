@@ -59,7 +59,7 @@ class GathernestRep(BackendRep):
 
 
 class GathernestBackend(Backend):
-    """Runs ONNX models of gathers and their glue on the CPU."""
+    """Runs ONNX models of gathers and their shape operators on the CPU."""
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> GathernestRep:

@@ -1,1 +1,1 @@
-"""What people type: `gathernest` and `gathernest-opt`."""
+"""The command line: `gathernest` and `gathernest-opt`."""

@@ -1,1 +1,1 @@
-"""The `gather` and `graph` dialects: operators, gradients, loop nests, and what xDSL lacks of upstream MLIR."""
+"""The `gather` and `graph` dialects: operators, gradients, loop nests, shape operators, missing upstream operations."""

@@ -1,1 +1,1 @@
-"""The reference interpreter: runs a module of any level on ndarrays, one operation after the other."""
+"""The reference interpreters: they run a module of any level on ndarrays, one operation after the other."""

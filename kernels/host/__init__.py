@@ -1,1 +1,1 @@
-"""This process and its machine: settings, CPU and caches, packages, clock."""
+"""The process and its machine: settings, CPU and caches, packages, files, clock."""

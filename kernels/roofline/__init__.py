@@ -1,1 +1,1 @@
-"""How fast a gather could be: bytes, cache lines, peak rates, bounds, and `explain`."""
+"""The roofline: distinct lines, capacity misses, peak rates, lower and measured bounds, and `Kernel.explain`."""

@@ -1,1 +1,1 @@
-"""From a call to a running kernel: arguments, plan, schedule, compilation, caches, launch."""
+"""From a call to a running kernel: array checks, plan, schedule, compilation, call cache, disk cache, launch."""

@@ -1,1 +1,1 @@
-"""The tuner: candidates of one problem, timed in turn until the fastest is certain."""
+"""The tuner: candidates, successive halving, and the records of the winners."""

@@ -1,1 +1,1 @@
-"""Machine code of our own, without Numba: the fast call of a kernel, and the thread team that runs its tiles."""
+"""Machine code of our own, without Numba: the fast call, which finds a cached call, and the thread team."""

@@ -1,1 +1,1 @@
-"""What the passes share: questions about a loop nest, and ways to build and split loops."""
+"""Queries and builders of loop nests, which the passes share."""

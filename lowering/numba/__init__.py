@@ -1,1 +1,1 @@
-"""The Numba backend: loops-level IR to Python source, and that to machine code."""
+"""The Numba backend: from loops to Python source, and from that to machine code."""

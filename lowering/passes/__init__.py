@@ -1,1 +1,1 @@
-"""One pass a file: `tile-loops` is `TileLoops` in `schedule/tile_loops.py`; `registry` lists them all."""
+"""The passes, one a file, by stage: `tile-loops` is in `schedule/tile_loops.py`; `registry` lists them all."""

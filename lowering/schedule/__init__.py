@@ -1,1 +1,1 @@
-"""Schedules, and how one is chosen: loop sizes, machine, heuristics, cost model, search space."""
+"""Schedules, and their choice: loop sizes, machine model, heuristics, cost model, search space, traffic."""

@@ -51,7 +51,7 @@ def test_operator_gives_the_example_gather_negative_indices(version):
 
 @VERSIONS
 @pytest.mark.parametrize("index", [10, -11])
-def test_operator_refuses_an_index_outside(version, index):
+def test_operator_rejects_an_index_outside(version, index):
     """The document, input 2: "It is an error if any of the index values are out of bounds"."""
     with pytest.raises(gn.BoundsError, match=rf"index {index} at position \(1,\).*\[-10, 9\]"):
         gn.ops[version](np.arange(10), [0, index])

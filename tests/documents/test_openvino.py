@@ -89,7 +89,7 @@ def test_gather_gives_what_the_documents_print(name, dtype):
 
 
 @pytest.mark.parametrize("indices", [[0, -2, -1], [3, 10, -20]])
-def test_gather_7_refuses_the_indices_that_only_gather_8_allows(indices):
+def test_gather_7_rejects_the_indices_that_only_gather_8_allows(indices):
     with pytest.raises(gn.BoundsError):
         gn.ops["openvino.Gather-7"](np.arange(5), indices, 0)
 
@@ -120,14 +120,14 @@ def test_operator_drops_the_axis_for_a_0d_index(version):
 
 
 @pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-def test_operator_refuses_batch_dims_above_axis(version):
+def test_operator_rejects_batch_dims_above_axis(version):
     """Both documents: "batch_dims' <= axis'"."""
     with pytest.raises(gn.InvalidGatherError, match="batch_dims 1 must not be larger than axis 0"):
         gn.ops[version](np.zeros((2, 5)), np.zeros((2, 3), int), 0, 1)
 
 
 @pytest.mark.parametrize("version", ["openvino.Gather-7", "openvino.Gather-8"])
-def test_operator_refuses_batch_sizes_that_differ(version):
+def test_operator_rejects_batch_sizes_that_differ(version):
     """Both documents: "It requires the first b dimensions in data and indices tensors to be equal"."""
     with pytest.raises(gn.InvalidGatherError, match="must be equal"):
         gn.ops[version](np.zeros((2, 5)), np.zeros((3, 3), int), 1, 1)

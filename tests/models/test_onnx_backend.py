@@ -1,4 +1,4 @@
-"""ONNX's own backend suite, driven through the backend: every gather, and the glue as far as it is supported."""
+"""ONNX's own backend suite, driven through the backend: every gather, and the supported shape operators."""
 
 import re
 import warnings
@@ -14,7 +14,7 @@ import gathernest as gn
 from gathernest.kernels.onnx_backend import GathernestBackend
 
 GATHERS = ("Gather", "GatherND", "GatherElements")
-GLUE = ("Identity", "Cast", "Shape", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Constant")
+SHAPE_OPERATORS = ("Identity", "Cast", "Shape", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Constant")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_embedding_models_of_the_suite_give_their_bytes(cases, name):
 
 def test_every_glue_node_of_the_suite_runs_or_is_refused_for_a_named_reason(cases):
     ran, refused = [], {}
-    for case in single(cases, GLUE):
+    for case in single(cases, SHAPE_OPERATORS):
         inputs, outputs = ([array_of(value) for value in values] for values in case.data_sets[0])
         if len(inputs) != len(case.model.graph.node[0].input):
             continue

@@ -1,4 +1,4 @@
-"""Random graphs of gathers and glue: every stage, the run and ONNX's reference evaluator give the same bytes."""
+"""Random graphs of gathers and shape operators: every stage, the run and ONNX's evaluator give the same bytes."""
 
 import numpy as np
 import pytest

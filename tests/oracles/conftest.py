@@ -362,7 +362,7 @@ class Oracle:
         return replace(case, indices=index_array(case.indices))
 
     def expected(self, case: Case) -> np.ndarray | None:
-        """Return the result, or None where the reference refuses an index."""
+        """Return the result, or None where the reference rejects an index."""
         try:
             return reference(case)
         except OutOfRange:
@@ -371,7 +371,7 @@ class Oracle:
     def agrees(self, case: Case, wanted: np.ndarray | None, run: Callable[[np.ndarray], Any], error: type) -> bool:
         """Run something that writes into `out`, and return whether it did what the reference says.
 
-        Where the reference refuses, that is raising `error` and leaving `out` as it was.
+        Where the reference rejects, that is raising `error` and leaving `out` as it was.
         """
         out = case.empty_out()
         before = out.tobytes()

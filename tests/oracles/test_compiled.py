@@ -1,4 +1,4 @@
-"""Compiled kernels give the reference's bytes, serial and parallel, or refuse what it refuses.
+"""Compiled kernels give the reference's bytes, serial and parallel, or reject what it rejects.
 
 Kernels are keyed by what their code depends on, so each test draws many shapes that one kernel serves.
 """
@@ -107,7 +107,7 @@ def test_kernel_equals_the_reference_with_the_schedule_chosen_for_its_sizes(orac
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_kernel_refuses_one_bad_index_anywhere_and_leaves_out_untouched(oracle, name):
+def test_kernel_rejects_one_bad_index_anywhere_and_leaves_out_untouched(oracle, name):
     shape, indices_shape, axis, batch_dims = LARGE[name]
     indices = np.zeros(indices_shape, np.int64)
     for place in (0, -1):
@@ -183,7 +183,7 @@ def test_kernel_of_the_other_operators_equals_the_reference(oracle, operator, bo
 
 
 @pytest.mark.parametrize("operator", ["gather_nd", "gather_elements"])
-def test_kernel_of_the_other_operators_refuses_a_bad_index(oracle, operator):
+def test_kernel_of_the_other_operators_rejects_a_bad_index(oracle, operator):
     indices = np.zeros((4, 5, 2), np.int64)
     indices[2, 3, 1] = 6
     data = oracle.fill((6, 6, 6), np.dtype("f4"))

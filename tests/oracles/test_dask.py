@@ -1,4 +1,4 @@
-"""Gathers of dask arrays, cut at random, give the reference's bytes or refuse what it refuses.
+"""Gathers of dask arrays, cut at random, give the reference's bytes or reject what it rejects.
 
 The tasks run the slow reference instead of compiled kernels, so that every case costs milliseconds.
 """

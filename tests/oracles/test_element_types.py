@@ -170,6 +170,6 @@ def test_every_element_type_goes_through_every_operator_version(dtype):
 
 @pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("dtype", [*NO_BYTES, *REFERENCES], ids=repr)
-def test_an_index_outside_is_refused_for_elements_without_bytes_of_their_own(dtype, name):
+def test_an_index_outside_is_rejected_for_elements_without_bytes_of_their_own(dtype, name):
     with pytest.raises(gn.BoundsError, match=r"index 9 at position \(.*\) of indices is out of range"):
         getattr(gn, name)(elements(dtype), indices_for(name, "zero"), **ATTRIBUTES[name])

@@ -60,7 +60,7 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype, seed: int = 0) -> np.ndarra
 
 
 def sums_one_by_one(oracle, case, grad: np.ndarray, scale: float) -> np.ndarray | None:
-    """Return what the gradient must be, or None where an index is refused."""
+    """Return what the gradient must be, or None where an index is rejected."""
     shape = case.data.shape
     places = np.arange(case.data.size, dtype=np.int64).reshape(shape) + 1
     read = oracle.expected(replace(case, data=places))
@@ -250,7 +250,7 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
     )
 
 
-def test_any_schedule_of_rows_is_refused_or_gives_the_sums_at_every_stage():
+def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage():
     reached: collections.Counter[str] = collections.Counter()
 
     @settings(EXACT, max_examples=80 * MORE)
@@ -277,7 +277,7 @@ def test_any_schedule_of_rows_is_refused_or_gives_the_sums_at_every_stage():
         try:
             stages = run_stages(make_plan(problem, schedule))
         except gn.ScheduleError:
-            reached["refused"] += 1
+            reached["rejected"] += 1
             return
         wanted = np.zeros(out.shape, dtype)
         for index, values in zip(indices, grad, strict=True):

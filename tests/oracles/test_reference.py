@@ -32,7 +32,7 @@ def test_reference_gives_zero_bytes_for_an_index_outside(oracle):
 
 
 @pytest.mark.parametrize("index", [4, -5, 2**62])
-def test_reference_refuses_an_index_outside(oracle, index):
+def test_reference_rejects_an_index_outside(oracle, index):
     with pytest.raises(oracle.out_of_range):
         oracle.reference(oracle.make(DATA, np.array([index]), axis=1, bounds="error"))
 

@@ -1,4 +1,4 @@
-"""Schedules drawn at random: a legal one changes no byte, an illegal one is refused with a ScheduleError."""
+"""Schedules drawn at random: a legal one changes no byte, an illegal one is rejected with a ScheduleError."""
 
 import collections
 import os
@@ -116,7 +116,7 @@ def draw_schedule(draw, case, nest: str) -> Schedule:
 
 
 def mended(nest: str, schedule: Schedule, case) -> Schedule:
-    """Return a schedule without the passes that refuse; each refuses with a ScheduleError."""
+    """Return a schedule without the passes that reject; each rejects with a ScheduleError."""
     try:
         plan_of(case, schedule)
     except ScheduleError:
@@ -207,7 +207,7 @@ def test_a_kernel_of_a_legal_schedule_gives_the_bytes_on_one_thread_and_on_two(o
 @settings(EXACT, max_examples=12 * MORE)
 @given(data=st.data())
 @OPERATORS
-def test_any_schedule_is_refused_or_changes_no_byte(oracle, operator, data):
+def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
     case = oracle.staged_case(data.draw, operator=operator, most=24)
     copy, check = loops_of(unscheduled(case))
     names = [*copy, *check, "batch", "outer", "indices"]

@@ -1,4 +1,4 @@
-"""The interpreter at every stage of every pipeline gives the reference's bytes, or refuses what it refuses."""
+"""The interpreter at every stage of every pipeline gives the reference's bytes, or rejects what it rejects."""
 
 import os
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, o
 @settings(EXACT, max_examples=3 * MORE)
 @given(data=st.data())
 @OPERATORS
-def test_every_stage_refuses_what_the_reference_refuses(oracle, operator, data):
+def test_every_stage_rejects_what_the_reference_rejects(oracle, operator, data):
     case = oracle.staged_case(data.draw, operator=operator, bounds="error", most=24, index_dtype="int16")
     assume(case.indices.size > 0)
     values = case.indices.copy()

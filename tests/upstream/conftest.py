@@ -5,7 +5,7 @@ them every test of this folder is skipped. All modules go through few processes,
 
 Our dialect is unknown to upstream. So every text is checked as it is printed with `--allow-unregistered-dialect`, and
 from `lower-nest-to-loops` on once more without that flag and without our discardable attributes (`gather.view`,
-`gather.loops`, ...), so that an operation of ours which was left would be refused.
+`gather.loops`, ...), so that an operation of ours which was left would be rejected.
 """
 
 import re

@@ -39,7 +39,7 @@ def test_error_is_that_of_the_bad_module(upstream) -> None:
     assert "use of undeclared SSA value" in errors["second"]
 
 
-def test_operation_of_ours_is_refused_in_loops(upstream) -> None:
+def test_operation_of_ours_is_rejected_in_loops(upstream) -> None:
     assert list(upstream.check({"first": GOOD, "second": OURS})) == ["second"]
 
 

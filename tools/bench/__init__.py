@@ -1,4 +1,4 @@
-"""`gathernest bench`: time gathernest beside its peers on the suite, after comparing their bytes."""
+"""`gathernest bench`: the suite, timed against the peers after their bytes are compared."""
 
 from .command import EXAMPLES, add_arguments, run
 

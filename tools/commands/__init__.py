@@ -1,1 +1,1 @@
-"""The sub-commands of `gathernest`, one module each."""
+"""The sub-commands of `gathernest`, one a module."""

@@ -1,1 +1,1 @@
-"""Passes that make a loop nest of an operator, fold its bounds handling and erase its sizes."""
+"""Passes that turn an operator into a loop nest, fold its bounds handling and erase its sizes."""

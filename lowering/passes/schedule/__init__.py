@@ -1,1 +1,1 @@
-"""Passes of a schedule: tile, interchange, parallelize, vectorize, unroll, prefetch, non-temporal stores."""
+"""Passes of a schedule: tile, interchange, parallelize, stage indices, vectorize, unroll, prefetch, stream."""

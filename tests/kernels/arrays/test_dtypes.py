@@ -124,7 +124,7 @@ def test_objects_follow_the_total_modes(bounds):
     assert gn.gather(OBJECTS, [5, -7], 1, bounds=bounds).tolist() == wanted.tolist()
 
 
-def test_objects_outside_are_refused_with_the_callers_own_axis_and_place():
+def test_objects_outside_are_rejected_with_the_callers_own_axis_and_place():
     with pytest.raises(gn.BoundsError, match=r"index 3 at position \(0, 1\) of indices .* for axis 1 of size 3"):
         gn.gather(OBJECTS, [[0, 3]], 1)
 

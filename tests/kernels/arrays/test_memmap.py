@@ -83,7 +83,7 @@ def test_a_gather_reads_the_rows_it_needs_and_no_more(big, name):
 
 
 @linux_only
-def test_a_refused_index_reads_nothing(big):
+def test_a_rejected_index_reads_nothing(big):
     with Touched() as touched, pytest.raises(gn.BoundsError, match=r"index 2097152 at position \(1,\)"):
         gn.gather(big, [0, ROWS])
     assert touched.bytes < LITTLE

@@ -43,7 +43,7 @@ def test_an_object_of_any_kind_goes_into_out_as_itself(item):
 @pytest.mark.parametrize(
     "data", [{1: 2}, "text", None, 3, np.float32(3), object()], ids=lambda data: type(data).__name__
 )
-def test_data_that_numpy_sees_as_a_scalar_is_refused(data):
+def test_data_that_numpy_sees_as_a_scalar_is_rejected(data):
     with pytest.raises(gn.InvalidGatherError, match="data has rank 0 and no axis to gather from"):
         gn.gather(data, [0])
 
@@ -54,7 +54,7 @@ def test_every_c_integer_is_an_index_dtype(code):
 
 
 @pytest.mark.parametrize("axis", [[], np.array([], int), [[1]], {1}, np.array(["1"]), 1j], ids=repr)
-def test_an_axis_that_is_no_single_integer_is_refused(axis):
+def test_an_axis_that_is_no_single_integer_is_rejected(axis):
     with pytest.raises(gn.InvalidGatherError, match="axis must be an int, a 0-D array or an array of one element"):
         gn.gather(np.eye(3), [0], axis)
 
@@ -71,7 +71,7 @@ def test_int4_of_ml_dtypes_is_no_index_dtype():
 
 
 @pytest.mark.parametrize("shape", [(2, 2**40), (2, 2**40, 0)])
-def test_a_result_that_no_memory_could_hold_is_refused_before_anything_is_compiled(shape):
+def test_a_result_that_no_memory_could_hold_is_rejected_before_anything_is_compiled(shape):
     with pytest.raises(gn.InvalidGatherError, match=r"has no addresses; its sizes.* make 2\*\*63 bytes or more"):
         gn.gather(np.broadcast_to(np.int8(0), shape), np.broadcast_to(np.int8(0), (2**40,)))
 
@@ -164,7 +164,7 @@ def test_a_schedule_made_of_lists_is_one_made_of_tuples():
     ],
     ids=str,
 )
-def test_a_schedule_that_means_nothing_is_refused(schedule):
+def test_a_schedule_that_means_nothing_is_rejected(schedule):
     with pytest.raises(gn.ScheduleError):
         gn.compile("gather", "4x3xf32", "2xi64", schedule=schedule)
 
@@ -184,7 +184,7 @@ def test_a_schedule_that_means_nothing_is_refused(schedule):
         ({"owners": "axis"}, "owners of a schedule must be pairs"),
     ],
 )
-def test_fields_that_are_no_schedule_are_refused(fields, message):
+def test_fields_that_are_no_schedule_are_rejected(fields, message):
     with pytest.raises(gn.ScheduleError, match=re.escape(message)):
         gn.Schedule(**fields)
 
@@ -206,7 +206,7 @@ def test_operators_and_knobs_show_what_they_hold():
 
 
 @pytest.mark.parametrize("value", ["", 3, 2.5])
-def test_a_folder_that_is_no_path_is_refused(value):
+def test_a_folder_that_is_no_path_is_rejected(value):
     with pytest.raises(gn.GathernestError, match="is not allowed; set it to a path"), gn.knobs.scope(cache_dir=value):
         pass
 

@@ -79,7 +79,7 @@ def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
         ),
     ],
 )
-def test_out_that_cannot_take_the_result_is_refused(out, message):
+def test_out_that_cannot_take_the_result_is_rejected(out, message):
     before = np.array(out).tobytes()
     with pytest.raises(gn.InvalidGatherError) as caught:
         gn.gather(DATA, INDICES, out=out)
@@ -87,7 +87,7 @@ def test_out_that_cannot_take_the_result_is_refused(out, message):
     assert np.array(out).tobytes() == before
 
 
-def test_out_that_is_read_only_is_refused_and_untouched():
+def test_out_that_is_read_only_is_rejected_and_untouched():
     out = np.full((5, 3), 7.0)
     out.flags.writeable = False
     with pytest.raises(gn.InvalidGatherError, match="out must be writeable, got a read-only array; pass a copy"):

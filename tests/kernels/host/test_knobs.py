@@ -1,4 +1,4 @@
-"""Settings: where their values come from, what they do, and what they refuse."""
+"""Settings: where their values come from, what they do, and what they reject."""
 
 import threading
 
@@ -74,7 +74,7 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
         ("always_compile", "2", "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0 or 1"),
     ],
 )
-def test_a_text_that_a_knob_cannot_read_is_refused(monkeypatch, name, text, message):
+def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, message):
     monkeypatch.setenv(KNOBS[name].variable, text)
     with pytest.raises(KnobError) as caught:
         getattr(gn.knobs, name)
@@ -85,7 +85,7 @@ def test_a_text_that_a_knob_cannot_read_is_refused(monkeypatch, name, text, mess
     ("name", "value"),
     [("num_threads", 0), ("num_threads", 2.5), ("num_threads", True), ("interpret", "perhaps"), ("cache_dir", True)],
 )
-def test_a_value_that_a_knob_cannot_have_is_refused(name, value):
+def test_a_value_that_a_knob_cannot_have_is_rejected(name, value):
     message = f"knobs.{name} = {value!r} is not allowed; set it to {KNOBS[name].allowed}"
     for setting in (lambda: setattr(gn.knobs, name, value), lambda: gn.knobs.scope(**{name: value}).__enter__()):
         with pytest.raises(KnobError) as caught:
@@ -147,7 +147,7 @@ def test_an_assignment_holds_for_every_thread():
     ],
     ids=["read", "assign", "delete", "scope"],
 )
-def test_an_unknown_knob_is_refused_with_the_closest_name(use):
+def test_an_unknown_knob_is_rejected_with_the_closest_name(use):
     with pytest.raises(KnobError, match=r"there is no knob 'num_thread'; the knobs are .*; did you mean 'num_threads'"):
         use()
 
@@ -163,7 +163,7 @@ def test_interpret_runs_the_interpreter_and_compiles_nothing(forget, cache_dir):
     assert not cache_dir.exists()
 
 
-def test_interpret_refuses_a_bad_index_with_the_same_message_and_leaves_out_untouched():
+def test_interpret_rejects_a_bad_index_with_the_same_message_and_leaves_out_untouched():
     messages = []
     for interpret in (False, True):
         out = np.full((3, 3), 7.0)
@@ -221,7 +221,7 @@ def test_schedule_does_not_override_a_given_one():
         assert gn.compile("gather", DATA, INDICES, schedule=gn.Schedule()).schedule == gn.Schedule()
 
 
-def test_a_schedule_that_does_not_parse_is_refused():
+def test_a_schedule_that_does_not_parse_is_rejected():
     with (
         gn.knobs.scope(schedule="tile-loop{loops=indices sizes=2}"),
         pytest.raises(gn.ScheduleError, match=r"'tile-loop' is not a pass of a schedule.*did you mean 'tile-loops'"),
@@ -229,7 +229,7 @@ def test_a_schedule_that_does_not_parse_is_refused():
         gn.gather(DATA, INDICES)
 
 
-def test_a_schedule_of_loops_that_a_nest_lacks_is_refused():
+def test_a_schedule_of_loops_that_a_nest_lacks_is_rejected():
     with (
         gn.knobs.scope(schedule="parallelize-loops{loops=outer}"),
         pytest.raises(gn.ScheduleError, match="the nest has no loop 'outer'; its loops are "),

@@ -258,7 +258,7 @@ def test_a_result_that_cannot_be_written_is_a_warning(timed, serial_default, tmp
         (("gather", "4xobject", INDICES), {}, gn.InvalidGatherError, "elements of dtype object are not bytes"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, options, error, message):
+def test_wrong_arguments_are_rejected(arguments, options, error, message):
     with pytest.raises(error, match=re.escape(message)):
         tune(*arguments, **options)
 

@@ -292,7 +292,7 @@ CASES = {case.name: case for case in [*bounds_cases(), *SHAPES, *gradient_cases(
 
 
 def raises(case: Case) -> bool:
-    """Return whether the gather is refused for its indices."""
+    """Return whether the gather is rejected for its indices."""
     return case.bounds is Bounds.ERROR and case.outside() > 0
 
 

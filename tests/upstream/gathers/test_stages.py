@@ -48,24 +48,24 @@ def _distinct(lowerings, group: str) -> dict[str, str]:
     return {text: text for lowering in lowerings.values() for _, text in getattr(lowering, group)}
 
 
-def _refused(stages: list[tuple[str, str]], errors: dict[str, str]) -> dict[str, str]:
+def _rejected(stages: list[tuple[str, str]], errors: dict[str, str]) -> dict[str, str]:
     return {name: errors[text] for name, text in stages if text in errors}
 
 
 def test_stage_with_our_dialect_is_accepted_in_generic_form(case, lowerings, nest_errors) -> None:
     nests = lowerings[case.name].nests
     assert [nests[0][0], nests[-1][0]] == ["operator", "hoist-invariants"]
-    assert _refused(nests, nest_errors) == {}
+    assert _rejected(nests, nest_errors) == {}
 
 
 def test_loops_stage_is_accepted_as_printed(case, lowerings, loops_errors) -> None:
     loops = lowerings[case.name].loops
     assert [loops[0][0], loops[-1][0]] == ["lower-nest-to-loops", "cse"]
-    assert _refused(loops, loops_errors) == {}
+    assert _rejected(loops, loops_errors) == {}
 
 
 def test_loops_stage_is_accepted_without_unregistered_dialects(case, lowerings, strict_errors) -> None:
-    assert _refused(lowerings[case.name].strict, strict_errors) == {}
+    assert _rejected(lowerings[case.name].strict, strict_errors) == {}
 
 
 def test_module_printed_by_upstream_reads_back_as_the_same(case, printed) -> None:
