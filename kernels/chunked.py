@@ -26,7 +26,7 @@ from .runtime.prepare import bounds_error
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """What one chunk of the indexed axes is asked for by one block of indices.
+    """The gather of one block of indices from one chunk of the indexed axes.
 
     Attributes:
         places: (hits,) int64; which indices, or tuples of them, counted in C order.

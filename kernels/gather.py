@@ -1,4 +1,4 @@
-"""The functions that people call: `gather`, `gather_nd` and `gather_elements`."""
+"""The public functions `gather`, `gather_nd` and `gather_elements`."""
 
 import sys
 from typing import Any
@@ -190,7 +190,7 @@ _WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
 def _keys(
     operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | None
 ) -> Keys:
-    """Return the objects by which calls of an operator are found: the arguments themselves where they say it all."""
+    """Return the keys of an operator's calls: the arguments themselves where they suffice."""
     if version is None and node is None and schedule is None:
         if isinstance(operator, Gather):
             return one_object(operator.axis), one_object(operator.batch_dims), _WORDS[bounds]

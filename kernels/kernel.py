@@ -236,7 +236,7 @@ def problem_of(
 
 
 def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
-    """Return what a gradient asks for, or None of a gather; raises InvalidGatherError where there is no such kernel."""
+    """Return the gradient of a kernel, None for a gather; raises InvalidGatherError where there is no such kernel."""
     if not operator.endswith("_grad"):
         if scale != 1:
             raise InvalidGatherError(f"scale is for gradients, and {operator} is none; multiply its result")
@@ -261,9 +261,9 @@ def _index_spec(indices: Any) -> ArraySpec:
     if not isinstance(indices, ArraySpec | str):
         return _spec(index_array(indices))
     spec = ArraySpec.of(indices)
-    index_array(np.empty(0, spec.dtype))
-    is_even = lies_evenly(spec.shape, spec.strides, spec.dtype.itemsize)
-    return spec if spec.dtype.isnative and is_even else ArraySpec(spec.shape, spec.dtype.newbyteorder("="))
+    dtype = index_array(np.empty(0, spec.dtype)).dtype
+    is_even = lies_evenly(spec.shape, spec.strides, dtype.itemsize)
+    return spec if spec.dtype == dtype and is_even else ArraySpec(spec.shape, dtype)
 
 
 def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
