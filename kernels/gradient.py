@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +16,7 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node,
 from ..ir.semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 from ..lowering.schedule.schedule import Schedule
 from .host.knobs import knobs
-from .runtime.array_checks import check_out, data_array, index_array, lies_evenly, may_overlap_itself
+from .runtime.array_checks import check_out, data_array, index_array, lies_evenly, may_be_shared, may_overlap_itself
 from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
 from .runtime.object_arrays import gather_opaque
 from .runtime.plan import Problem, check_addresses
@@ -185,15 +186,18 @@ def run_gradient(
         sums = run_gradient(normal, grad, indices, shape, bounds, scale, **rest)
         return _delivered(sums, grad.dtype, out)
     strides = contiguous_strides(shape, grad.itemsize) if out is None else out.strides
+    is_shared = bounds is Bounds.ERROR and may_be_shared(indices)
     signature = (
         *("gradient", grad.shape, grad.strides, grad.dtype, indices.shape, indices.strides, indices.dtype),
         *(shape, strides, normal, bounds, version, node, repr(gradient)),  # 0.0 is not -0.0
+        is_shared,
         knobs.num_threads,  # a gradient is cut up for so many
     )
 
     def problem() -> Problem:
         specs = ArraySpec(shape, grad.dtype, strides), ArraySpec.of(indices)
-        return Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient, node)
+        checked = Problem.checked(normal, *specs, bounds, ArraySpec.of(grad), version, gradient, node)
+        return replace(checked, has_shared_indices=is_shared)
 
     prepared = remembered(signature, problem, schedule)
     is_repeated = prepared.was_run or calls is not CALLS

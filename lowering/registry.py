@@ -58,10 +58,20 @@ def summary(name: str) -> str:
     return (load_pass(name).__doc__ or "").partition("\n")[0]
 
 
-def default_pipeline(schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False) -> str:
-    """Return the pipeline that takes an operator to loops with a schedule; `static` keeps the sizes in the code."""
+def default_pipeline(
+    schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False, clamp: bool = False
+) -> str:
+    """Return the pipeline that takes an operator to loops with a schedule.
+
+    Args:
+        schedule: how the nest runs.
+        erase_sizes: whether sizes become arguments; `static` keeps them in the code.
+        gradient: whether it adds.
+        clamp: whether the nest that copies clamps indices that were checked before.
+    """
     left_out = {"lower-gather-to-nest" if gradient else "lower-gradient-to-nest", "" if erase_sizes else "erase-sizes"}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
+    nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *ROOMS["loops"], "canonicalize", "cse"])
 

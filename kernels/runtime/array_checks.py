@@ -1,6 +1,7 @@
 """The arrays of a call, checked before anything runs."""
 
 import math
+import mmap
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -80,6 +81,14 @@ def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
     if array.dtype.kind == "O" and array.ndim == 0:
         return f"{type(given).__name__}; pass an array or a list of integers"
     return f"dtype {array.dtype}; pass an array or a list of integers"
+
+
+def may_be_shared(array: np.ndarray) -> bool:
+    """Return whether other processes may write to an array: it lies in a file or in memory that several have mapped."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap | memoryview)
 
 
 def may_overlap_itself(array: np.ndarray) -> bool:

@@ -211,6 +211,8 @@ def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
 
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
     """Return whether every like of a call means the same: no setting decides, and `out` is an exact ndarray."""
+    if prepared.plan.problem.has_shared_indices:  # the entry leaves these to Python
+        return False
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
     return out is None or type(out) is np.ndarray

@@ -36,6 +36,7 @@ class Problem:
         out: the layout of the output when it is not contiguous.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
+        has_shared_indices: whether other processes may write to the indices while they are read.
         gradient: when given, the same arrays are used the other way round: what has the shape of `out`, grad, is read,
             and what has the shape of `data` is written.
     """
@@ -48,6 +49,7 @@ class Problem:
     version: str | None = None
     gradient: Gradient | None = None
     node: Node | None = None
+    has_shared_indices: bool = False
 
     @classmethod
     def checked(
@@ -151,7 +153,8 @@ class Plan:
     @property
     def pipeline(self) -> str:
         """The passes that make its kernel, as text."""
-        return default_pipeline(self.schedule, gradient=self.problem.gradient is not None)
+        problem = self.problem
+        return default_pipeline(self.schedule, gradient=problem.gradient is not None, clamp=problem.has_shared_indices)
 
     def operand(self, number: int) -> Operand:
         """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
@@ -246,8 +249,9 @@ def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reac
     element = f"{8 * width} bits"
     if problem.gradient is not None:
         element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
+    shared = ", shared indices" if problem.has_shared_indices else ""
     return (
-        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}, bounds {problem.bounds}, "
+        f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "
         f"{', '.join(views)}"
     )
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.runtime import RUNTIME
-from .array_checks import address, empty_in_lines
+from .array_checks import address, empty_in_lines, may_be_shared
 from .disk_cache import Loaded, load_kernel
 from .launch import launch
 from .plan import Plan, Problem, make_plan
@@ -117,13 +117,14 @@ def prepare(
         CompileError: the backend refuses the kernel.
     """
     out_strides = None if out is None else out.strides
+    is_shared = bounds is Bounds.ERROR and may_be_shared(indices)
     signature = (
         *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(operator, bounds, version, node),
+        *(operator, bounds, version, node, is_shared),
     )
 
     def problem() -> Problem:
-        return Problem.checked(
+        checked = Problem.checked(
             operator,
             ArraySpec(data.shape, data.dtype, data.strides),
             ArraySpec(indices.shape, indices.dtype, indices.strides),
@@ -132,6 +133,7 @@ def prepare(
             version,
             node=node,
         )
+        return replace(checked, has_shared_indices=is_shared)
 
     return remembered(signature, problem, schedule)
 

@@ -14,8 +14,8 @@ WORD_BYTES = 8
 # The number of neighbouring slots to probe.
 PROBES = 4
 
-# The bit of an ndarray's flags.
-WRITEABLE = 0x0400
+# Bits of an ndarray's flags.
+OWNDATA, WRITEABLE = 0x0004, 0x0400
 
 
 class Field(IntEnum):
@@ -26,6 +26,7 @@ class Field(IntEnum):
     RANK = 24
     SHAPE = 32
     STRIDES = 40
+    BASE = 48
     DESCR = 56
     FLAGS = 64
 
@@ -124,6 +125,7 @@ def fields_hold() -> bool:
         and at(Field.OB_TYPE) == id(np.ndarray)
         and at(Field.DATA) == interface["data"][0]
         and at(Field.RANK) & 0xFFFFFFFF == probe.ndim
+        and at(Field.BASE) == id(probe.base)
         and at(Field.DESCR) == id(probe.dtype)
         and at(Field.FLAGS) & 0xFFFFFFFF == probe.flags.num
         and [word(at(Field.SHAPE) + WORD_BYTES * dim) for dim in range(2)] == list(probe.shape)

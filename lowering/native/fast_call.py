@@ -7,6 +7,7 @@ more than the whole look-up.
 
 import ctypes
 import importlib
+import mmap
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
+from .call_layout import OWNDATA, PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, builtin, machine_code
 
 _NONE, _MISSED = I64(id(None)), I64(1)
@@ -113,6 +114,18 @@ def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
         code.need(code.same(found, I64(0)), closed)
 
 
+def _need_private(code: Code, array: Word, otherwise: Any) -> None:
+    """Go on where an array lies in no memory that is known to be mapped by several processes."""
+    base = code.load_at(array, Field.BASE)
+    with code.if_then(code.not_(code.same(base, I64(0)))):
+        kind = code.load_at(base, Field.OB_TYPE)
+        for shared in (mmap.mmap, memoryview, np.memmap):
+            code.need(code.not_(code.same(kind, I64(id(shared)))), otherwise)
+        with code.if_then(code.same(kind, I64(id(np.ndarray)))):  # a view, of an array that is none itself
+            owns = code.and_(code.number(base, Field.FLAGS), I64(OWNDATA))
+            code.need(code.not_(code.same(owns, I64(0))), otherwise)
+
+
 def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word) -> Word:
     addresses = [code.load_at(array, Field.DATA) for array in arrays]
     numbers = code.add(call, I64(WORD_BYTES * Call.NUMBERS))
@@ -158,6 +171,7 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
         code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
     is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
     code.need(code.or_(has_none, is_array), missed)
+    _need_private(code, indices, missed)
     _need_guard(code, guard, missed)
     slot = _look_up(code, table, args, missed)
     guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)

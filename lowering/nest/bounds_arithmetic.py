@@ -113,13 +113,16 @@ class Emitter:
             return index
         if mode is Bounds.CLIP:
             if facts.reaches_past:
-                last = self.binary(arith.SubiOp, size, self.constant(1, "one"), "last")
-                index = self.binary(arith.MinUIOp if facts.unsigned else arith.MinSIOp, index, last, "lowered")
+                index = self.lowered(arith.MinUIOp if facts.unsigned else arith.MinSIOp, index, size)
             return index if facts.unsigned else self.binary(arith.MaxSIOp, index, self.constant(0, "zero"), "raised")
         if facts.unsigned:
             return self.binary(arith.RemUIOp, index, size, "wrapped")
         remainder = self.binary(arith.RemSIOp, index, size, "remainder") if facts.reaches_past else index
         return self.wrapped(facts, remainder, size)
+
+    def lowered(self, minimum: type[arith.MinUIOp | arith.MinSIOp], index: SSAValue, size: SSAValue) -> SSAValue:
+        """Let what is past the end of an axis be its last position."""
+        return self.binary(minimum, index, self.binary(arith.SubiOp, size, self.constant(1, "one"), "last"), "lowered")
 
     def as_index(self, position: SSAValue) -> SSAValue:
         """Cast a position to the type of subscripts."""
