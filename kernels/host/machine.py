@@ -86,42 +86,38 @@ def _of_this_cpu() -> KnownMachine:
     return KnownMachine(replace(model, l1_bytes=l1, l2_bytes=l2, l3_bytes=last), because)
 
 
+def _number(most: float) -> Rule:
+    return lambda value: type(value) in (int, float) and 0 < value <= most, f"a number above 0 and up to {most:g}"
+
+
 def _whole(least: int, most: int) -> Rule:
     return lambda value: type(value) is int and least <= value <= most, f"a whole number from {least} to {most}"
 
 
-def _among(*allowed: int) -> Rule:
-    return lambda value: type(value) is int and value in allowed, f"one of {', '.join(map(str, allowed))}"
-
-
-def _positive(most: float) -> Rule:
-    def holds(value: Any) -> bool:
-        return type(value) in (int, float) and 0 < value <= most
-
-    return holds, f"a number above 0 and up to {most:g}"
+def _among(*allowed: Any) -> Rule:
+    return lambda value: type(value) is type(allowed[0]) and value in allowed, f"one of {', '.join(map(str, allowed))}"
 
 
 def _several(count: int) -> Rule:
-    holds, text = _positive(1e9)
-    return lambda value: isinstance(value, list) and len(value) == count and all(map(holds, value)), (
+    holds, text = _number(1e9)
+    return lambda value: type(value) is list and len(value) == count and all(map(holds, value)), (
         f"a list of {count}, each {text}"
     )
 
 
 _RULES: dict[str, Rule] = {
-    "base": (lambda value: value in [*BUILT_IN], f"one of {', '.join(BUILT_IN)}"),
-    "name": (lambda value: isinstance(value, str), "a text"),
+    "base": _among(*BUILT_IN),
+    "name": (lambda value: type(value) is str, "a text"),
     "l1_bytes": _whole(2**12, 2**40),
-    "l2_bytes": _whole(2**16, 2**40),
-    "l3_bytes": _whole(2**16, 2**40),
+    **dict.fromkeys(("l2_bytes", "l3_bytes"), _whole(2**16, 2**40)),
     **dict.fromkeys(("l1_misses", "l2_misses"), _whole(1, 1024)),
     "threads": _whole(1, 4096),
     "line_bytes": _among(32, 64, 128, 256),
     **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(16, 32, 64)),
-    **dict.fromkeys(("l1_share", "l2_share", "l3_share"), _positive(1)),
+    **dict.fromkeys(("l1_share", "l2_share", "l3_share"), _number(1)),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
-    **dict.fromkeys(("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "launch_ns", "wake_ns"), _positive(1e9)),
+    **dict.fromkeys(("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "launch_ns", "wake_ns"), _number(1e9)),
 }
 
 

@@ -9,19 +9,10 @@ It ranks schedules well enough to drop the hopeless ones before they are timed; 
 distributed, takes them for uniformly random, and is no substitute for a measurement.
 """
 
+from . import thresholds as fixed
 from .loop_sizes import NestShape, trips
 from .machine_model import MachineModel
 from .schedule import Schedule
-from .thresholds import (
-    ELEMENT_NS,
-    NEAR_PREFETCHED,
-    RESOLVE_NS,
-    ROW_NS,
-    SPECIALIZED_ROW_NS,
-    UNPREFETCHED,
-    UNRESOLVED_LANE_NS,
-    VECTOR_NS,
-)
 
 
 def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
@@ -49,7 +40,7 @@ def _copied_rows(nest: NestShape) -> tuple[bool, int, int]:
 def _lines_ns(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
     _, run_bytes, places = _copied_rows(nest)
     farthest = min((prefetch.locality for prefetch in schedule.prefetch), default=None)
-    times = UNPREFETCHED if farthest is None else NEAR_PREFETCHED if farthest == 3 else 1.0
+    times = fixed.UNPREFETCHED if farthest is None else fixed.NEAR_PREFETCHED if farthest == 3 else 1.0
     return places * -(-run_bytes // machine.line_bytes) * machine.random_line_ns(nest.table_bytes, times)
 
 
@@ -65,9 +56,15 @@ def _instructions_ns(nest: NestShape, schedule: Schedule, machine: MachineModel)
     lanes = schedule.lanes or 1
     if is_row:
         vectors = -(-run_bytes // (lanes * nest.width_bytes))
-        each = VECTOR_NS * vectors + (ROW_NS if schedule.specialize is None else SPECIALIZED_ROW_NS)
+        each = fixed.VECTOR_NS * vectors + (fixed.ROW_NS if schedule.specialize is None else fixed.SPECIALIZED_ROW_NS)
     else:
-        each = ELEMENT_NS if lanes == 1 else UNRESOLVED_LANE_NS if schedule.hoist is None else machine.lane_load_ns
+        each = (
+            fixed.ELEMENT_NS
+            if lanes == 1
+            else fixed.UNRESOLVED_LANE_NS
+            if schedule.hoist is None
+            else machine.lane_load_ns
+        )
     resolved = nest.indices if schedule.hoist is not None else places
     checked = nest.indices if nest.checked else 0
-    return each * places + RESOLVE_NS * (resolved + checked)
+    return each * places + fixed.RESOLVE_NS * (resolved + checked)

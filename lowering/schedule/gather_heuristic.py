@@ -7,22 +7,11 @@ vector.
 
 from dataclasses import dataclass, field
 
+from . import thresholds as fixed
 from .loop_sizes import NestShape, role, trips
 from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
-from .thresholds import (
-    LARGE_SHARE,
-    LARGE_TILES,
-    LONG_STREAMED_ROW_BYTES,
-    MIN_NARROW_PEELED_BYTES,
-    MIN_PEELED_BYTES,
-    MIN_STREAMED_ROW_BYTES,
-    MIN_VECTOR_WORK_BYTES,
-    MOST_LANES,
-    MOST_OVERLAPPING_ROW_BYTES,
-    STAGING_REPEATS,
-)
 from .tiling import Tiles, cut_checks, cut_innermost
 
 
@@ -45,7 +34,7 @@ class _Choosing:
 
     def choice(self) -> Choice:
         nest = self.nest
-        if nest.out_bytes < MIN_VECTOR_WORK_BYTES:
+        if nest.out_bytes < fixed.MIN_VECTOR_WORK_BYTES:
             return Choice(Schedule(), (f"{nest.out_bytes} B are copied as they come: nothing pays for itself",))
         lanes = self._lanes()
         tiles, order, parallel, hoist = self._loops(lanes)
@@ -79,7 +68,7 @@ class _Choosing:
         """Return whether rows end with a vector that overlaps the one before it."""
         nest = self.nest
         is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
-        most = MIN_NARROW_PEELED_BYTES if is_streamed_whole else MOST_OVERLAPPING_ROW_BYTES
+        most = fixed.MIN_NARROW_PEELED_BYTES if is_streamed_whole else fixed.MOST_OVERLAPPING_ROW_BYTES
         is_odd = self.innermost[1] % lanes != 0
         return is_odd and nest.has_plain_rows and nest.has_packed_rows and self.run_bytes <= most
 
@@ -88,7 +77,7 @@ class _Choosing:
         if not nest.is_packed:
             self._because("out is strided, so elements are stored one by one")
             return None
-        wanted = min(self.machine.vector_bytes // width, MOST_LANES)
+        wanted = min(self.machine.vector_bytes // width, fixed.MOST_LANES)
         if self.is_row and not nest.has_packed_rows:
             return wanted if self.innermost[1] >= 2 * wanted >= 4 else None
         if self.is_row:
@@ -105,7 +94,7 @@ class _Choosing:
 
     def _lanes_fit(self) -> int:
         """Return how many elements from places of their own are worth a vector; 1 where none are."""
-        wanted = min(self.machine.vector_bytes // self.nest.width_bytes, MOST_LANES)
+        wanted = min(self.machine.vector_bytes // self.nest.width_bytes, fixed.MOST_LANES)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
         if role(self.innermost) != "inner" or is_spread_out(self.nest, self.machine):
@@ -120,7 +109,7 @@ class _Choosing:
         filling = min(self.run_bytes & -self.run_bytes, self.machine.wide_vector_bytes)
         if filling >= least:
             return filling
-        return least if self.run_bytes < LONG_STREAMED_ROW_BYTES else self.machine.vector_bytes
+        return least if self.run_bytes < fixed.LONG_STREAMED_ROW_BYTES else self.machine.vector_bytes
 
     # the loops around it
 
@@ -134,7 +123,7 @@ class _Choosing:
         if repeating is not None and (not self.is_row or self.run_bytes <= machine.line_bytes):
             return self._held(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
-        is_large = nest.out_bytes >= LARGE_TILES * machine.large_tile_bytes
+        is_large = nest.out_bytes >= fixed.LARGE_TILES * machine.large_tile_bytes
         wanted = machine.large_tile_bytes if is_large else machine.tile_bytes
         tiles, parallel = cut_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
@@ -152,7 +141,7 @@ class _Choosing:
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
-        return around[-2] if around[-2][1] >= STAGING_REPEATS else None
+        return around[-2] if around[-2][1] >= fixed.STAGING_REPEATS else None
 
     def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
         """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
@@ -161,7 +150,8 @@ class _Choosing:
         counted, count = around[-1]
         piece = self.nest.width_bytes * trips(self.row) * min(count, most)
         pieces = max(size * trips(around[:-2]) // (4 * machine.threads), 1)
-        rows = max(tile_size(min(max(machine.tile_bytes // piece, STAGING_REPEATS), pieces)), STAGING_REPEATS)
+        rows = min(max(machine.tile_bytes // piece, fixed.STAGING_REPEATS), pieces)
+        rows = max(tile_size(rows), fixed.STAGING_REPEATS)
         self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, most))
         before = [loop for loop, _ in around[:-2]]
@@ -174,7 +164,7 @@ class _Choosing:
 
     def _exceeds_caches(self) -> bool:
         """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
-        is_large = self.nest.out_bytes >= self.machine.l3_bytes // LARGE_SHARE
+        is_large = self.nest.out_bytes >= self.machine.l3_bytes // fixed.LARGE_SHARE
         return self.machine.exceeds_last_level_cache(self.nest.whole_bytes if is_large else self.nest.moved_bytes)
 
     def _streams(self, lanes: int) -> bool:
@@ -194,9 +184,9 @@ class _Choosing:
     def _least_streamed(self, lanes: int) -> int:
         """Return from how many bytes side by side on storing them past the caches pays."""
         if self.innermost[1] % lanes == 0:
-            return MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
+            return fixed.MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
         if self._overlaps(lanes):
-            return MIN_STREAMED_ROW_BYTES
+            return fixed.MIN_STREAMED_ROW_BYTES
         return self.nest.least_peeled_bytes
 
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:

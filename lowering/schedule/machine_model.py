@@ -5,6 +5,7 @@ Times and rates are those of one thread. What follows from the numbers is a prop
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from .thresholds import CHECK_NS, TILE_SIZES, UNPREFETCHED, UNROLLED_VECTORS
 
@@ -173,66 +174,22 @@ def _power_of_two(number: float) -> int:
 # Xeon, Ice Lake and later: Intel's "Optimization Reference Manual" (248966), chipsandcheese.com/p/a-peek-at-sapphire-
 # rapids, gathers from uops.info; rates are misses over latency.
 # AVX2: a client core from Haswell to Skylake, from the same manual and uops.info.
-_MODELS = (
-    MachineModel(
-        "zen4",
-        l1_bytes=32 << 10,
-        l2_bytes=1 << 20,
-        l3_bytes=32 << 20,
-        l1_misses=24,
-        l2_misses=64,
-        memory_ns=110.0,
-        copy_bytes_per_ns=(110.0, 85.0, 48.0),
-        line_ns=(0.3, 0.7, 1.5, 4.0),
-        byte_ns=0.035,
-        lane_load_ns=0.15,
-        lane_gather_ns=0.20,
-        wide_vector_bytes=64,
-    ),
-    MachineModel(
-        "zen3",
-        l1_bytes=32 << 10,
-        l2_bytes=512 << 10,
-        l3_bytes=32 << 20,
-        l1_misses=24,
-        l2_misses=64,
-        memory_ns=105.0,
-        copy_bytes_per_ns=(100.0, 75.0, 32.0),
-        line_ns=(0.3, 0.7, 1.6, 6.0),
-        byte_ns=0.04,
-        lane_load_ns=0.15,
-        lane_gather_ns=0.35,
-        wide_vector_bytes=32,
-    ),
-    MachineModel(
-        "xeon-avx512",
-        l1_bytes=48 << 10,
-        l2_bytes=2 << 20,
-        l3_bytes=60 << 20,
-        l1_misses=16,
-        l2_misses=48,
-        memory_ns=130.0,
-        copy_bytes_per_ns=(110.0, 45.0, 22.0),
-        line_ns=(0.3, 0.8, 2.5, 5.0),
-        byte_ns=0.045,
-        lane_load_ns=0.25,
-        lane_gather_ns=0.20,
-        wide_vector_bytes=64,
-    ),
-    MachineModel(
-        "avx2",
-        l1_bytes=32 << 10,
-        l2_bytes=256 << 10,
-        l3_bytes=8 << 20,
-        l1_misses=10,
-        l2_misses=16,
-        memory_ns=90.0,
-        copy_bytes_per_ns=(70.0, 45.0, 18.0),
-        line_ns=(0.3, 1.0, 2.5, 7.0),
-        byte_ns=0.05,
-        lane_load_ns=0.25,
-        lane_gather_ns=0.35,
-        wide_vector_bytes=32,
-    ),
-)
-BUILT_IN = {model.name: model for model in _MODELS}
+_NAMES = ("zen4", "zen3", "xeon-avx512", "avx2")
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "l1_bytes": (32 << 10, 32 << 10, 48 << 10, 32 << 10),
+    "l2_bytes": (1 << 20, 512 << 10, 2 << 20, 256 << 10),
+    "l3_bytes": (32 << 20, 32 << 20, 60 << 20, 8 << 20),
+    "l1_misses": (24, 24, 16, 10),
+    "l2_misses": (64, 64, 48, 16),
+    "memory_ns": (110.0, 105.0, 130.0, 90.0),
+    "copy_bytes_per_ns": ((110.0, 85.0, 48.0), (100.0, 75.0, 32.0), (110.0, 45.0, 22.0), (70.0, 45.0, 18.0)),
+    "line_ns": ((0.3, 0.7, 1.5, 4.0), (0.3, 0.7, 1.6, 6.0), (0.3, 0.8, 2.5, 5.0), (0.3, 1.0, 2.5, 7.0)),
+    "byte_ns": (0.035, 0.04, 0.045, 0.05),
+    "lane_load_ns": (0.15, 0.15, 0.25, 0.25),
+    "lane_gather_ns": (0.20, 0.35, 0.20, 0.35),
+    "wide_vector_bytes": (64, 32, 64, 32),
+}
+BUILT_IN = {
+    name: MachineModel(name, **{field: values[place] for field, values in _FIELDS.items()})
+    for place, name in enumerate(_NAMES)
+}

@@ -6,20 +6,10 @@ places, as along the last axis, the next rows are asked for whole, whatever thei
 
 import math
 
+from . import thresholds as fixed
 from .loop_sizes import NestShape, role
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .schedule import Prefetch
-from .thresholds import (
-    HARDWARE_PREFETCHED_ROW_BYTES,
-    LATER_ROW,
-    MIN_LINE_USES,
-    MIN_NEXT_ROW_BYTES,
-    MIN_SLICES,
-    MOST_COLUMN_READS,
-    MOST_PREFETCHED_LINES,
-    MOST_SLICE_LINES,
-    NEXT_ROW,
-)
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
@@ -77,15 +67,15 @@ def next_slices(nest: NestShape, machine: MachineModel) -> tuple[str, int] | Non
     row_bytes = nest.span_bytes // axes[0]
     piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
     uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
-    if name not in own or rows < MIN_SLICES or uses < MIN_LINE_USES or nest.table_bytes <= machine.l2_bytes:
+    if name not in own or rows < fixed.MIN_SLICES or uses < fixed.MIN_LINE_USES or nest.table_bytes <= machine.l2_bytes:
         return None
     if not machine.near_bytes <= nest.span_bytes <= machine.l2_room_bytes or not nest.has_packed_rows:
         return None
-    if not nest.is_row and indices > MOST_COLUMN_READS * axes[0]:
+    if not nest.is_row and indices > fixed.MOST_COLUMN_READS * axes[0]:
         return None
     is_short = nest.is_row and row_bytes <= LINE_BYTES
     lines = -(-nest.span_bytes // (LINE_BYTES * indices)) if is_short else -(-axes[0] // indices)
-    return (name, lines) if lines <= MOST_SLICE_LINES else None
+    return (name, lines) if lines <= fixed.MOST_SLICE_LINES else None
 
 
 def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
@@ -98,12 +88,16 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Aske
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < 2 * machine.near_rows:
         return NOTHING
-    lines = min(-(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), MOST_PREFETCHED_LINES)
+    lines = min(
+        -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), fixed.MOST_PREFETCHED_LINES
+    )
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // 2), 1)
     later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // 2), 1)
     far = Prefetch(loop, later, lines, FAR)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        if not machine.line_bytes <= row_bytes < HARDWARE_PREFETCHED_ROW_BYTES and not is_spread_out(nest, machine):
+        if not machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES and not is_spread_out(
+            nest, machine
+        ):
             return NOTHING
         asked = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
         return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
@@ -115,18 +109,18 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Aske
 
 def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int) -> Asked:
     """Ask for the rows that the loop around the innermost one reads next, some lines in each step of that."""
-    is_long = MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
+    is_long = fixed.MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
     if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
         return NOTHING
     name, rows = nest.loops[-2]
     lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
     has_own_row = any(dim.removeprefix("data_") == name for dim, _ in nest.table)
     has_one_axis = sum(role(dim) == "axis" for dim in nest.table) == 1
-    if lines > lanes or rows <= LATER_ROW or not has_own_row or not has_one_axis:
+    if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
         return NOTHING
     why = f"the next row of data is asked for, {lines} lines a step, while this one is read"
-    soon = Prefetch(inside[name], NEXT_ROW, lines, NEAR)
+    soon = Prefetch(inside[name], fixed.NEXT_ROW, lines, NEAR)
     if not machine.exceeds_last_level_cache(2 * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why
-    later = Prefetch(inside[name], LATER_ROW, lines, FAR)
-    return (later, soon), f"{why}, and the row {LATER_ROW} ahead into the second cache"
+    later = Prefetch(inside[name], fixed.LATER_ROW, lines, FAR)
+    return (later, soon), f"{why}, and the row {fixed.LATER_ROW} ahead into the second cache"

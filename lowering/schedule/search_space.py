@@ -10,23 +10,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from . import thresholds as fixed
 from .loop_sizes import NestShape
 from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
-from .thresholds import (
-    LEAST_TRIED_TILE_BYTES,
-    MOST_CANDIDATES,
-    MOST_STAGED,
-    MOST_TRIED_LINES,
-    MOST_TRIED_ROW_BYTES,
-    MOST_TRIED_TILE_BYTES,
-    TRIED_CHECK_TILES,
-    TRIED_DISTANCES,
-    TRIED_FACTORS,
-    TRIED_ROW_PIECE_BYTES,
-    TRIED_TILES,
-    TRIED_VECTOR_BYTES,
-)
 
 BESIDE = ("check_", "clear_", "scale_")
 """How the loops of nests beside the one that copies or adds begin."""
@@ -97,7 +84,9 @@ def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict
     return [schedule for schedule in schedules if schedule in chosen]
 
 
-def search_space(space: Space, predict: Predict | None = None, most: int = MOST_CANDIDATES) -> tuple[Schedule, ...]:
+def search_space(
+    space: Space, predict: Predict | None = None, most: int = fixed.MOST_CANDIDATES
+) -> tuple[Schedule, ...]:
     """Return the schedules that a search without a clock finds, the default first.
 
     Args:
@@ -132,9 +121,9 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     for place, (name, size) in enumerate(space.loops):
         outside = tuple(outer for outer, _ in space.loops[:place])
         yield _with_loops(space, schedule, tiles, (), (*outside, name, *shared))
-        for count in TRIED_TILES:
+        for count in fixed.TRIED_TILES:
             piece_bytes = count * space.tile_bytes(place)
-            if 2 * count <= size and LEAST_TRIED_TILE_BYTES <= piece_bytes <= MOST_TRIED_TILE_BYTES:
+            if 2 * count <= size and fixed.LEAST_TRIED_TILE_BYTES <= piece_bytes <= fixed.MOST_TRIED_TILE_BYTES:
                 cut = ((name, count), *tiles)
                 yield _with_loops(space, schedule, cut, (), (*outside, f"{name}_o", *shared))
 
@@ -144,7 +133,7 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     checks = [name for name, _ in schedule.tiles if name.startswith("check_")]
     if not checks:
         return
-    for count in TRIED_CHECK_TILES:
+    for count in fixed.TRIED_CHECK_TILES:
         yield replace(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
     yield replace(
         schedule,
@@ -170,7 +159,7 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule != space.default or not loops or not loops[-1][0].startswith(ROW):
         return
     (name, size), (tiles, shared) = loops[-1], _beside(schedule)
-    for piece_bytes in TRIED_ROW_PIECE_BYTES:
+    for piece_bytes in fixed.TRIED_ROW_PIECE_BYTES:
         count = piece_bytes // space.nest.width_bytes
         if 2 * count > size:
             return
@@ -197,7 +186,7 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if space.is_gradient or not space.loops:
         return
     size = _innermost(space, schedule)[1]
-    for lanes in (count // space.nest.width_bytes for count in TRIED_VECTOR_BYTES):
+    for lanes in (count // space.nest.width_bytes for count in fixed.TRIED_VECTOR_BYTES):
         if 2 <= lanes <= size:
             yield replace(schedule, lanes=lanes)
     if schedule.lanes is not None:
@@ -207,7 +196,7 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Code made for this size of row, where it is one loop of at most 1 KiB; and code for any."""
     name, size = space.loops[-1] if space.loops else ("", 0)
-    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= MOST_TRIED_ROW_BYTES:
+    if not space.is_gradient and name == "inner" and size * space.nest.width_bytes <= fixed.MOST_TRIED_ROW_BYTES:
         yield replace(schedule, specialize=size * space.nest.width_bytes)
     if schedule.specialize is not None:
         yield replace(schedule, specialize=None)
@@ -224,7 +213,12 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if "indices" in cut:
         loops = _scheduled_loops(space, schedule)
         yield replace(schedule, hoist=loops[loops.index("indices_o") + 1])
-    elif count <= MOST_STAGED and not schedule.order and "indices" not in schedule.parallel and names[0] != "indices":
+    elif (
+        count <= fixed.MOST_STAGED
+        and not schedule.order
+        and "indices" not in schedule.parallel
+        and names[0] != "indices"
+    ):
         tiles = (*schedule.tiles, ("indices", count))
         loops = _scheduled_loops(space, replace(schedule, tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
@@ -236,8 +230,8 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """The lines of a later row asked for ahead, at some distances; or none asked for."""
     loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
     if loops and not space.is_gradient:
-        lines = min(MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
-        near, far = (Prefetch(loops[-1], distance, lines) for distance in TRIED_DISTANCES)
+        lines = min(fixed.MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
+        near, far = (Prefetch(loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
         for asked in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
             yield replace(schedule, prefetch=asked)
         around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
@@ -258,7 +252,7 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule.unroll is not None:
         yield replace(schedule, unroll=None)
     elif space.loops and not space.is_gradient and schedule.lanes is None:
-        for factor in TRIED_FACTORS:
+        for factor in fixed.TRIED_FACTORS:
             yield replace(schedule, unroll=(_scheduled_loops(space, schedule)[-1], factor))
 
 

@@ -21,10 +21,10 @@ from ...nest.builder import index_constant, size_of
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...nest.split_loop import REMAINDER
 from ...schedule.machine_model import LINE_BYTES
+from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
-MOST_LINES = 64
 MOST_DISTANCE = 4096
-MOST_ROWS = 4096  # of a step; MOST_LINES for each of the 64 iterations that `unroll` makes one at most
+MOST_ROWS = 4096  # of a step; MOST_PREFETCHED_LINES for each of the 64 iterations that `unroll` makes one at most
 
 # A read of data or, in a gradient, an addition to the table.
 Access = memref.LoadOp | vector.LoadOp | AccumulateOp
@@ -87,7 +87,7 @@ class PrefetchIndices(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for name, value, least, most in (
             ("distance", self.distance, 1, MOST_DISTANCE),
-            ("lines", self.lines, 1, MOST_LINES),
+            ("lines", self.lines, 1, MOST_PREFETCHED_LINES),
             ("locality", self.locality, 0, 3),
         ):
             if not least <= value <= most:

@@ -104,6 +104,7 @@ FIX = (
         ({"l2_bytes": "1M"}, 'says l2_bytes = "1M", allowed is a whole number from 65536 to 1099511627776'),
         ({"l1_misses": 0}, "says l1_misses = 0, allowed is a whole number from 1 to 1024"),
         ({"threads": True}, "says threads = true, allowed is a whole number from 1 to 4096"),
+        ({"vector_bytes": 32.0}, "says vector_bytes = 32.0, allowed is one of 16, 32, 64"),
         ({"vector_bytes": 48}, "says vector_bytes = 48, allowed is one of 16, 32, 64"),
         ({"l3_share": 1.5}, "says l3_share = 1.5, allowed is a number above 0 and up to 1"),
         ({"memory_ns": float("nan")}, "says memory_ns = NaN, allowed is a number above 0 and up to 1e+09"),
