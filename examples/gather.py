@@ -1,4 +1,4 @@
-"""The function, the operators by name, and what an index outside means."""
+"""The function, the operators by name, and the bounds modes."""
 
 import numpy as np
 

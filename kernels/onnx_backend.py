@@ -66,7 +66,7 @@ class GathernestBackend(Backend):
         """Return a model that is ready to run.
 
         Args:
-            model: the model; weights in other files are refused, since it has no folder.
+            model: the model; weights in other files are rejected, since it has no folder.
             device: CPU.
             kwargs: none is known.
 

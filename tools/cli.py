@@ -1,6 +1,6 @@
 """The command `gathernest`: one sub-command a module of this folder.
 
-A sub-command's module offers `add_arguments(parser)` and `run(options)`, and imports what is heavy only when it runs.
+A sub-command's module has `add_arguments(parser)` and `run(options)`, and defers heavy imports until it runs.
 """
 
 import sys

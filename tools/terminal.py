@@ -1,4 +1,4 @@
-"""How the tools talk: one line for an error, colours and progress only where they are welcome, and an exit status."""
+"""The terminal: one line for an error, colours and progress only on a terminal, and an exit status."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ class UsageError(GathernestError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors like all others, with names that are close."""
+    """An argument parser that raises our errors, with suggestions of close names."""
 
     def __init__(self, **settings: Any):
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}{link} '{self.prog} --help'")
 
     def check_options(self, arguments: Sequence[str]) -> None:
-        """Refuse long options that are not known, before argparse complains of what they leave missing."""
+        """Reject unknown long options, before argparse reports missing arguments."""
         known = [flag for action in self._actions for flag in action.option_strings]
         for word in arguments:
             flag = word.partition("=")[0]
@@ -72,7 +72,7 @@ def positive_seconds(text: str) -> float:
 
 
 def run_tool(program: str, body: Callable[[], int]) -> int:
-    """Run a tool; whatever ends it becomes an exit status, and one line on standard error if there is something to say.
+    """Run a tool; an error becomes an exit status and one line on standard error.
 
     Returns:
         What `body` returns; 1 after an error, 2 when the command line is wrong, 130 after Ctrl-C, 141 when the reader

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a case of the suite of `gathernest bench`, measured beside NumPy, bytes first."""
+"""The base of the benchmarks: a case of the suite of `gathernest bench`, measured with NumPy, bytes first."""
 
 import functools
 
@@ -15,7 +15,7 @@ BY_NAME = {case.name: case for case in SUITE}
 
 @functools.lru_cache(maxsize=1)
 def inputs_of(name: str) -> Inputs:
-    """Return the arrays of a case; kept, since asv calls setup before every timing."""
+    """Return the arrays of a case; cached, since asv calls setup before every timing."""
     return BY_NAME[name].make()
 
 

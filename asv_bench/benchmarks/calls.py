@@ -1,4 +1,4 @@
-"""What a call costs besides the bytes it moves: tiny and medium gathers beside NumPy, interleaved in one process.
+"""The overhead of a call: tiny and medium gathers and NumPy's, interleaved in one process.
 
 `python asv_bench/benchmarks/calls.py` prints every case as a row of Markdown.
 """
@@ -24,7 +24,7 @@ Call = Callable[[], object]
 
 @functools.cache
 def pairs() -> dict[str, tuple[Call, Call]]:
-    """Return for every case our call and NumPy's, which give the same bytes; kept, since asv repeats `setup`."""
+    """Return for every case our call and NumPy's, which give the same bytes; cached, since asv repeats `setup`."""
     data, indices = np.arange(20, dtype=np.float32).reshape(5, 4), np.array([0, 4, 2])
     out, kernel = np.empty((3, 4), np.float32), gn.compile("gather", data, indices)
     tuples, elements = np.array([[0, 1], [4, 2], [2, 3]]), np.array([[0, 1, 2, 3], [4, 3, 2, 1]])

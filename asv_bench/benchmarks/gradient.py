@@ -1,4 +1,4 @@
-"""Gradients beside `numpy.add.at`: the cases of the suite of `gathernest bench`."""
+"""Gradients against `numpy.add.at`: the cases of the suite of `gathernest bench`."""
 
 from .beside_numpy import BY_NAME, ns_per_row, relative_time
 

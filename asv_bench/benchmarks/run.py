@@ -1,4 +1,4 @@
-"""Gathers, compiled: every case of the suite of `gathernest bench` but gradients and calls, beside NumPy."""
+"""Compiled gathers against NumPy: every case of the suite of `gathernest bench` but gradients and calls."""
 
 import statistics
 

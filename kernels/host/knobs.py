@@ -121,7 +121,7 @@ KNOBS: dict[str, Knob] = {
         str,
         "a schedule",
         None,
-        "Use this schedule for every gather; one whose nest lacks its loops is refused.",
+        "Use this schedule for every gather; one whose nest lacks its loops is rejected.",
     ),
     "tuning": Knob(
         "GATHERNEST_TUNING",

@@ -126,7 +126,7 @@ class Plan:
         canonical: the arrays as the kernel sees them, strides in elements of `width_bytes`.
         width_bytes: the size of the elements it moves.
         work_bytes: bytes of indices read and output written; for a gradient those read, too.
-        action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `refuse` every index of an empty axis.
+        action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `reject` every index of an empty axis.
         nest: the sizes that a schedule is chosen from.
         kernel_class: the key without the schedule.
         is_tuned: whether the schedule is one that tuning recorded.
@@ -139,7 +139,7 @@ class Plan:
     canonical: CanonicalGather
     width_bytes: int
     work_bytes: int
-    action: Literal["run", "zeros", "nothing", "refuse"]
+    action: Literal["run", "zeros", "nothing", "reject"]
     nest: NestShape
     kernel_class: str
     is_tuned: bool
@@ -266,9 +266,9 @@ def _erased(operand: Operand) -> str:
     return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in layout)}"
 
 
-def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "refuse"]:
+def _action(problem: Problem, *, is_empty: bool, has_check: bool) -> Literal["run", "zeros", "nothing", "reject"]:
     if 0 in problem.indices.shape:
         return "nothing" if problem.gradient is None else "zeros"
     if 0 in problem.axis_sizes:
-        return "zeros" if problem.bounds is Bounds.ZERO else "refuse"
+        return "zeros" if problem.bounds is Bounds.ZERO else "reject"
     return "nothing" if is_empty and not has_check else "run"

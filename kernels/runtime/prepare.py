@@ -72,7 +72,7 @@ class Prepared:
             BoundsError: an index is not valid; `out` is untouched.
         """
         action = self.plan.action
-        if action == "refuse":
+        if action == "reject":
             raise BoundsError(_empty_axis_message(self.plan.problem))
         if action == "zeros":
             out.view(f"V{out.dtype.itemsize}")[...] = np.zeros((), f"V{out.dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""`gathernest.compile` and the kernels it gives: what they serve, what they refuse, and what can be read of them."""
+"""`gathernest.compile` and the kernels it gives: what they serve, what they reject, and what can be read of them."""
 
 import ast
 import os
@@ -43,7 +43,7 @@ def test_a_kernel_writes_into_out(kernel):
     assert out.tobytes() == WANTED.tobytes()
 
 
-def test_a_kernel_refuses_a_bad_index_and_leaves_out_untouched(kernel):
+def test_a_kernel_rejects_a_bad_index_and_leaves_out_untouched(kernel):
     out = np.full((2, 3, 3), 7, np.float32)
     with pytest.raises(gn.BoundsError, match=r"index 5 at position \(1, 0\)"):
         kernel(DATA, [[0, 0, 0], [5, 0, 0]], out)
@@ -85,7 +85,7 @@ def test_a_kernel_serves_other_sizes(schedule, batch, picks):
     assert kernel(data, indices).tobytes() == wanted.tobytes()
 
 
-def test_a_kernel_whose_schedule_was_given_refuses_sizes_without_its_loops():
+def test_a_kernel_whose_schedule_was_given_rejects_sizes_without_its_loops():
     kernel = gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, bounds="clip", schedule=TILED)
     with pytest.raises(gn.ScheduleError, match="the nest has no loop 'batch'; its loops are indices"):
         kernel(DATA[:1], INDICES[:1])
@@ -160,18 +160,18 @@ def test_a_kernel_compiled_for_no_indices_serves_some(indices):
         ),
     ],
 )
-def test_a_kernel_refuses_other_dtypes_and_ranks(kernel, data, indices, message):
+def test_a_kernel_rejects_other_dtypes_and_ranks(kernel, data, indices, message):
     with pytest.raises(gn.InvalidGatherError) as caught:
         kernel(data, indices)
     assert str(caught.value) == message
 
 
-def test_a_kernel_refuses_batch_sizes_that_differ(kernel):
+def test_a_kernel_rejects_batch_sizes_that_differ(kernel):
     with pytest.raises(gn.InvalidGatherError, match="the first 1 sizes of data and indices must be equal"):
         kernel(DATA, np.zeros((3, 3), int))
 
 
-def test_a_kernel_refuses_indices_that_are_no_integers(kernel):
+def test_a_kernel_rejects_indices_that_are_no_integers(kernel):
     with pytest.raises(gn.IndexTypeError):
         kernel(DATA, INDICES.astype(float))
 
@@ -214,7 +214,7 @@ def test_a_kernel_refuses_indices_that_are_no_integers(kernel):
         ),
     ],
 )
-def test_compile_refuses_what_it_cannot_compile(arguments, attributes, error, message):
+def test_compile_rejects_what_it_cannot_compile(arguments, attributes, error, message):
     with pytest.raises(error, match=message):
         gn.compile(*arguments, **attributes)
 
@@ -297,7 +297,7 @@ def gather(data, indices, out, team):
 
 @pytest.fixture
 def broken_backend(monkeypatch, forget):
-    """A code generator whose program Numba refuses."""
+    """A code generator whose program Numba rejects."""
     parameters = gn.compile("gather", np.arange(4.0), [0], schedule=gn.Schedule())._prepared.loaded.program.parameters
     program = Program(BROKEN, parameters, {6: "memref.load", 7: "func.return"})
     monkeypatch.setattr(compile, "build_program", lambda plan: program)
@@ -305,7 +305,7 @@ def broken_backend(monkeypatch, forget):
 
 
 @pytest.mark.parametrize("always_compile", [False, True])
-def test_a_program_that_the_backend_refuses_is_a_compile_error(broken_backend, cache_dir, always_compile):
+def test_a_program_that_the_backend_rejects_is_a_compile_error(broken_backend, cache_dir, always_compile):
     out = np.full(2, 7.0)
     with gn.knobs.scope(always_compile=always_compile), pytest.raises(gn.CompileError) as caught:
         gn.gather(np.arange(4.0), [0, 1], out=out)
@@ -318,13 +318,13 @@ def test_a_program_that_the_backend_refuses_is_a_compile_error(broken_backend, c
     assert (out == 7).all()
 
 
-def test_a_program_that_the_backend_refuses_leaves_nothing_in_the_cache(broken_backend, cache_dir):
+def test_a_program_that_the_backend_rejects_leaves_nothing_in_the_cache(broken_backend, cache_dir):
     with pytest.raises(gn.CompileError):
         gn.gather(np.arange(4.0), [0, 1])
     assert [path for path in cache_dir.rglob("*") if path.is_file()] == []
 
 
-def test_a_program_that_python_refuses_is_a_compile_error_with_its_line():
+def test_a_program_that_python_rejects_is_a_compile_error_with_its_line():
     with pytest.raises(CompileError) as caught:
         load_text(Program("import numba\ndef gather(:\n", (), {2: "func.func"}), "bad")
     assert (caught.value.line, caught.value.op) == (2, "func.func")
@@ -387,6 +387,6 @@ def test_a_failure_of_the_compiler_is_an_internal_error_with_the_module_saved(mo
     assert RUNTIME.loaded == {}
 
 
-def test_a_schedule_that_is_no_schedule_is_refused():
+def test_a_schedule_that_is_no_schedule_is_rejected():
     with pytest.raises(gn.ScheduleError, match="a schedule must be a Schedule or its text, got 5"):
         gn.compile("gather", DATA, INDICES, axis=1, batch_dims=1, schedule=5)  # type: ignore[arg-type]

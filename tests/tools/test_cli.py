@@ -55,7 +55,7 @@ def test_no_command_prints_the_help_and_fails(gathernest):
     assert "usage: gathernest" in ended.err
 
 
-def test_unknown_command_is_refused_with_the_close_one(gathernest):
+def test_unknown_command_is_rejected_with_the_close_one(gathernest):
     ended = gathernest("shwo", "--data", "9xf32")
     assert ended.status == 2
     assert ended.err == (
@@ -64,7 +64,7 @@ def test_unknown_command_is_refused_with_the_close_one(gathernest):
     )
 
 
-def test_unknown_option_is_refused_with_the_close_one(gathernest):
+def test_unknown_option_is_rejected_with_the_close_one(gathernest):
     ended = gathernest(*SHOW, "--stge", "all")
     assert ended.status == 2
     assert ended.err == (
@@ -77,7 +77,7 @@ def test_unknown_option_comes_before_the_ones_it_leaves_missing(gathernest):
     assert "there is no option --dat; did you mean '--data'?" in ended.err
 
 
-def test_unknown_option_before_the_command_is_refused(gathernest):
+def test_unknown_option_before_the_command_is_rejected(gathernest):
     ended = gathernest("--jsn", "doctor")
     assert ended.status == 2
     assert "there is no option --jsn" in ended.err
@@ -106,7 +106,7 @@ def test_surplus_word_is_named(gathernest):
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "many", "1.5"])
-def test_count_that_is_not_positive_is_refused(gathernest, text):
+def test_count_that_is_not_positive_is_rejected(gathernest, text):
     ended = gathernest("demo", f"--rounds={text}")
     assert ended.status == 2
     assert f"argument --rounds: expected a whole number from 1, got {text!r}" in ended.err

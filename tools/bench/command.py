@@ -154,7 +154,7 @@ def _reject_two_on_one_output() -> None:
 
 
 def _check_writable(option: str, path: Path) -> None:
-    """Fail before the suite runs where its result could not be kept; raises GathernestError."""
+    """Fail before the suite runs where its result could not be written; raises GathernestError."""
     if not path.parent.is_dir():
         raise GathernestError(f"{option} {path}: there is no folder {path.parent}; make it first")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -180,7 +180,7 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
 
 
 def _busy_notes() -> list[str]:
-    """Return a line when more wants to run than there are cores; parallel calls then wait for whole time slices."""
+    """Return a line when the load exceeds the cores; parallel calls then wait for whole time slices."""
     load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, usable_cores()
     if load <= cores:
         return []

@@ -38,9 +38,9 @@ class Measured:
         case: which.
         median_us: microseconds a call, by candidate; gathernest's first.
         ratios: how many times as fast as each peer gathernest is, the median over the rounds.
-        ways: what was called, by candidate.
+        ways: the way that was timed, by candidate.
         rejected: why a candidate cannot run it.
-        wrong: what is wrong with what a candidate gave; it is not timed.
+        wrong: how a candidate's result is wrong; it is not timed.
         rounds_us: microseconds a call of each round, by candidate.
         bound: the roofline bound of the same rounds, or None where it was not measured.
     """
@@ -61,7 +61,7 @@ class Measured:
 
     @property
     def best_peer(self) -> str | None:
-        """The peer with the least median time; None when nobody was timed beside gathernest."""
+        """The peer with the least median time; None when no peer was timed."""
         return min(self.ratios, key=lambda name: self.median_us[name], default=None)
 
     @property
@@ -160,7 +160,7 @@ def _prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> 
 
 
 def _problem(candidate: Peer, calls: Sequence[Call], case: Case, inputs: Inputs) -> str | None:
-    """Return what is wrong with the bytes that the calls give, or None."""
+    """Return how the bytes of the calls are wrong, or None."""
     for number, call in enumerate(calls):
         inputs.out.fill(1)
         try:

@@ -66,7 +66,7 @@ def _draw_ratios(axes: Any, measured: Sequence[Measured]) -> None:
     axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel("times as fast as the best peer, which is in brackets")
-    axes.set_title("gathernest beside the best peer of each case", fontsize=10)
+    axes.set_title("gathernest against the best peer of each case", fontsize=10)
 
 
 def _draw_roofline(axes: Any, measured: Sequence[Measured]) -> None:

@@ -41,7 +41,7 @@ class Report:
         versions: of gathernest and its peers, in the order of the table.
         threads: how many everyone had.
         rounds: how often everyone was timed.
-        cut: what dimensions were cut to, or None where the suite ran as it is.
+        cut: the largest size of a dimension, or None where the suite ran in full.
     """
 
     measured: Sequence[Measured]
@@ -101,7 +101,7 @@ def _mean(measured: Sequence[Measured]) -> Mean | None:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return a report as what JSON can hold."""
+    """Return a report as JSON can hold it."""
     gathers = report.gathers()
     return {
         "machine": {"cpu": cpu_model(), "usable_cores": usable_cores(), "caches_bytes": cache_sizes()},

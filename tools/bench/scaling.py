@@ -1,4 +1,4 @@
-"""One thread beside all: what the others bring to gathers of several kinds, and to loops that touch no memory."""
+"""The gain of all threads over one, for gathers of several kinds and for compute-bound loops."""
 
 import itertools
 import statistics
@@ -31,7 +31,7 @@ class Scaled:
 
     Attributes:
         name: what was run.
-        bound: what bounds it.
+        bound: its bottleneck.
         one_us, all_us: medians over the rounds, microseconds a call on one thread and on all.
         gains: how many times as fast all are as one, in each round.
     """
@@ -83,7 +83,7 @@ def _on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
 
 
 def as_markdown(scaled: Sequence[Scaled], threads: int) -> str:
-    """Return a table: the gain is the median over the rounds, beside the least and the greatest."""
+    """Return a table: the gain is the median over the rounds, with the least and the greatest."""
     lines = [
         f"| bound by | what | 1 thread | {threads} threads | gain | least and greatest |",
         "|---|---|--:|--:|--:|--:|",

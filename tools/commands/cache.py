@@ -1,4 +1,4 @@
-"""`gathernest cache`: say what compiled kernels take on disk, and remove them."""
+"""`gathernest cache`: report the size of the compiled kernels on disk, and remove them."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   gathernest cache prune --limit-mb 100
   gathernest cache clear
 
-What was tuned or measured on this machine lies beside the kernels, and stays."""
+Tuning records and peak rates of this machine stay."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the command line asks for, and say what is there then."""
+    """Run the command, and report the kernels that are left."""
     if options.limit_mb is not None and options.action != "prune":
         raise UsageError(f"--limit-mb is for gathernest cache prune, got {options.action}; leave it out")
     require("numba", "llvmlite")

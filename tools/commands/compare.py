@@ -31,12 +31,12 @@ def compare(path: Path, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, 
 
     Args:
         path: the model.
-        inputs: what it was run on.
-        outputs: what it gave.
+        inputs: its inputs.
+        outputs: its outputs.
 
     Raises:
         DependencyError: the runtime is not installed.
-        ModelError: the runtime refuses the model.
+        ModelError: the runtime rejects the model.
     """
     package, title = RUNTIMES[path.suffix]
     try:

@@ -54,7 +54,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the model as the command line asks."""
+    """Run the model with the options of the command line."""
     given = _named_files(options.input)
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.stage is not None:
@@ -109,7 +109,7 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
 
 
 def _read(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
-    """Return the array of a `.npy` file; elements that NumPy saves as their bytes are what the model says."""
+    """Return the array of a `.npy` file; elements that NumPy saves as bytes get the model's dtype."""
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

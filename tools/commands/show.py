@@ -32,7 +32,7 @@ ROUNDS = 9
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
-    "refuse": "Nothing of this runs for these sizes: the axis is empty, and a call is refused.",
+    "reject": "Nothing of this runs for these sizes: the axis is empty, and a call is rejected.",
 }
 EXAMPLES = """examples:
   gathernest show --data 2x64x128xf32 --indices 2x32x21xi64 --axis 1 --batch-dims 1
@@ -72,7 +72,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the command line asks for."""
+    """Print the parts that the command line selects."""
     from ...kernels.runtime.compile import stages_of
 
     require("xdsl", "numba", "llvmlite")
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
-    """Return the kernel, whose stages and code can be read; nothing is compiled until LLVM IR or assembly is asked for.
+    """Return the kernel, whose stages and code can be read; only LLVM IR and assembly need a compilation.
 
     Raises:
         GathernestError: a specification cannot be read, or the attributes do not fit.
@@ -165,7 +165,7 @@ def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -
 
 
 def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the stages that were asked for; all of them, without their text, for the overview and the list."""
+    """Return the selected stages; all of them, without their text, for the overview and the list."""
     name: str = options.stage or "list"
     if name in CODE_STAGES:
         return [{"name": name, "text": _stage_text(kernel, stages, name, picture=False)}]

@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
         "--candidate",
         action="append",
         metavar="TEXT",
-        help="a schedule to try beside the default; repeat; a search finds them when omitted",
+        help="a schedule to compare with the default; may be repeated; a search finds them when omitted",
     )
     parser.add_argument(
         "--time-limit",
@@ -70,7 +70,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tune, or do what is asked with the records."""
+    """Tune, or list, export, import, replay or forget the records."""
     if options.list:
         return _print_list(options.json)
     if options.export is not None:

@@ -33,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile what the command line asks for; the status is 1 when something failed."""
+    """Compile the selected kernels; the status is 1 when one failed."""
     names_one = options.data is not None or options.indices is not None
     if options.model is not None and (names_one or options.list):
         raise UsageError("--for takes the kernels of a model; leave --data, --indices and --list out")
@@ -60,7 +60,7 @@ def _list(as_json: bool) -> int:
 
 
 def _warm_model(path: Path, *, as_json: bool) -> int:
-    """Run a model once, which compiles what it needs for the sizes that it is run with."""
+    """Run a model once, which compiles its kernels for these sizes."""
     from ...kernels.model import load
     from ...kernels.warm import kernels_of
     from .random_inputs import random_inputs

@@ -11,7 +11,7 @@ EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|bel
 
 
 class InputError(GathernestError):
-    """An input does not parse, is not valid, or is refused by a pass.
+    """An input does not parse, is not valid, or is rejected by a pass.
 
     Attributes:
         message: what is wrong.
@@ -62,7 +62,7 @@ class Expected:
 
 
 def expected_errors(text: str) -> list[Expected]:
-    """Return the errors that the comments of an input ask for."""
+    """Return the errors that the comments of an input expect."""
     found: list[Expected] = []
     for number, line in enumerate(text.split("\n"), start=1):
         for match in EXPECTED.finditer(line):
@@ -74,11 +74,11 @@ def expected_errors(text: str) -> list[Expected]:
 
 
 def mismatches(text: str, error: InputError | None, file: str) -> list[str]:
-    """Return what is wrong between the errors that an input's comments ask for and the one that it gave."""
+    """Return the differences between the expected errors of an input and its actual one."""
     expected = expected_errors(text)
     matched: Any = next((entry for entry in expected if error is not None and entry.describes(error)), None)
     complaints = [
-        f"{file}:{entry.written_on}: expected the error {entry.text!r}, which did not come"
+        f"{file}:{entry.written_on}: expected the error {entry.text!r}, which did not occur"
         + ("" if matched is None else "; one error ends a piece, so put // ----- between and use --split-input-file")
         for entry in expected
         if entry is not matched

@@ -154,7 +154,7 @@ class OptMain(xDSLOptMain):
                 raise GathernestError(f"{self.get_input_name()} is not UTF-8 text: {place}") from None
 
     def _transform(self, text: str, stages: list[Stage]) -> str:
-        """Return what a piece becomes, and add its stages to a list.
+        """Return the result of a piece of the input, and add its stages to a list.
 
         Lines of `text` are those of the file: a later piece begins with empty ones.
 

@@ -87,21 +87,21 @@ def test_same_bytes_tells_zeros_apart_and_takes_nan_as_itself():
     assert not demo.same_bytes(ones, np.array([-0.0, np.nan], np.float32))
 
 
-def test_more_sequences_than_the_text_has_are_refused(gathernest):
+def test_more_sequences_than_the_text_has_are_rejected(gathernest):
     ended = gathernest("demo", "--sequences", "1000000")
     assert ended.status == 1
     assert ended.err.startswith("gathernest: error: the text has ")
     assert ended.err.endswith(" sequences of 512 tokens, got --sequences 1000000\n")
 
 
-def test_python_without_its_library_is_refused(gathernest, monkeypatch, tmp_path):
+def test_python_without_its_library_is_rejected(gathernest, monkeypatch, tmp_path):
     monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
     ended = gathernest("demo")
     assert ended.status == 1
     assert f"{tmp_path} has no source of the standard library to read" in ended.err
 
 
-def test_interpreter_is_refused(gathernest, monkeypatch):
+def test_interpreter_is_rejected(gathernest, monkeypatch):
     monkeypatch.setenv("GATHERNEST_INTERPRET", "1")
     ended = gathernest("demo")
     assert (ended.status, ended.err) == (

@@ -136,7 +136,7 @@ def test_threads_that_do_not_start_are_a_problem(gathernest, monkeypatch):
     assert "threads do not start: No thread could be started." in facts_of(ended)["problems"]
 
 
-def test_threads_that_the_system_refuses_are_a_note(gathernest, monkeypatch):
+def test_threads_that_the_system_rejects_are_a_note(gathernest, monkeypatch):
     monkeypatch.setattr("gathernest.kernels.runtime.launch.available_threads", lambda: 10**6)
     monkeypatch.setattr("gathernest.kernels.runtime.launch.started_threads", lambda: 2)
     ended = gathernest("doctor", "--json")

@@ -154,7 +154,7 @@ def test_wrong_command_line_is_one_line(gathernest, model, words, status, messag
     assert ended.err.count("\n") == 1
 
 
-def test_file_that_is_no_array_is_refused(gathernest, model, tmp_path):
+def test_file_that_is_no_array_is_rejected(gathernest, model, tmp_path):
     wrong = {"text": b"no array", "pickle": None, "empty": b""}
     for name, data in wrong.items():
         path = tmp_path / f"{name}.npy"

@@ -89,7 +89,7 @@ def test_picture_of_all_stages_begins_with_the_nest(gathernest):
     assert "builtin.module" not in ended.out
 
 
-def test_picture_of_a_stage_without_loops_is_refused(gathernest):
+def test_picture_of_a_stage_without_loops_is_rejected(gathernest):
     ended = gathernest(*ROWS, "--stage", "operator", "--picture")
     assert (ended.status, ended.out) == (1, "")
     assert ended.err == (
@@ -158,7 +158,7 @@ def test_empty_schedule_runs_serially(gathernest):
 @pytest.mark.parametrize(
     ("words", "action", "remark"),
     [
-        (["--data", "0x4xf32"], "refuse", "the axis is empty, and a call is refused"),
+        (["--data", "0x4xf32"], "reject", "the axis is empty, and a call is rejected"),
         (["--data", "0x4xf32", "--bounds", "zero"], "zeros", "the axis is empty, and the result is zeros"),
         (["--indices", "0xi64"], "nothing", "the result is empty"),
     ],

@@ -68,7 +68,7 @@ def test_target_numba_of_an_operator_says_what_to_run(gathernest_opt, operator_t
     )
 
 
-def test_target_numba_of_two_functions_is_refused(gathernest_opt):
+def test_target_numba_of_two_functions_is_rejected(gathernest_opt):
     two = "func.func @a() { func.return }\nfunc.func @b() { func.return }\n"
     ended = gathernest_opt("-t", "numba", stdin=two)
     assert ended.status == 1
@@ -138,7 +138,7 @@ def test_parse_error_has_file_line_column_and_caret(gathernest_opt, tmp_path):
     assert "Traceback" not in ended.err
 
 
-def test_unknown_operation_is_refused_with_the_close_one(gathernest_opt, operator_text):
+def test_unknown_operation_is_rejected_with_the_close_one(gathernest_opt, operator_text):
     ended = gathernest_opt(stdin=operator_text.replace("gather.gather", "gather.gathr"))
     first, line, caret = ended.err.splitlines()
     assert first == (
@@ -284,7 +284,7 @@ def test_wrong_pipeline_is_one_line(gathernest_opt, operator_text, pipeline, mes
     assert ended.err.count("\n") == 1
 
 
-def test_unknown_target_is_refused_with_the_close_one(gathernest_opt, operator_text):
+def test_unknown_target_is_rejected_with_the_close_one(gathernest_opt, operator_text):
     ended = gathernest_opt("-t", "nunba", stdin=operator_text)
     assert (ended.status, ended.err) == (
         2,
@@ -293,7 +293,7 @@ def test_unknown_target_is_refused_with_the_close_one(gathernest_opt, operator_t
     )
 
 
-def test_unknown_option_is_refused_with_the_close_one(gathernest_opt):
+def test_unknown_option_is_rejected_with_the_close_one(gathernest_opt):
     ended = gathernest_opt("--print-between-pases")
     assert ended.status == 2
     assert "there is no option --print-between-pases; did you mean '--print-between-passes'?" in ended.err
@@ -372,7 +372,7 @@ def test_expected_error_may_stand_elsewhere(gathernest_opt, place):
 def test_expected_error_on_another_line_fails(gathernest_opt, place):
     ended = gathernest_opt("--verify-diagnostics", stdin=INVALID.replace("@+1", place))
     assert ended.status == 1
-    assert "<stdin>:2: expected the error 'axis 7 is out of range [-2, 1]', which did not come\n" in ended.err
+    assert "<stdin>:2: expected the error 'axis 7 is out of range [-2, 1]', which did not occur\n" in ended.err
     assert "an error came that is not expected: <stdin>:3:13: gather.gather: axis 7" in ended.err
 
 
@@ -381,7 +381,7 @@ def test_expected_error_that_does_not_come_fails(gathernest_opt, operator_text):
     ended = gathernest_opt("--verify-diagnostics", stdin=text)
     assert (ended.status, ended.err) == (
         1,
-        "gathernest-opt: error: <stdin>:1: expected the error 'too wide', which did not come\n",
+        "gathernest-opt: error: <stdin>:1: expected the error 'too wide', which did not occur\n",
     )
 
 

@@ -107,7 +107,7 @@ class Case:
 
     @property
     def gathered_bytes(self) -> int:
-        """Size of what the gather gives."""
+        """Size of the gather's result."""
         return math.prod(self.gathered) * self._width
 
     def larger_than(self, cache_bytes: int) -> bool:
@@ -170,7 +170,7 @@ class Case:
 
 
 def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
-    """Return what a set of indices must give, by plain NumPy.
+    """Return the expected result for a set of indices, by plain NumPy.
 
     Args:
         case: what to run.
@@ -223,7 +223,7 @@ def _elements(shape: Shape, dtype: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def _touched(shape: Shape, dtype: str) -> np.ndarray:
-    """Return an array whose pages are there: untouched ones cost whoever writes first."""
+    """Return an array whose pages are touched: the first write to a page is slow."""
     out = np.empty(shape, dtype)
     out.fill(1)
     return out

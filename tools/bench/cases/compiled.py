@@ -10,7 +10,7 @@ from .case import Case
 
 
 def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
-    """Return the kernel of a case, with the schedule that its sizes ask for when none is given.
+    """Return the kernel of a case, with the heuristic's schedule when none is given.
 
     Args:
         case: what is run.

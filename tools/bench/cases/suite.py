@@ -96,7 +96,7 @@ APART = ("gradient", "call")
 
 
 def chosen(patterns: Sequence[str], families: Sequence[str], suite: Iterable[Case] = SUITE) -> tuple[Case, ...]:
-    """Return the cases that a command line asks for, in the order of the suite.
+    """Return the cases that a command line selects, in the order of the suite.
 
     Args:
         patterns: names, or with `*`, `?` and `[` patterns of names; all cases when empty.

@@ -1,4 +1,4 @@
-"""gathernest itself: a kernel compiled beforehand, or the function where that call is what is measured."""
+"""gathernest itself: a compiled kernel, or the function in cases that measure the call."""
 
 from functools import partial
 

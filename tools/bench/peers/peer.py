@@ -37,5 +37,5 @@ class Peer(ABC):
         """Return the ways to run a case that it can run; the arrays live at least as long as the calls."""
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
-        """Return what a call gave as an array: what it returned, or `out` for None."""
+        """Return the result of a call as an array: its return value, or `out` for None."""
         return out if returned is None else np.asarray(returned)

@@ -13,7 +13,7 @@ from .peer import Call, Peer, Variants
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Close standard error to what TensorFlow's own code prints when it is imported."""
+    """Silence standard error, where TensorFlow prints on import."""
     sys.stderr.flush()
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
