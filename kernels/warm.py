@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..ir.errors import GathernestError
+from .host.cache_folder import cache_folder
 from .host.knobs import KNOBS, knobs
 from .host.runtime import RUNTIME
 from .kernel import problem_of
-from .runtime.disk_cache import cache_folder, entry_folder
+from .runtime.disk_cache import entry_folder
 from .runtime.prepare import planned, prepare_problem
 
 SHAPES = {

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ...lowering.schedule.machine_model import MachineModel
+from ..host.cache_folder import cache_folder, warn_unwritable
 from ..host.cpu import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from ..host.dependencies import require_compiler
 from ..host.files import publish
 from ..host.knobs import knobs
 from ..host.machine import machine_model
-from ..runtime.disk_cache import cache_folder, warn_unwritable
 from ..runtime.launch import available_threads
 
 FORMAT = 1

@@ -18,10 +18,8 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +27,8 @@ from typing import Any
 
 from ...lowering.numba.program import Program
 from ...lowering.registry import passes_of_others
-from ..host.cpu import PACKAGE, code_fingerprint
+from ..host.cache_folder import WARNED, cache_folder, warn_unwritable
+from ..host.cpu import code_fingerprint
 from ..host.files import check_own_folder, publish_folder, read_own, remove_folder
 from ..host.knobs import knobs
 
@@ -38,11 +37,6 @@ MEGABYTE = 1024**2
 UNFINISHED_FOR_S = 86_400  # no kernel takes a day to compile
 PRUNED_EVERY = 32  # kernels; to count the bytes of 1400 took 180 ms on a busy machine, to compile one more than that
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
-
-
-class CacheWarning(UserWarning):
-    """The cache on disk cannot be used; kernels are compiled again in every process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +57,6 @@ class Loaded:
 
 
 Build = Callable[[], Program]
-
-
-def cache_folder() -> Path:
-    """Return the folder of everything that is kept on disk."""
-    if knobs.cache_dir is not None:
-        return Path(knobs.cache_dir)
-    import platformdirs
-
-    try:
-        folder = platformdirs.user_cache_dir("gathernest")
-    except (KeyError, RuntimeError):  # neither HOME nor an entry of the user in the passwd file
-        return NO_HOME
-    return NO_HOME if folder.startswith("~") else Path(folder)
 
 
 def cache_root() -> Path:
@@ -114,7 +95,7 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
         found = _read(key, pipeline, root / name)
         if found is not None:
             return found
-        if root not in _warned:
+        if root not in WARNED:
             return _make(key, pipeline, root / name, build)
     except OSError as error:
         warn_unwritable(root, error)
@@ -285,30 +266,3 @@ def prune(limit_bytes: int) -> list[Entry]:
         with contextlib.suppress(OSError):  # there are others in it
             root.rmdir()
     return removed
-
-
-_warned: set[Path] = set()
-
-
-def warn_unwritable(
-    folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
-) -> None:
-    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
-    if folder in _warned:
-        return
-    _warned.add(folder)
-    reason = "no home folder is known: HOME is not set" if NO_HOME in folder.parents else error.strerror or error
-    warnings.warn(
-        f"the cache folder {folder} cannot be written ({reason}); {consequence}. "
-        "Set GATHERNEST_CACHE_DIR to a folder that can be written",
-        CacheWarning,
-        stacklevel=levels_to_caller(),
-    )
-
-
-def levels_to_caller() -> int:
-    """Return how far up the stack the first line outside this package is."""
-    level, frame = 1, sys._getframe(1)
-    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level

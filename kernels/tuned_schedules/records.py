@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import GathernestError
+from ..host.cache_folder import cache_folder, levels_to_caller
 from ..host.cpu import cpu_model
 from ..host.files import publish
 from ..host.knobs import knobs
-from ..runtime.disk_cache import cache_folder, levels_to_caller
 
 FORMAT = 1
 OFF = "off"

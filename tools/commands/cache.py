@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
     if options.limit_mb is not None and options.action != "prune":
         raise UsageError(f"--limit-mb is for gathernest cache prune, got {options.action}; leave it out")
     require("numba", "llvmlite")
-    from ...kernels.runtime.disk_cache import MEGABYTE, cache_folder, prune, usage
+    from ...kernels.host.cache_folder import cache_folder
+    from ...kernels.runtime.disk_cache import MEGABYTE, prune, usage
 
     limit_mb = options.limit_mb or knobs.cache_limit_mb
     removed = [] if options.action == "info" else prune(0 if options.action == "clear" else limit_mb * MEGABYTE)

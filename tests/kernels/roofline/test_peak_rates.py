@@ -6,10 +6,10 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.host import cpu
+from gathernest.kernels.host.cache_folder import CacheWarning
 from gathernest.kernels.roofline import measure_peaks
 from gathernest.kernels.roofline import peak_rates as ceilings_module
 from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate, ceilings, machine_facts
-from gathernest.kernels.runtime.disk_cache import CacheWarning
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 FACTS = {"threads": 2, "caches_bytes": {"L1": 4096, "L2": 16384, "L3": 65536}, "last_level_cache_bytes": 65536}

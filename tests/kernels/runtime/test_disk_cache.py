@@ -24,9 +24,9 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host import cpu
-from gathernest.kernels.runtime import disk_cache
+from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
 from gathernest.kernels.runtime.compile import build_program
-from gathernest.kernels.runtime.disk_cache import CacheWarning, Loaded, cache_root, load_kernel
+from gathernest.kernels.runtime.disk_cache import Loaded, cache_root, load_kernel
 from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering import pipeline, registry
@@ -248,7 +248,7 @@ def test_a_file_without_end_is_not_read(counted, kind, part):
 
 def test_a_folder_that_belongs_to_another_user_is_not_used(counted, monkeypatch):
     counted.load()
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
     give_away(cache_root(), monkeypatch)
     with pytest.warns(
         CacheWarning, match=r"cannot be written \(\w+ belongs to user \d+, not to this one \(\d+\) or root\)"
@@ -259,7 +259,7 @@ def test_a_folder_that_belongs_to_another_user_is_not_used(counted, monkeypatch)
 
 def test_an_entry_that_cannot_be_removed_is_not_run(counted, monkeypatch):
     counted.load()
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
     truncate(only_entry() / "kernel.py")
 
     def refuse(source, target):
@@ -309,7 +309,7 @@ def test_a_full_disk_is_one_warning_and_kernels_in_memory(python, tmp_path):
 
 def test_a_disk_that_fills_up_keeps_sound_entries(counted, monkeypatch):
     counted.load()
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
 
     def fill(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -329,7 +329,7 @@ def test_without_a_home_folder_kernels_are_made_in_memory(forget, monkeypatch, t
     for variable in ("HOME", "XDG_CACHE_HOME", "GATHERNEST_CACHE_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
     monkeypatch.chdir(tmp_path)
     with pytest.warns(CacheWarning, match="no home folder is known: HOME is not set") as caught:
         results = [gn.gather(DATA, INDICES, bounds=bounds).tolist() for bounds in ("error", "clip")]
@@ -469,7 +469,7 @@ def test_an_entry_that_cannot_be_written_is_used_from_a_copy(counted, monkeypatc
 
 
 def test_a_file_in_the_place_of_an_entry_does_no_harm(counted, monkeypatch):
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
     counted.load()
     entry = only_entry()
     shutil.rmtree(entry)
@@ -481,7 +481,7 @@ def test_a_file_in_the_place_of_an_entry_does_no_harm(counted, monkeypatch):
 
 @pytest.mark.parametrize("place", ["under a file", "in /proc"])
 def test_an_unwritable_folder_gives_one_warning_and_right_results(tmp_path, forget, monkeypatch, place):
-    monkeypatch.setattr(disk_cache, "_warned", set())
+    WARNED.clear()
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / "cache" if place == "under a file" else Path("/proc/gathernest")
     with gn.knobs.scope(cache_dir=folder), warnings.catch_warnings(record=True) as caught:

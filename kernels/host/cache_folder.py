@@ -1,0 +1,55 @@
+"""The folder of everything that is kept on disk, and the warning where it cannot be written."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from .cpu import PACKAGE
+from .knobs import knobs
+
+NO_HOME = Path(os.devnull) / "gathernest"  # a folder that cannot be made, where the user has none for it
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk cannot be used; kernels are compiled again in every process."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of everything that is kept on disk."""
+    if knobs.cache_dir is not None:
+        return Path(knobs.cache_dir)
+    import platformdirs
+
+    try:
+        folder = platformdirs.user_cache_dir("gathernest")
+    except (KeyError, RuntimeError):  # neither HOME nor an entry of the user in the passwd file
+        return NO_HOME
+    return NO_HOME if folder.startswith("~") else Path(folder)
+
+
+WARNED: set[Path] = set()  # folders that a warning has been given for
+
+
+def warn_unwritable(
+    folder: Path, error: OSError, consequence: str = "kernels are compiled anew in every process"
+) -> None:
+    """Warn, once a folder, that what is kept there is not kept, and what follows from it."""
+    if folder in WARNED:
+        return
+    WARNED.add(folder)
+    reason = "no home folder is known: HOME is not set" if NO_HOME in folder.parents else error.strerror or error
+    warnings.warn(
+        f"the cache folder {folder} cannot be written ({reason}); {consequence}. "
+        "Set GATHERNEST_CACHE_DIR to a folder that can be written",
+        CacheWarning,
+        stacklevel=levels_to_caller(),
+    )
+
+
+def levels_to_caller() -> int:
+    """Return how far up the stack the first line outside this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
