@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.kernels.host import machine
 from gathernest.kernels.host.knobs import KnobError, knobs
 from gathernest.kernels.host.machine import built_in_for, known_machine, machine_model
+from gathernest.kernels.runtime import select_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 
@@ -154,3 +156,28 @@ def test_the_choice_of_another_machine_is_seen_on_this_one(file):
     assert "distance=16 lines=5 locality=2" in schedule(machine="avx2")
     assert "stream-stores" in schedule(machine="zen4")
     assert "stream-stores" not in schedule(machine=file(base="zen4", l3_bytes=1 << 30))
+
+
+def test_a_repeated_call_is_planned_for_the_machine_that_is_set_meanwhile(monkeypatch):
+    data, indices, names = np.arange(4000.0).reshape(1000, 4), np.arange(999), []
+
+    def noted():
+        model = machine_model()
+        names.append(model.name)
+        return model
+
+    monkeypatch.setattr(select_schedule, "machine_model", noted)
+    for name in ("zen3", "zen3", "zen3", "avx2"):
+        with knobs.scope(machine=name):
+            assert (gn.gather(data, indices) == data[:999]).all()
+    assert names == ["zen3", "avx2"]
+
+
+def test_tuned_schedules_are_not_those_of_a_machine_that_is_set(monkeypatch):
+    asked = []
+    monkeypatch.setattr(select_schedule, "tuned_schedules", asked.append)
+    with knobs.scope(machine="zen3"):
+        gn.compile("gather", "100x64xf32", "500xi64")
+    assert asked == []
+    gn.compile("gather", "100x64xf32", "500xi64")
+    assert asked
