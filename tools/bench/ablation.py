@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...ir.errors import ScheduleError
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
-from ...kernels.kernel import Kernel
 from ...lowering.schedule.schedule import NO_SCHEDULE, STEPS, shorter_schedules
 from .cases.case import Case, Inputs
-from .cases.compiled import compile_case
 from .measure import geometric_mean
+from .peers.gathernest_peer import compile_case
+from .table import markdown_table
 
 ALL = "all of them"
 
@@ -52,34 +53,23 @@ def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
             kernels[name] = compile_case(case, inputs.indices[0], schedule)
         except ScheduleError as error:
             result.rejected[name] = str(error)
-    calls = {name: _call(kernel, inputs) for name, kernel in kernels.items()}
+    arrays = inputs.data, inputs.indices[0], inputs.out
+    calls = {name: partial(kernel, *arrays) for name, kernel in kernels.items()}
     timings = time_interleaved(calls, rounds=rounds)
     result.worth = {name: timings.ratio("", beside=name) for name in kernels if name}
     return result
-
-
-def _call(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
-    return lambda: kernel(inputs.data, inputs.indices[0], inputs.out)
 
 
 def as_markdown(ablated: Sequence[Ablated]) -> str:
     """Return a table of families, and one of cases: how many times as fast a schedule is with each pass as without."""
     names = [name for name in (*STEPS, ALL) if any(name in one.worth for one in ablated)]
     families = dict.fromkeys(one.case.family for one in ablated)
-    rows = [(family, [_mean(_worths(ablated, family, name)) for name in names]) for family in families]
-    cases = [(one.case.name, [_cell(one, name) for name in names]) for one in ablated]
-    return _table("family", names, rows) + "\n\n" + _table("case", names, cases)
-
-
-def _worths(ablated: Sequence[Ablated], family: str, name: str) -> list[float]:
-    return [one.worth[name] for one in ablated if one.case.family == family and name in one.worth]
-
-
-def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    lines = [f"| {title} | {' | '.join(f'`{name}`' if name in STEPS else name for name in names)} |"]
-    lines.append("|---|" + "--:|" * len(names))
-    lines += [f"| {label} | {' | '.join(cells)} |" for label, cells in rows]
-    return "\n".join(lines)
+    means = [(family, *(_mean(ablated, family, name) for name in names)) for family in families]
+    cases = [(one.case.name, *(_cell(one, name) for name in names)) for one in ablated]
+    titles, marks = [f"`{name}`" if name in STEPS else name for name in names], ["---", *["--:"] * len(names)]
+    return "\n\n".join(
+        markdown_table([what, *titles], marks, rows) for what, rows in (("family", means), ("case", cases))
+    )
 
 
 def _cell(one: Ablated, name: str) -> str:
@@ -88,6 +78,7 @@ def _cell(one: Ablated, name: str) -> str:
     return "needed" if name in one.rejected else ""
 
 
-def _mean(ratios: Sequence[float]) -> str:
+def _mean(ablated: Sequence[Ablated], family: str, name: str) -> str:
+    ratios = [one.worth[name] for one in ablated if one.case.family == family and name in one.worth]
     mean = geometric_mean(ratios)
     return "" if mean is None else f"{mean:.2f}×" + (f" ({len(ratios)})" if len(ratios) > 1 else "")

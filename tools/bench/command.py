@@ -12,7 +12,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
-from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
+from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
 if TYPE_CHECKING:
     from .cases.case import Case
@@ -74,10 +74,10 @@ def run(options: argparse.Namespace) -> int:
     if options.scaling:
         return _print_scaling(cases if options.case or options.family else None, options)
     if options.markdown and options.json == "-":
-        _reject_two_on_one_output()
+        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
     if options.plot is not None:
-        from .plot import check_plot
+        from .plot import check_plot, plot
 
         picture = check_plot(options.plot)
         _check_writable("--plot", picture)
@@ -87,8 +87,6 @@ def run(options: argparse.Namespace) -> int:
     if options.json is not None:
         _write_json(report, options.json)
     if picture is not None:
-        from .plot import plot
-
         plot(report, picture)
     if options.json != "-":
         _print_report(report, as_markdown=options.markdown)
@@ -98,6 +96,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _rounds(options: argparse.Namespace) -> int:
     return options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+
+
+def _threads(options: argparse.Namespace) -> int:
+    require_compiler()
+    from ...kernels.runtime.launch import available_threads
+
+    return options.threads or available_threads()
+
+
+def _cut(cases: "Sequence[Case]", options: argparse.Namespace) -> "Sequence[Case]":
+    return [case.cut(QUICK_SIZE) for case in cases] if options.quick else cases
 
 
 def _words(text: str) -> list[str]:
@@ -115,42 +124,26 @@ def _print_list(cases: "Sequence[Case]") -> int:
 
 
 def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
-    require_compiler()
-    from ...kernels.runtime.launch import available_threads
+    threads = _threads(options)
     from .ablation import ablate, as_markdown
 
     _say("note", _busy_notes())
-    if options.quick:
-        cases = [case.cut(QUICK_SIZE) for case in cases]
-    rounds = _rounds(options)
     with progress("ablating", len(cases)) as advance:
-        ablated = ablate(cases, rounds=rounds, threads=options.threads or available_threads(), advance=advance)
-    print(as_markdown(ablated))
+        print(as_markdown(ablate(_cut(cases, options), rounds=_rounds(options), threads=threads, advance=advance)))
     return DONE
 
 
 def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
-    require_compiler()
-    from ...kernels.runtime.launch import available_threads
+    threads = _threads(options)
     from .scaling import CASES, as_markdown, scale
 
-    threads = options.threads or available_threads()
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
     _say("note", _busy_notes())
-    chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
-    if options.quick:
-        chosen = [case.cut(QUICK_SIZE) for case in chosen]
-    rounds = _rounds(options)
+    chosen = _cut(CASES if cases is None else [case for case in cases if not case.is_gradient], options)
     with progress("scaling", len(chosen)) as advance:
-        print(as_markdown(scale(chosen, rounds=rounds, threads=threads, advance=advance), threads))
+        print(as_markdown(scale(chosen, rounds=_rounds(options), threads=threads, advance=advance), threads))
     return DONE
-
-
-def _reject_two_on_one_output() -> None:
-    from ..terminal import UsageError
-
-    raise UsageError("--markdown and --json - both write to standard output; give --json a file")
 
 
 def _check_writable(option: str, path: Path) -> None:
@@ -162,21 +155,17 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
-    require_compiler()
+    threads, rounds = _threads(options), _rounds(options)
     if knobs.interpret:
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
-    from ...kernels.runtime.launch import available_threads
     from .peers import enter
     from .report import Report
 
-    threads = options.threads or available_threads()
-    rounds = _rounds(options)
-    cut = QUICK_SIZE if options.quick else None
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
     _say("note", [*entrants.notes, *_busy_notes()])
-    measured = _measure_all([case.cut(cut) if cut else case for case in cases], entrants.candidates, rounds, threads)
-    return Report(measured, entrants.versions, threads, rounds, cut)
+    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads)
+    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None)
 
 
 def _busy_notes() -> list[str]:

@@ -17,7 +17,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from ...kernels.roofline.measured_bound import MeasuredBound
 from .cases.case import Case, Inputs, expected
-from .cases.compiled import compile_case
+from .peers.gathernest_peer import compile_case
 from .peers.peer import Call, Peer
 
 if TYPE_CHECKING:

@@ -120,22 +120,12 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _case_json(one: Measured) -> dict[str, Any]:
+    measured = ("median_us", "rounds_us", "ratios", "best_peer", "ratio", "ways", "rejected", "wrong")
     return {
         **asdict(one.case),
-        "table_bytes": one.case.table_bytes,
-        "row_bytes": one.case.row_bytes,
-        "rows": one.case.rows,
+        **{name: getattr(one.case, name) for name in ("table_bytes", "row_bytes", "rows")},
         "larger_than_cache": one.case.larger_than(last_level_bytes()),
-        "median_us": one.median_us,
-        "rounds_us": one.rounds_us,
-        "ratios": one.ratios,
-        "best_peer": one.best_peer,
-        "ratio": one.ratio,
-        "ways": one.ways,
-        "rejected": one.rejected,
-        "wrong": one.wrong,
+        **{name: getattr(one, name) for name in measured},
         "bound": None if one.bound is None else one.bound.to_json(),
-        "bound_us": one.bound_us,
-        "of_bound": one.of_bound,
-        "of_bound_in_order": one.of_bound_in_order,
+        **{name: getattr(one, name) for name in ("bound_us", "of_bound", "of_bound_in_order")},
     }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from .cases.case import Case
-from .cases.compiled import compile_case
+from .peers.gathernest_peer import compile_case
+from .table import markdown_table
 
 # What bounds a gather stands for its family.
 CASES = (
@@ -59,7 +60,7 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
         advance(1)
     candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
     timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)
-    return [_scaled(name, bound, f"1 {name}", f"{threads} {name}", timings) for bound, name in calls]
+    return [_scaled(name, bound, threads, timings) for bound, name in calls]
 
 
 def _call_of(case: Case) -> Callable[[], object]:
@@ -68,7 +69,8 @@ def _call_of(case: Case) -> Callable[[], object]:
     return lambda: kernel(inputs.data, following(), inputs.out)
 
 
-def _scaled(name: str, bound: str, one: str, several: str, timings: Timings) -> Scaled:
+def _scaled(name: str, bound: str, threads: int, timings: Timings) -> Scaled:
+    one, several = f"1 {name}", f"{threads} {name}"
     pairs = zip(timings.rounds_s[one], timings.rounds_s[several], strict=True)
     gains = tuple(alone / shared for alone, shared in pairs)
     return Scaled(name, bound, 1e6 * timings.median_s(one), 1e6 * timings.median_s(several), gains)
@@ -84,12 +86,9 @@ def _on(threads: int, call: Callable[[], object]) -> Callable[[], object]:
 
 def as_markdown(scaled: Sequence[Scaled], threads: int) -> str:
     """Return a table: the gain is the median over the rounds, with the least and the greatest."""
-    lines = [
-        f"| bound by | what | 1 thread | {threads} threads | gain | least and greatest |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
+    rows: list[tuple[str, ...]] = []
     for one in scaled:
-        gain, least, greatest = statistics.median(one.gains), min(one.gains), max(one.gains)
-        times = f"{one.one_us:.0f} µs | {one.all_us:.0f} µs"
-        lines.append(f"| {one.bound} | {one.name} | {times} | {gain:.2f}× | {least:.2f}× to {greatest:.2f}× |")
-    return "\n".join(lines)
+        gain, extremes = f"{statistics.median(one.gains):.2f}×", f"{min(one.gains):.2f}× to {max(one.gains):.2f}×"
+        rows.append((one.bound, one.name, f"{one.one_us:.0f} µs", f"{one.all_us:.0f} µs", gain, extremes))
+    headings = "bound by", "what", "1 thread", f"{threads} threads", "gain", "least and greatest"
+    return markdown_table(headings, ["---", "---", *["--:"] * 4], rows)

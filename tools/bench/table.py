@@ -1,6 +1,7 @@
 """A run as a table: for the terminal, and as Markdown for the README."""
 
 import platform
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...kernels.host.cpu import cpu_model, package_version, usable_cores
@@ -51,23 +52,27 @@ def _mean_line(name: str, mean: Mean) -> str:
     return f"{name:<24} {ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
 
 
+def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, its columns aligned by marks such as "--:"."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
+
+
 def as_markdown(report: Report) -> str:
     """Return the README's table, with the means, the machine and the versions below it."""
-    lines = ["| case | shapes | time | best peer | ratio |", "|---|---|--:|---|--:|"]
+    rows: list[tuple[str, ...]] = []
     for one in report.measured:
         best, ratio = one.best_peer, ratio_text(one.ratio)
         told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
         shown = f"**{ratio}**" if one.ratio is not None and one.ratio < 1 else ratio
-        lines.append(
-            f"| {one.case.name} | {one.case.describe()} | {time_text(one.median_us.get(OURS))} | {told} | {shown} |"
-        )
-    lines += ["", "| family | cases | geometric mean | worst case |", "|---|--:|--:|---|"]
-    lines += [
-        f"| {name} | {mean.cases} | {ratio_text(mean.geometric_mean)} | "
-        f"{ratio_text(mean.worst_ratio)}, {mean.worst_case} |"
-        for name, mean in _means(report).items()
+        rows.append((one.case.name, one.case.describe(), time_text(one.median_us.get(OURS)), told, shown))
+    cases = markdown_table(("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:"), rows)
+    means = [
+        (name, str(one.cases), ratio_text(one.geometric_mean), f"{ratio_text(one.worst_ratio)}, {one.worst_case}")
+        for name, one in _means(report).items()
     ]
-    return "\n".join([*lines, "", f"{conditions(report)}."]) + "\n"
+    families = markdown_table(("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---"), means)
+    return f"{cases}\n\n{families}\n\n{conditions(report)}.\n"
 
 
 def _means(report: Report) -> dict[str, Mean]:

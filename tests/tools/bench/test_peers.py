@@ -13,7 +13,7 @@ import gathernest as gn
 from gathernest.tools.bench import peers
 from gathernest.tools.bench.cases.case import Case, expected
 from gathernest.tools.bench.cases.suite import SUITE
-from gathernest.tools.bench.peers import PEERS, enter
+from gathernest.tools.bench.peers import enter
 from gathernest.tools.terminal import UsageError
 
 SMALL = 9
@@ -29,7 +29,7 @@ INSTALLED = {
 def adapter(name: str):
     for package in INSTALLED[name]:
         pytest.importorskip(package, reason=f"the adapter of {name} needs {package}, which is not installed")
-    candidate = importlib.import_module(PEERS[name], peers.__name__).make()
+    candidate = peers.load(name)
     candidate.start(1)
     return candidate
 
@@ -136,7 +136,7 @@ def test_peers_that_are_not_installed_are_named_in_one_line(without):
 )
 def test_peer_that_is_installed_and_does_not_work_is_named_with_its_reason(without, monkeypatch, error, note):
     def import_module(name, package=None, real=importlib.import_module):
-        if name == PEERS["onnxruntime"]:
+        if name == ".onnxruntime_peer":
             raise error
         return real(name, package)
 

@@ -5,7 +5,7 @@ beforehand, inputs not copied for a call, the result preallocated where the runt
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....ir.errors import DependencyError, did_you_mean
@@ -13,18 +13,15 @@ from ....kernels.host.cpu import package_version
 from ...terminal import UsageError
 from .peer import Peer
 
-# The adapter of each peer, which is called as its package is imported, in the order of the table.
+# The adapter of each peer, in the order of the table; a peer is called as its package is imported.
 PEERS = {
-    "numpy": ".numpy_peer",
-    "torch": ".torch_peer",
-    "onnxruntime": ".onnxruntime_peer",
-    "openvino": ".openvino_peer",
-    "tensorflow": ".tensorflow_peer",
-    "jax": ".jax_peer",
+    "numpy": "NumPy",
+    "torch": "Torch",
+    "onnxruntime": "OnnxRuntime",
+    "openvino": "OpenVino",
+    "tensorflow": "TensorFlow",
+    "jax": "Jax",
 }
-
-# What pip calls a package, where that is not its name; the first is the one to install.
-DISTRIBUTIONS = {"tensorflow": ("tensorflow-cpu", "tensorflow")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +67,11 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
     entered: list[Peer] = [Gathernest()]
     absent: list[str] = []
     broken: dict[str, str] = {}
-    for name, adapter in PEERS.items():
+    for name in PEERS:
         if asked and name not in asked:
             continue
         try:
-            entered.append(importlib.import_module(adapter, __name__).make())
+            entered.append(load(name))
         except ModuleNotFoundError as error:
             if error.name == name:
                 absent.append(name)
@@ -84,22 +81,26 @@ def enter(asked: Sequence[str], threads: int) -> Entrants:
         except Exception as error:  # a runtime that does not fit this machine may raise anything
             reason = str(error).strip().partition("\n")[0]
             broken[name] = f"cannot be imported: {type(error).__name__}: {reason}"
-    _check_all_there(asked, absent, broken)
+    reasons = {name: f"is not installed: pip install {_distributions(name)[0]}" for name in absent} | broken
+    if rejected := [f"{name} {reasons[name]}" for name in asked if name in reasons]:
+        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")
     for candidate in entered:
         candidate.start(threads)
     versions = {candidate.name: version_of(candidate.name) for candidate in entered}
     return Entrants(tuple(entered), tuple(absent), broken, versions)
 
 
+def load(name: str) -> Peer:
+    """Import the runtime of a peer and return its adapter; raises whatever the import raises."""
+    return getattr(importlib.import_module(f".{name}_peer", __name__), PEERS[name])()
+
+
 def version_of(name: str) -> str:
     """Return the version of the package of a candidate."""
-    found = (package_version(package) for package in DISTRIBUTIONS.get(name, (name,)))
+    found = (package_version(package) for package in _distributions(name))
     return next((version for version in found if version != "not installed"), "not known")
 
 
-def _check_all_there(asked: Sequence[str], absent: Sequence[str], broken: Mapping[str, str]) -> None:
-    reasons = {name: f"is not installed: pip install {DISTRIBUTIONS.get(name, (name,))[0]}" for name in absent}
-    reasons |= broken
-    rejected = [f"{name} {reasons[name]}" for name in asked if name in reasons]
-    if rejected:
-        raise DependencyError(f"--peers names peers that cannot run: {'; '.join(rejected)}")
+def _distributions(name: str) -> tuple[str, ...]:
+    """Return what pip calls the package of a candidate; the first is the one to install."""
+    return ("tensorflow-cpu", "tensorflow") if name == "tensorflow" else (name,)

@@ -2,9 +2,14 @@
 
 from functools import partial
 
+import numpy as np
+
+from ....ir.array_spec import ArraySpec
 from ....kernels.gather import gather
+from ....kernels.kernel import Kernel
+from ....kernels.kernel import compile as compile_gather
+from ....lowering.schedule.schedule import Schedule
 from ..cases.case import Case, Inputs
-from ..cases.compiled import compile_case
 from .peer import Peer, Variants
 
 
@@ -13,12 +18,14 @@ class Gathernest(Peer):
 
     name = "gathernest"
 
-    def rejection(self, case: Case) -> str | None:
-        del case
-        return None
-
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         if case.into == "new":
             return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
         kernel = compile_case(case, inputs.indices[0])
         return {"kernel": [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]}
+
+
+def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
+    """Return the kernel of a case and one of its sets of indices; its sizes choose the schedule when none is given."""
+    data = ArraySpec(case.data, np.dtype(case.dtype))
+    return compile_gather(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims, schedule=schedule)

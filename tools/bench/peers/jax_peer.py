@@ -23,19 +23,10 @@ class Jax(Peer):
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_enable_x64", True)
 
-    def rejection(self, case: Case) -> str | None:
-        del case
-        return None
-
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         function = jax.jit(_function(case))
         data = jnp.asarray(inputs.data)
         return {"jit": [_call(function, data, jnp.asarray(picks)) for picks in inputs.indices]}
-
-
-def make() -> Peer:
-    """Return the candidate."""
-    return Jax()
 
 
 def _call(function: Callable[..., Any], data: Any, picks: Any) -> Call:

@@ -19,18 +19,9 @@ class NumPy(Peer):
 
     name = "numpy"
 
-    def rejection(self, case: Case) -> str | None:
-        del case
-        return None
-
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         makers = _makers(case)
         return {name: [make(case, inputs, picks) for picks in inputs.indices] for name, make in makers.items()}
-
-
-def make() -> Peer:
-    """Return the candidate."""
-    return NumPy()
 
 
 Maker = Callable[[Case, Inputs, np.ndarray], Call]

@@ -50,11 +50,6 @@ class OnnxRuntime(Peer):
         )
 
 
-def make() -> Peer:
-    """Return the candidate."""
-    return OnnxRuntime()
-
-
 def model_of(case: Case) -> onnx.ModelProto:
     """Return a model of one node, with static shapes."""
     indices = (*case.indices, 1) if _is_batched(case) else case.indices

@@ -40,11 +40,6 @@ class OpenVino(Peer):
         return returned if isinstance(returned, np.ndarray) else out  # `infer` returns a table of views
 
 
-def make() -> Peer:
-    """Return the candidate."""
-    return OpenVino()
-
-
 def model_of(case: Case) -> Any:
     """Return a model of one node, with static shapes."""
     data = operators.parameter(list(case.data), np.dtype(case.dtype), name="data")

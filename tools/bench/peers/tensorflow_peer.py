@@ -53,16 +53,8 @@ class TensorFlow(Peer):
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         with _silent(), tensorflow.device("CPU:0"):
             data = tensorflow.convert_to_tensor(inputs.data)
-            found: dict[str, list[Call]] = {}
-            for picks in inputs.indices:
-                for name, call in _calls(case, data, tensorflow.convert_to_tensor(picks)).items():
-                    found.setdefault(name, []).append(call)
-        return found
-
-
-def make() -> Peer:
-    """Return the candidate."""
-    return TensorFlow()
+            sets = [_calls(case, data, tensorflow.convert_to_tensor(picks)) for picks in inputs.indices]
+        return {name: [calls[name] for calls in sets] for name in sets[0]}
 
 
 def _calls(case: Case, data: Any, picks: Any) -> dict[str, Call]:

@@ -27,20 +27,12 @@ class Torch(Peer):
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         data, out = torch.from_numpy(inputs.data), torch.from_numpy(inputs.out)
-        found: dict[str, list[Call]] = {}
-        for picks in inputs.indices:
-            for name, call in _calls(case, data, torch.from_numpy(picks), out).items():
-                found.setdefault(name, []).append(call)
-        return found
+        sets = [_calls(case, data, torch.from_numpy(picks), out) for picks in inputs.indices]
+        return {name: [calls[name] for calls in sets] for name in sets[0]}
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         is_given = returned is None or returned.data_ptr() == out.ctypes.data  # perhaps in another shape
         return out if is_given else np.asarray(returned)
-
-
-def make() -> Peer:
-    """Return the candidate."""
-    return Torch()
 
 
 def _calls(case: Case, data: Any, picks: Any, out: Any) -> dict[str, Call]:
