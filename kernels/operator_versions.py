@@ -5,7 +5,6 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from .runtime.array_checks import data_array, index_array
 # Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it.
 Operator = Callable[..., Any]
 
-_SECTIONS = """
+_SECTIONS = """{summary}
 
     Args:
         data: any shape of rank 1 or more, any dtype.
@@ -42,41 +41,42 @@ _SECTIONS = """
     Differs: {differs}
 
     Example:
-        >>> {example}
+        >>> gn.ops["{name}"]{call}.tolist()
+        {result}
 
     Spec: {spec}.
     """
 _AXIS = "axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element."
 _OUTSIDE = "an index is outside [-size, size-1]."
 _ONNX_TYPES = "the document's are all tensor types{}, with indices of {}; here any dtype and any integer dtype."
+_WITHOUT_BFLOAT16 = _ONNX_TYPES.format(" but bfloat16", "int32 and int64")
+_WITH_BFLOAT16 = _ONNX_TYPES.format("", "int32 and int64")
+_INT64_WITHOUT_BFLOAT16 = _ONNX_TYPES.format(" but bfloat16", "int64")
+_INT64_WITH_BFLOAT16 = _ONNX_TYPES.format("", "int64")
 _OPENVINO_TYPES = "the document's are any supported type, with indices of any integer type; here any dtype."
 
-
-@dataclass(frozen=True)
-class _Text:
-    """What one operator's docstring says beside what it shares with its kind.
-
-    Attributes:
-        types: which the document allows.
-        differs: from its neighbours.
-        example: a call and its result, as the prompt shows them.
-    """
-
-    types: str
-    differs: str
-    example: str
+# Examples: what a version is called with, and what it gives.
+_ENTRIES = "([[1, 2], [3, 4]], [0, -1], axis=1)", "[[1, 2], [3, 4]]"
+_TUPLES = "([[0, 1], [2, 3]], [[0, 0], [1, 1]])", "[0, 3]"
+_BATCHES = "([[[5, 6]], [[7, 8]]], [[[1]], [[0]]], batch_dims=2)"
+_EACH = "([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1)", "[[1, 1], [4, 3]]"
 
 
-def _document(operator: Operator, name: str, summary: str, text: _Text, **sections: str) -> Operator:
+def _document(
+    operator: Operator, name: str, types: str, differs: str, example: tuple[str, str], **sections: str
+) -> Operator:
     """Give an operator its name and its docstring."""
     operator.__name__ = operator.__qualname__ = name
     spec = name.replace("onnx.", "ONNX ").replace("openvino.", "OpenVINO ")
-    filled = _SECTIONS.format(**sections, **asdict(text), spec=spec)
-    operator.__doc__ = summary + re.sub(r"\n +\n(?= +out:)", "\n", filled)
+    call, result = example
+    filled = _SECTIONS.format(**sections, name=name, types=types, differs=differs, call=call, result=result, spec=spec)
+    operator.__doc__ = re.sub(r"\n +\n(?= +out:)", "\n", filled)
     return operator
 
 
-def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text: _Text) -> Operator:
+def _openvino_gather(
+    name: str, differs: str, example: tuple[str, str], bounds: Bounds, summary: str, raises: str
+) -> Operator:
     def operator(
         data: ArrayLike, indices: ArrayLike, axis: Any, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
@@ -89,9 +89,8 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text:
 
     return _document(
         operator,
-        name,
-        summary,
-        text,
+        *(name, _OPENVINO_TYPES, differs, example),
+        summary=summary,
         indices="any shape",
         attributes=f"{_AXIS}\n        batch_dims: negative values count from the rank of indices; not above axis.",
         returns="An array of shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`.",
@@ -99,16 +98,15 @@ def _openvino_gather(name: str, bounds: Bounds, summary: str, raises: str, text:
     )
 
 
-def _onnx_gather(name: str, text: _Text) -> Operator:
+def _onnx_gather(name: str, types: str, differs: str) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
         return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
 
     return _document(
         operator,
-        name,
-        "Gather entries of the axis dimension; negative indices count from the end.",
-        text,
+        *(name, types, differs, _ENTRIES),
+        summary="Gather entries of the axis dimension; negative indices count from the end.",
         indices="any shape",
         attributes=_AXIS,
         returns="An array of rank `rank(indices) + rank(data) - 1`.",
@@ -116,7 +114,15 @@ def _onnx_gather(name: str, text: _Text) -> Operator:
     )
 
 
-def _gather_nd(name: str, text: _Text, *, has_batch_dims: bool = True, flattens: bool = False) -> Operator:
+def _gather_nd(
+    name: str,
+    types: str,
+    differs: str,
+    example: tuple[str, str] = _TUPLES,
+    *,
+    has_batch_dims: bool = True,
+    flattens: bool = False,
+) -> Operator:
     def with_batch_dims(
         data: ArrayLike, indices: ArrayLike, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
@@ -136,9 +142,8 @@ def _gather_nd(name: str, text: _Text, *, has_batch_dims: bool = True, flattens:
     returns = f"An array of shape {shape}{', with its batch dimensions made one' if flattens else ''}."
     return _document(
         with_batch_dims if has_batch_dims else without,
-        name,
-        "Gather slices by tuples of k indices along the last dimension of indices.",
-        text,
+        *(name, types, differs, example),
+        summary="Gather slices by tuples of k indices along the last dimension of indices.",
         indices="(batch..., any shape, k), with 1 <= k <= rank(data) - batch_dims",
         attributes="batch_dims: in [0, min(rank(data), rank(indices))-1]." if has_batch_dims else "",
         returns=returns if has_batch_dims else "An array of shape `indices.shape[:-1] + data.shape[k:]`.",
@@ -146,7 +151,7 @@ def _gather_nd(name: str, text: _Text, *, has_batch_dims: bool = True, flattens:
     )
 
 
-def _gather_elements(name: str, text: _Text, *, default_axis: int | None = 0) -> Operator:
+def _gather_elements(name: str, types: str, differs: str, *, needs_axis: bool = False) -> Operator:
     def with_default(
         data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
@@ -157,10 +162,9 @@ def _gather_elements(name: str, text: _Text, *, default_axis: int | None = 0) ->
         return with_default(data, indices, axis, out=out)
 
     return _document(
-        without if default_axis is None else with_default,
-        name,
-        "Gather elements, each by an index of its own along the axis; negative indices count from the end.",
-        text,
+        without if needs_axis else with_default,
+        *(name, types, differs, _EACH),
+        summary="Gather elements, each by an index of its own along the axis; negative indices count from the end.",
         indices="of data's rank, not larger than data off the axis",
         attributes=_AXIS,
         returns="An array of the shape of indices.",
@@ -187,14 +191,10 @@ class OperatorVersion:
         return self._function(*arguments, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _find_operator, (self.__name__,)
+        return ops.__getitem__, (self.__name__,)
 
     def __repr__(self) -> str:
         return f"<gathernest operator {self.__name__}{inspect.signature(self._function)}>"
-
-
-def _find_operator(name: str) -> OperatorVersion:
-    return ops[name]
 
 
 class Operators(Mapping[str, OperatorVersion]):
@@ -211,9 +211,6 @@ class Operators(Mapping[str, OperatorVersion]):
             )
         return self._table[name]
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._table
-
     def __reduce__(self) -> str:
         return "ops"
 
@@ -227,126 +224,73 @@ class Operators(Mapping[str, OperatorVersion]):
         return len(self._table)
 
 
-_TUPLES = 'gn.ops["{}"]([[0, 1], [2, 3]], [[0, 0], [1, 1]]).tolist()\n        [0, 3]'
-_EACH = 'gn.ops["{}"]([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1).tolist()\n        [[1, 1], [4, 3]]'
-_ENTRIES = 'gn.ops["{}"]([[1, 2], [3, 4]], [0, -1], axis=1).tolist()\n        [[1, 2], [3, 4]]'
-_WITHOUT_BFLOAT16 = _ONNX_TYPES.format(" but bfloat16", "int32 and int64")
-_WITH_BFLOAT16 = _ONNX_TYPES.format("", "int32 and int64")
-
 ops = Operators(
     [
         _openvino_gather(
             "openvino.Gather-7",
+            "openvino.Gather-8 takes negative indices and gives zeros for those outside; onnx.Gather has no "
+            "batch_dims.",
+            ("([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1, batch_dims=1)", "[[1, 1], [4, 3]]"),
             Bounds.ERROR,
             "Gather slices as TensorFlow's Gather does: no index is negative.",
             "an index is outside [0, size-1].",
-            _Text(
-                _OPENVINO_TYPES,
-                "openvino.Gather-8 takes negative indices and gives zeros for those outside; onnx.Gather has no "
-                "batch_dims.",
-                'gn.ops["openvino.Gather-7"]([[1, 2], [3, 4]], [[0, 0], [1, 0]], 1, batch_dims=1).tolist()\n'
-                "        [[1, 1], [4, 3]]",
-            ),
         ),
         _openvino_gather(
             "openvino.Gather-8",
+            "openvino.Gather-7 refuses negative indices, and it and onnx.Gather those outside.",
+            ("([1, 2, 3], [0, -1, 7], 0)", "[1, 3, 0]"),
             Bounds.ZERO,
             "Gather slices; negative indices count from the end, any other outside gives zeros.",
             "never.",
-            _Text(
-                _OPENVINO_TYPES,
-                "openvino.Gather-7 refuses negative indices, and it and onnx.Gather those outside.",
-                'gn.ops["openvino.Gather-8"]([1, 2, 3], [0, -1, 7], 0).tolist()\n        [1, 3, 0]',
-            ),
         ),
         _onnx_gather(
             "onnx.Gather-1",
-            _Text(
-                _WITHOUT_BFLOAT16,
-                "its document does not speak of negative indices; they are taken here, as by ONNX Runtime.",
-                _ENTRIES.format("onnx.Gather-1"),
-            ),
+            _WITHOUT_BFLOAT16,
+            "its document does not speak of negative indices; they are taken here, as by ONNX Runtime.",
         ),
         _onnx_gather(
             "onnx.Gather-11",
-            _Text(
-                _WITHOUT_BFLOAT16,
-                "its document allows negative indices, of which that of onnx.Gather-1 does not speak.",
-                _ENTRIES.format("onnx.Gather-11"),
-            ),
+            _WITHOUT_BFLOAT16,
+            "its document allows negative indices, of which that of onnx.Gather-1 does not speak.",
         ),
-        _onnx_gather(
-            "onnx.Gather-13",
-            _Text(_WITH_BFLOAT16, "as onnx.Gather-11, with bfloat16.", _ENTRIES.format("onnx.Gather-13")),
-        ),
+        _onnx_gather("onnx.Gather-13", _WITH_BFLOAT16, "as onnx.Gather-11, with bfloat16."),
         _gather_nd(
             "onnx.GatherND-11",
-            _Text(
-                _ONNX_TYPES.format(" but bfloat16", "int64"),
-                "without batch_dims, which come with onnx.GatherND-12.",
-                _TUPLES.format("onnx.GatherND-11"),
-            ),
+            _INT64_WITHOUT_BFLOAT16,
+            "without batch_dims, which come with onnx.GatherND-12.",
             has_batch_dims=False,
         ),
         _gather_nd(
             "onnx.GatherND-12",
-            _Text(
-                _ONNX_TYPES.format(" but bfloat16", "int64"),
-                "onnx.GatherND-11 has no batch_dims.",
-                'gn.ops["onnx.GatherND-12"]([[0, 1], [2, 3]], [[1], [0]], batch_dims=1).tolist()\n        [1, 2]',
-            ),
+            _INT64_WITHOUT_BFLOAT16,
+            "onnx.GatherND-11 has no batch_dims.",
+            ("([[0, 1], [2, 3]], [[1], [0]], batch_dims=1)", "[1, 2]"),
         ),
-        _gather_nd(
-            "onnx.GatherND-13",
-            _Text(
-                _ONNX_TYPES.format("", "int64"),
-                "as onnx.GatherND-12, with bfloat16.",
-                _TUPLES.format("onnx.GatherND-13"),
-            ),
-        ),
+        _gather_nd("onnx.GatherND-13", _INT64_WITH_BFLOAT16, "as onnx.GatherND-12, with bfloat16."),
         _gather_nd(
             "openvino.GatherND-5",
-            _Text(
-                _OPENVINO_TYPES,
-                "the batch dimensions of its result are made one, where openvino.GatherND-8 and ONNX keep them.",
-                'gn.ops["openvino.GatherND-5"]([[[5, 6]], [[7, 8]]], [[[1]], [[0]]], batch_dims=2).tolist()\n'
-                "        [6, 7]",
-            ),
+            _OPENVINO_TYPES,
+            "the batch dimensions of its result are made one, where openvino.GatherND-8 and ONNX keep them.",
+            (_BATCHES, "[6, 7]"),
             flattens=True,
         ),
         _gather_nd(
             "openvino.GatherND-8",
-            _Text(
-                _OPENVINO_TYPES,
-                "keeps the batch dimensions that openvino.GatherND-5 makes one; otherwise as onnx.GatherND-13.",
-                'gn.ops["openvino.GatherND-8"]([[[5, 6]], [[7, 8]]], [[[1]], [[0]]], batch_dims=2).tolist()\n'
-                "        [[6], [7]]",
-            ),
+            _OPENVINO_TYPES,
+            "keeps the batch dimensions that openvino.GatherND-5 makes one; otherwise as onnx.GatherND-13.",
+            (_BATCHES, "[[6], [7]]"),
         ),
         _gather_elements(
             "onnx.GatherElements-11",
-            _Text(
-                _WITHOUT_BFLOAT16,
-                "numpy.take_along_axis broadcasts; this does not, but takes indices smaller than data off the axis.",
-                _EACH.format("onnx.GatherElements-11"),
-            ),
+            _WITHOUT_BFLOAT16,
+            "numpy.take_along_axis broadcasts; this does not, but takes indices smaller than data off the axis.",
         ),
-        _gather_elements(
-            "onnx.GatherElements-13",
-            _Text(
-                _WITH_BFLOAT16,
-                "as onnx.GatherElements-11, with bfloat16.",
-                _EACH.format("onnx.GatherElements-13"),
-            ),
-        ),
+        _gather_elements("onnx.GatherElements-13", _WITH_BFLOAT16, "as onnx.GatherElements-11, with bfloat16."),
         _gather_elements(
             "openvino.GatherElements-6",
-            _Text(
-                _OPENVINO_TYPES,
-                "the axis must be given; otherwise as onnx.GatherElements-13.",
-                _EACH.format("openvino.GatherElements-6"),
-            ),
-            default_axis=None,
+            _OPENVINO_TYPES,
+            "the axis must be given; otherwise as onnx.GatherElements-13.",
+            needs_axis=True,
         ),
         labview.gather_nd,
     ]
