@@ -14,7 +14,7 @@ from ...kernels.runtime.plan import make_plan
 from ...lowering.schedule.schedule import Schedule
 from ..problem_options import add_problem_options, problem_arguments
 from ..stage_text import draw, join_pictures, join_stages
-from ..terminal import DONE, Parser, make_console, positive
+from ..terminal import DONE, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -79,10 +79,7 @@ def run(options: argparse.Namespace) -> int:
     _check_explain(options)
     kernel = uncompiled_kernel(options)
     if options.explain:
-        from .explain_report import print_explanation
-
-        print_explanation(kernel, _title(kernel), rounds=options.rounds or ROUNDS, as_json=options.json)
-        return DONE
+        return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = make_plan(kernel.problem, kernel.schedule)
     stages: Stages = {}
     failure = None
@@ -105,6 +102,23 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
     if failure is not None:
         raise failure
+    return DONE
+
+
+def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
+    """Measure a kernel over made-up arrays, and print how far it is from its roofline bound, and why."""
+    from ...kernels.roofline.explain import explain
+
+    with progress("explaining") as show:
+        explanation = explain(kernel, rounds=rounds, progress=lambda step: show(said=step))
+    if as_json:
+        print(json.dumps({**explanation.to_json(), "gather": _title(kernel)}))
+        return DONE
+    console = make_console()
+    console.print(_title(kernel), style="bold")
+    for name, lines in explanation.sections().items():
+        console.print(f"\n{name}", style="bold")
+        console.print("\n".join(lines))
     return DONE
 
 

@@ -3,28 +3,23 @@
 import argparse
 import json
 from collections.abc import Sized
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError, InvalidGatherError
+from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
 from ...kernels.host.machine import sharing_threads
 from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
 from ..problem_options import add_problem_options, problem_arguments
-from ..terminal import (
-    DONE,
-    FAILED,
-    Parser,
-    UsageError,
-    make_console,
-    positive,
-    positive_seconds,
-    progress,
-)
+from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
 if TYPE_CHECKING:
     from ...kernels.tuning.tuner import Progress, TuningResult
 
+# What --json says of a confirmation.
+CONFIRMED = ("holds", "ratio", "pairs", "wins", "wins_needed")
 EXAMPLES = """examples:
   gathernest tune --data 1000000x64xf32 --indices 100000xi64
   gathernest tune --data 8192x1024xf32 --indices 512xi64 --axis 1 --time-limit 5 --json
@@ -122,25 +117,8 @@ def _as_json(result: "TuningResult") -> dict[str, Any]:
         "schedule": str(result.schedule),
         "is_default": result.is_default,
         "summary": result.summary,
-        "confirmation": None
-        if found is None
-        else {
-            "holds": found.holds,
-            "ratio": found.ratio,
-            "pairs": found.pairs,
-            "wins": found.wins,
-            "wins_needed": found.wins_needed,
-        },
-        "candidates": [
-            {
-                "schedule": str(trial.schedule),
-                "outcome": trial.outcome,
-                "time_us": trial.time_us,
-                "ratio": trial.ratio,
-                "reason": trial.reason,
-            }
-            for trial in result.trials
-        ],
+        "confirmation": None if found is None else {name: getattr(found, name) for name in CONFIRMED},
+        "candidates": [{**asdict(trial), "schedule": str(trial.schedule)} for trial in result.trials],
         "file": None if result.file is None else str(result.file),
     }
 
@@ -219,16 +197,10 @@ def _import(path: Path, *, as_json: bool) -> int:
     taken = sum(after[key] == record and before.get(key) != record for key, record in given.items())
     facts = {"file": str(_file()), "given": len(given), "taken": taken, "records": len(after)}
     text = f"Took {taken} of {_count(given)}, those that are better than ours; {_file()} has {len(after)} now."
-    others = sorted({record.cpu for record in given.values()} - {_cpu()})
+    others = sorted({record.cpu for record in given.values()} - {cpu_model()})
     if others:
         text += f"\nSome were measured on {', '.join(others)}; --replay measures them here."
     return _say({**facts, "other_cpus": others}, text, as_json)
-
-
-def _cpu() -> str:
-    from ...kernels.host.cpu import cpu_model
-
-    return cpu_model()
 
 
 def _forget(number: str, *, as_json: bool) -> int:
@@ -252,16 +224,13 @@ def _replay(options: argparse.Namespace) -> int:
     entries: list[dict[str, Any]] = []
     with progress("replaying", len(records)) as step:
         for key, record in records.items():
-            entry: dict[str, Any] = {"problem_class": key, "schedule": record.schedule, "recorded_ratio": record.ratio}
+            entry = {"problem_class": key, "schedule": record.schedule, "recorded_ratio": record.ratio}
             try:
                 found = replay(record, **_measuring(options))
-                entry["error"] = None
-                entry["is_default"] = found is None
-                entry["ratio"] = None if found is None else found.ratio
-                entry["holds"] = found is not None and found.holds
+                ratio, holds = (None, False) if found is None else (found.ratio, found.holds)
+                entries.append({**entry, "error": None, "is_default": found is None, "ratio": ratio, "holds": holds})
             except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version
-                entry["error"] = str(error)
-            entries.append(entry)
+                entries.append({**entry, "error": str(error)})
             step(1)
     if options.json:
         print(json.dumps({"file": str(_file()), "records": entries}))
