@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
     if options.plot is not None:
-        from .plot import check_plot, plot
+        from .plot import check_plot
 
         picture = check_plot(options.plot)
         _check_writable("--plot", picture)
@@ -87,6 +87,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json is not None:
         _write_json(report, options.json)
     if picture is not None:
+        from .plot import plot
+
         plot(report, picture)
     if options.json != "-":
         _print_report(report, as_markdown=options.markdown)
