@@ -26,6 +26,6 @@ class Gathernest(Peer):
 
 
 def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:
-    """Return the kernel of a case and one of its sets of indices; its sizes choose the schedule when none is given."""
+    """Return the kernel of a case and a set of its indices, with the heuristic's schedule when none is given."""
     data = ArraySpec(case.data, np.dtype(case.dtype))
     return compile_gather(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims, schedule=schedule)
