@@ -20,6 +20,8 @@ import numpy as np
 from ..ir.element_types import element_type_name
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, ModelError, did_you_mean
 from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
+from ..ir.operator_spec import OperatorSpec
+from ..ir.semantics import Bounds
 from .gather import run_operator
 from .host.dependencies import require
 from .runtime.array_checks import data_array, index_array
@@ -222,6 +224,9 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():  # what was made is old already: walking through it takes 20 % of a load
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -293,14 +298,8 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     for number in last_use.keys() - {places[value] for value in returned}:
         dead[last_use[number]].append(number)
     steps = tuple(
-        _Step(
-            node_name(op) or op.name,
-            _call_of(op),
-            tuple(places[operand] for operand in op.operands),
-            place,
-            tuple(dead[op]),
-        )
-        for op, place in pending
+        _Step(node_name(op) or op.name, call, tuple(places[operand] for operand in op.operands), place, tuple(dead[op]))
+        for (op, place), call in zip(pending, _calls_of(op for op, _ in pending), strict=True)
     )
     outputs = _specs(list(returned), function.res_attrs.data if function.res_attrs else ())
     return inputs, outputs, tuple(values), steps, tuple(places[value] for value in returned)
@@ -322,24 +321,32 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
     return MappingProxyType(found)
 
 
-def _call_of(op: "Operation") -> Callable[..., np.ndarray]:
-    """Return what carries out an operation on the arrays of its operands."""
+def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]:
+    """Yield what carries out each operation on the arrays of its operands."""
     from ..ir.dialects.graph_ops import GraphOp, tensor_type
     from ..ir.dialects.types import numpy_dtype
     from ..ir.interpreters.graph import refuse_negative_indices
     from ..ir.modules.known_values import AnyGather
 
-    if isinstance(op, GraphOp):
-        return partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
-    assert isinstance(op, AnyGather)
-    operator, bounds = op.spec(), op.bounds.data
-    version = op.version.data if op.version else None
+    for op in ops:
+        if isinstance(op, GraphOp):
+            yield partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
+        else:
+            assert isinstance(op, AnyGather)
+            version = op.version.data if op.version else None
+            yield partial(_gathered, op.spec(), op.bounds.data, version, partial(refuse_negative_indices, op))
 
-    def gather(data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        refuse_negative_indices(op, indices)
-        return run_operator(operator, data, index_array(indices), bounds, None, version=version)
 
-    return gather
+def _gathered(
+    operator: OperatorSpec,
+    bounds: Bounds,
+    version: str | None,
+    check: Callable[[np.ndarray], None],
+    data: np.ndarray,
+    indices: np.ndarray,
+) -> np.ndarray:
+    check(indices)
+    return run_operator(operator, data, index_array(indices), bounds, None, version=version)
 
 
 def _computed(kind: Any, fields: Any, dtype: np.dtype, *arrays: np.ndarray) -> np.ndarray:

@@ -141,13 +141,14 @@ def tensor_of(element_type: Attribute, shape: Shape) -> TensorType:
 
 def tensor_type(value: SSAValue) -> TensorType:
     """Return the type of a value that is a tensor."""
-    assert isinstance(value.type, TensorType)
-    return value.type
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return kind
 
 
 def shape_of_value(value: SSAValue) -> Shape:
     """Return the sizes of a tensor, `DYNAMIC` where they are not known."""
-    return tuple(tensor_type(value).get_shape())
+    return tensor_type(value).get_shape()
 
 
 def no_elements(value: SSAValue) -> None:

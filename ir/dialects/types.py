@@ -68,8 +68,9 @@ def numpy_dtype(element_type: Attribute) -> np.dtype:
 
 def dense_array(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
     """Return the array that a dense constant is."""
-    values = np.array(dense.get_values(), dtype=object)
-    return values.astype(numpy_dtype(dense.get_element_type())).reshape(dense.get_shape())
+    dtype = numpy_dtype(dense.get_element_type())
+    stored = np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("<")
+    return np.frombuffer(dense.data.data, stored).astype(dtype).reshape(dense.get_shape())
 
 
 def element_size_bytes(element_type: Attribute) -> int:

@@ -25,6 +25,8 @@ from .file_limits import FileLimits
 
 # A value's name is printed at each of its uses: long ones would make a text of many times the size of the file.
 MOST_HINT = 64
+NO_WORD = re.compile(r"^(?=\d)|\W", re.ASCII)
+NUMBERS_AT_END = re.compile(r"(_\d+)+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,7 @@ class GraphBuilder:
     @staticmethod
     def _hint(value: SSAValue, name: str) -> None:
         """Let a value print under its name in the model, without the numbers at its end: the printer adds its own."""
-        word = re.sub(r"^(?=\d)|\W", "_", name[:MOST_HINT], flags=re.ASCII)
-        word = re.sub(r"(_\d+)+$", "", word)
+        word = NUMBERS_AT_END.sub("", NO_WORD.sub("_", name[:MOST_HINT]))
         if word.strip("_"):
             value.name_hint = word
 

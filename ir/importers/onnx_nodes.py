@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _Kind = onnx.AttributeProto.AttributeType
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class OnnxNode:
     """A node with its inputs found and its attributes read.
 
     Attributes:
@@ -57,38 +58,40 @@ class Node:
 
 def read_node(
     proto: onnx.NodeProto, label: str, opset: int, find: Callable[[str], SSAValue], reader: TensorReader
-) -> Node:
+) -> OnnxNode:
     """Return a node, held against what its operator's document allows in an opset.
 
     Raises:
         ModelError: the operator is not in the opset, or its inputs, outputs or attributes are not those it has.
     """
-    try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, "")
-    except onnx.defs.SchemaError:
-        raise ModelError(
-            f"{proto.op_type} is not an operator of opset {opset}, which the model is written in"
-        ) from None
-    least, most = schema.min_input, schema.max_input
+    version, least, most, known = _schema(proto.op_type, opset)
     if not least <= len(proto.input) <= most:
-        raise ModelError(f"{proto.op_type}-{schema.since_version} has {least} to {most} inputs, got {len(proto.input)}")
+        raise ModelError(f"{proto.op_type}-{version} has {least} to {most} inputs, got {len(proto.input)}")
     if len(proto.output) != 1:
         raise ModelError(f"{proto.op_type} gives one output, got {len(proto.output)}")
     attributes: dict[str, Any] = {}
     for attribute in proto.attribute:
-        known = schema.attributes.get(attribute.name)
-        if known is None:
-            there = ", ".join(schema.attributes) or "none"
-            raise ModelError(
-                f"{proto.op_type}-{schema.since_version} has no attribute {attribute.name!r}; it has {there}"
-            )
-        wanted: Any = known.type
+        if attribute.name not in known:
+            there = ", ".join(known) or "none"
+            raise ModelError(f"{proto.op_type}-{version} has no attribute {attribute.name!r}; it has {there}")
+        wanted = known[attribute.name]
         if attribute.ref_attr_name or wanted.value != attribute.type or attribute.name in attributes:
             kind = _Kind.Name(attribute.type) if attribute.type in _Kind.values() else attribute.type
             raise ModelError(f"attribute {attribute.name!r} must be one {wanted.name}, got {kind}")
         attributes[attribute.name] = _attribute(attribute, reader)
     inputs = tuple(find(name) if name else None for name in proto.input)
-    return Node(proto.op_type, schema.since_version, proto.output[0], inputs, attributes)
+    return OnnxNode(proto.op_type, version, proto.output[0], inputs, attributes)
+
+
+@lru_cache
+def _schema(op_type: str, opset: int) -> tuple[int, int, int, dict[str, Any]]:
+    """Return an operator's version in an opset, its least and most inputs, and the types of its attributes."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        raise ModelError(f"{op_type} is not an operator of opset {opset}, which the model is written in") from None
+    types = {name: attribute.type for name, attribute in schema.attributes.items()}
+    return schema.since_version, schema.min_input, schema.max_input, types
 
 
 def _attribute(attribute: onnx.AttributeProto, reader: TensorReader) -> Any:
@@ -109,29 +112,29 @@ def _attribute(attribute: onnx.AttributeProto, reader: TensorReader) -> Any:
     raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {_Kind.Name(attribute.type)}")
 
 
-def convert(node: Node, builder: GraphBuilder) -> SSAValue:
+def convert(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     """Add a node to the module and return its output."""
     return _CONVERTERS[node.op_type](node, builder)
 
 
-def _gathered(node: Node, builder: GraphBuilder, operator: OperatorSpec) -> SSAValue:
+def _gathered(node: OnnxNode, builder: GraphBuilder, operator: OperatorSpec) -> SSAValue:
     version = f"onnx.{node.op_type}-{node.version}"
     return builder.gather(operator, node.input(0), node.input(1), Bounds.ERROR, version, node.output)
 
 
-def _gather(node: Node, builder: GraphBuilder) -> SSAValue:
+def _gather(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return _gathered(node, builder, Gather(node.attributes.get("axis", 0)))
 
 
-def _gather_nd(node: Node, builder: GraphBuilder) -> SSAValue:
+def _gather_nd(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return _gathered(node, builder, GatherNd(node.attributes.get("batch_dims", 0)))
 
 
-def _gather_elements(node: Node, builder: GraphBuilder) -> SSAValue:
+def _gather_elements(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return _gathered(node, builder, GatherElements(node.attributes.get("axis", 0)))
 
 
-def _constant(node: Node, builder: GraphBuilder) -> SSAValue:
+def _constant(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     if len(node.attributes) != 1:
         raise ModelError(f"a Constant has one value, got the attributes {', '.join(node.attributes) or 'none'}")
     ((name, value),) = node.attributes.items()
@@ -142,31 +145,31 @@ def _constant(node: Node, builder: GraphBuilder) -> SSAValue:
     return builder.constant(node.output, value)
 
 
-def _identity(node: Node, builder: GraphBuilder) -> SSAValue:
+def _identity(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return node.input(0)
 
 
-def _cast(node: Node, builder: GraphBuilder) -> SSAValue:
+def _cast(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     to = node.required("to")
     if isinstance(to, str):  # version 1 writes the type's name
         to = onnx.TensorProto.DataType.Value(to) if to in onnx.TensorProto.DataType.keys() else -1  # noqa: SIM118
     return builder.cast(node.input(0), element_dtype(to, "attribute 'to'"), node.output)
 
 
-def _shape(node: Node, builder: GraphBuilder) -> SSAValue:
+def _shape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     rank = len(shape_of_value(node.input(0)))
     start, end, _ = slice(node.attributes.get("start", 0), node.attributes.get("end", rank)).indices(rank)
     end = max(start, end)
     return builder.glue(ShapeOfOp, [node.input(0)], node.output, np.dtype(np.int64), start=start, end=end)
 
 
-def _axes(node: Node, builder: GraphBuilder) -> list[int] | None:
+def _axes(node: OnnxNode, builder: GraphBuilder) -> list[int] | None:
     """Return the attribute or, from version 13 on, the input `axes`; None when it is left out."""
     value = node.optional_input(1)
     return builder.known_integers(value, "axes") if value is not None else node.attributes.get("axes")
 
 
-def _squeeze(node: Node, builder: GraphBuilder) -> SSAValue:
+def _squeeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     shape, axes = shape_of_value(node.input(0)), _axes(node, builder)
     if axes is None:
         if DYNAMIC in shape:
@@ -175,7 +178,7 @@ def _squeeze(node: Node, builder: GraphBuilder) -> SSAValue:
     return builder.glue(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
 
 
-def _unsqueeze(node: Node, builder: GraphBuilder) -> SSAValue:
+def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     axes = _axes(node, builder)
     if axes is None:
         raise ModelError("axes are missing")
@@ -183,7 +186,7 @@ def _unsqueeze(node: Node, builder: GraphBuilder) -> SSAValue:
     return builder.glue(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
 
 
-def _reshape(node: Node, builder: GraphBuilder) -> SSAValue:
+def _reshape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     sizes = node.optional_input(1)
     if sizes is None:
         sizes = builder.constant(f"{node.output}.shape", np.array(node.required("shape"), np.int64))
@@ -191,7 +194,7 @@ def _reshape(node: Node, builder: GraphBuilder) -> SSAValue:
     return builder.glue(ReshapeOp, [node.input(0), sizes], node.output, allow_zero=allow_zero)
 
 
-def _concat(node: Node, builder: GraphBuilder) -> SSAValue:
+def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     axis = node.attributes.get("axis", 1) if node.version < 4 else node.required("axis")
     inputs = [node.input(place) for place in range(len(node.inputs))]
     if not inputs:
@@ -199,7 +202,7 @@ def _concat(node: Node, builder: GraphBuilder) -> SSAValue:
     return builder.glue(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
 
 
-_CONVERTERS: dict[str, Callable[[Node, GraphBuilder], SSAValue]] = {
+_CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
     "GatherElements": _gather_elements,

@@ -1,5 +1,6 @@
 """What is known of the values in a model before it runs: constants, and sizes that are static."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -46,14 +47,13 @@ class Constants:
         return self._known[value]
 
     def _follow(self, value: SSAValue) -> np.ndarray | None:
-        op = value.owner
-        if not isinstance(op, Operation) or not isinstance(value.type, TensorType):
+        op, type_ = value.owner, value.type
+        if not isinstance(type_, TensorType) or not isinstance(type_.element_type, IntegerType):
             return None
-        shape = shape_of_value(value)
-        is_integer = (
-            isinstance(value.type.element_type, IntegerType) and numpy_dtype(value.type.element_type).kind != "b"
-        )
-        if not is_integer or DYNAMIC in shape or np.prod(shape, dtype=object) > MOST_FOLLOWED:
+        shape = type_.get_shape()
+        if DYNAMIC in shape or math.prod(shape) > MOST_FOLLOWED or numpy_dtype(type_.element_type).kind == "b":
+            return None
+        if not isinstance(op, Operation):
             return None
         if (array := self.array(value)) is not None:
             return array.astype(object)

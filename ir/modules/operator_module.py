@@ -7,6 +7,7 @@ from xdsl.builder import Builder
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -127,8 +128,8 @@ def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
     """Return `arith.constant dense<...>` of an integer array."""
     element = ir_element_type(values.dtype)
     assert isinstance(element, IntegerType)
-    tensor = TensorType(element, values.shape)
-    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(tensor, [int(value) for value in values.flat]))
+    stored = BytesAttr(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+    return arith.ConstantOp(DenseIntOrFPElementsAttr(TensorType(element, values.shape), stored))
 
 
 def _tensor(spec: ArraySpec) -> TensorType:

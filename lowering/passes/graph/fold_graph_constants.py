@@ -78,13 +78,15 @@ def _value(op: GraphOp | AnyGather, constants: Constants, budget_bytes: int) -> 
     known = constants.known(result)
     if known is not None and not any(element is None for element in known.flat):
         return known.astype(dtype)
-    operands = [constants.array(operand) for operand in op.operands]
-    if isinstance(op, AnyGather) or any(operand is None for operand in operands) or DYNAMIC in shape:
+    if DYNAMIC in shape or isinstance(op, AnyGather):
+        return None
+    operands = [array for operand in op.operands if (array := constants.array(operand)) is not None]
+    if len(operands) < len(op.operands):
         return None
     is_view = isinstance(op, ReshapeOp | SqueezeOp | UnsqueezeOp | SliceOp)
     if not is_view and np.prod(shape, dtype=object) * dtype.itemsize > budget_bytes:
         return None
     try:
-        return type(op).compute(op.fields(), dtype, [operand for operand in operands if operand is not None])
+        return type(op).compute(op.fields(), dtype, operands)
     except ModelError as error:
         raise ModelError(f"{node_label(op)}: {error}") from None
