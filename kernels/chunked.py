@@ -18,8 +18,8 @@ from ..ir.positions import NOWHERE, refuse_negative, resolve
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
-from .gather import run_operator
 from .runtime.array_checks import index_array
+from .runtime.dispatch import Request, run
 from .runtime.plan import Problem
 from .runtime.prepare import bounds_error
 
@@ -81,9 +81,9 @@ class ChunkedGather:
             BoundsError: an index is not valid; named by its place in the whole.
         """
         problem, indices = self.problem, self._checked(origin, indices)
-        arguments = problem.operator, np.asarray(data), indices, problem.bounds, None
+        request = Request(problem.operator, problem.bounds, version=problem.version, schedule=self.schedule)
         try:
-            return run_operator(*arguments, version=problem.version, schedule=self.schedule)
+            return run(request, np.asarray(data), indices)
         except BoundsError:
             raise bounds_error(problem, indices, origin) from None
 
@@ -118,7 +118,7 @@ class ChunkedGather:
             return None
         operator, picks, data = self.problem.operator, split.picks[number], np.asarray(data)
         if isinstance(operator, Gather) and operator.batch_dims == 0:
-            rows = run_operator(Gather(operator.axis), data, picks.positions[:, 0], Bounds.UNCHECKED, None)
+            rows = run(Request(Gather(operator.axis), Bounds.UNCHECKED), data, picks.positions[:, 0])
             return np.moveaxis(rows, operator.axis, 0)
         if isinstance(operator, Gather):
             data = np.moveaxis(data, operator.axis, operator.batch_dims)
@@ -129,7 +129,7 @@ class ChunkedGather:
         else:
             assert isinstance(operator, Gather | GatherNd)
             columns = [*where[: operator.batch_dims], *columns]
-        return run_operator(GatherNd(), data, np.stack(columns, -1), Bounds.UNCHECKED, None)
+        return run(Request(GatherNd(), Bounds.UNCHECKED), data, np.stack(columns, -1))
 
     def merge(self, shape: Shape, numbers: list[int], split: Split, parts: list[np.ndarray | None]) -> np.ndarray:
         """Return a block of the result, made of the rows of its chunks.
@@ -145,7 +145,7 @@ class ChunkedGather:
             raise InvalidGatherError(
                 "indices were written to after the gather was made and before it was computed; pass a copy of them"
             )
-        operator, dtype = self.problem.operator, self.problem.data.dtype
+        operator, dtype = self.problem.operator, self.problem.table.dtype
         result = np.ndarray(shape, dtype)  # np.empty would make S1 of S0
         rows = result
         if isinstance(operator, Gather):

@@ -99,7 +99,7 @@ def _check_chunks(name: str, array: Any) -> None:
 
 def _label_dimensions(problem: Problem) -> tuple[Labels, Labels, Labels]:
     """Return the labels of data (0 to its rank - 1), of indices and of the result."""
-    operator, rank, indices_rank = problem.operator, problem.data.rank, problem.indices.rank
+    operator, rank, indices_rank = problem.operator, problem.table.rank, problem.indices.rank
     data = tuple(range(rank))
     own = tuple(range(rank, rank + indices_rank))
     if isinstance(operator, GatherElements):
@@ -182,7 +182,7 @@ def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Lab
         return normalize_chunks(shape, shape)
     of_data = dict(enumerate(data.chunks))
     slice_items = math.prod(max(of_data[label]) for label in result if label in of_data and label not in indices_labels)
-    most_items = parse_bytes(config.get("array.chunk-size")) // max(slice_items * problem.data.dtype.itemsize, 1)
+    most_items = parse_bytes(config.get("array.chunk-size")) // max(slice_items * problem.table.dtype.itemsize, 1)
     wanted = tuple(
         of_data.get(label, "auto") if label in result else (size,)
         for label, size in zip(indices_labels, shape, strict=True)

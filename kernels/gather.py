@@ -1,21 +1,16 @@
 """The public functions `gather`, `gather_nd` and `gather_elements`."""
 
-import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.array_spec import ArraySpec
-from ..ir.element_types import as_bytes, is_movable
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule.schedule import Schedule
-from .runtime.array_checks import check_out, data_array, index_array, may_overlap_itself
-from .runtime.call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
-from .runtime.object_arrays import gather_opaque
-from .runtime.plan import Problem
-from .runtime.prepare import prepare
+from .runtime.array_checks import data_array, index_array
+from .runtime.call_cache import CALLS
+from .runtime.dispatch import Request, run
 
 
 def gather(
@@ -59,9 +54,17 @@ def gather(
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
-    axis = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
-    operator = Gather(axis, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
+    asked = data, indices, axis, batch_dims, bounds
+    number = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
+    operator = Gather(number, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
+    return run_operator(
+        operator,
+        data_array(data),
+        index_array(indices),
+        parse_bounds(bounds),
+        out,
+        asked=asked,
+    )
 
 
 def gather_nd(
@@ -98,8 +101,16 @@ def gather_nd(
     found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
     if found is not None:
         return found
+    asked = data, indices, GatherNd, batch_dims, bounds
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(
+        operator,
+        data_array(data),
+        index_array(indices),
+        parse_bounds(bounds),
+        out,
+        asked=asked,
+    )
 
 
 def gather_elements(
@@ -134,8 +145,16 @@ def gather_elements(
     found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
     if found is not None:
         return found
+    asked = data, indices, GatherElements, axis, bounds
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out)
+    return run_operator(
+        operator,
+        data_array(data),
+        index_array(indices),
+        parse_bounds(bounds),
+        out,
+        asked=asked,
+    )
 
 
 def run_operator(
@@ -148,54 +167,12 @@ def run_operator(
     version: str | None = None,
     node: Node | None = None,
     schedule: Schedule | None = None,
-    calls: CallTable | None = None,
+    asked: tuple[Any, ...] = (),
 ) -> np.ndarray:
-    """Run an operator on arrays that are parsed already; see the functions above.
-
-    Args:
-        calls: where calls of this operator, and of no other, are remembered; `CALLS` when omitted.
-    """
+    """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    calls, keys = (CALLS, _keys(operator, bounds, version, node, schedule)) if calls is None else (calls, NO_KEYS)
-    found = calls.find(data, indices, out, *keys)
-    if found is not None:
-        return found
-    if not is_movable(data.dtype) or data.dtype.itemsize == 0:
-        specs = ArraySpec.of(data), ArraySpec.of(indices)
-        return gather_opaque(Problem.checked(operator, *specs, bounds, version=version), data, indices, out)
-    rest: dict[str, Any] = {"version": version, "node": node, "schedule": schedule}
-    if out is not None:
-        normal = operator.normalized(data.shape, indices.shape)
-        check_out(out, normal.result_shape(data.shape, indices.shape), data.dtype)
-        if may_overlap_itself(out) or np.may_share_memory(out, data) or np.may_share_memory(out, indices):
-            result = run_operator(operator, data, indices, bounds, None, **rest)
-            as_bytes(out)[...] = as_bytes(result)
-            return out
-    prepared = prepare(data, indices, out, operator, bounds, **rest)
-    result = np.empty(prepared.plan.problem.out_shape, data.dtype) if out is None else out
-    is_repeated = prepared.was_run or calls is not CALLS
-    prepared.run(data, indices, result)
-    if is_repeated:
-        calls.remember(prepared, data, indices, out, keys)
-    return result
-
-
-# The text of each mode, as the one object that a caller's literal is.
-_WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
-
-
-def _keys(
-    operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | None
-) -> Keys:
-    """Return the keys of an operator's calls: the arguments themselves where they suffice."""
-    if version is None and node is None and schedule is None:
-        if isinstance(operator, Gather):
-            return one_object(operator.axis), one_object(operator.batch_dims), _WORDS[bounds]
-        if isinstance(operator, GatherNd):
-            return GatherNd, one_object(operator.batch_dims), _WORDS[bounds]
-        if isinstance(operator, GatherElements):
-            return GatherElements, one_object(operator.axis), _WORDS[bounds]
-    return one_object((operator, bounds, version, node, schedule)), None, None
+    request = Request(operator, bounds, version=version, node=node, schedule=schedule)
+    return run(request, data, indices, out, asked=asked)

@@ -13,10 +13,19 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Opera
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule.schedule import Schedule, as_schedule
 from .gather import run_operator
-from .gradient import check_whole, checked_scale, run_gradient, summation_dtype
-from .runtime.array_checks import data_array, index_array, is_dask_array, lies_evenly
-from .runtime.call_cache import CallTable, native_entry
-from .runtime.plan import Problem
+from .runtime.array_checks import (
+    check_out,
+    check_whole,
+    checked_scale,
+    data_array,
+    index_array,
+    is_dask_array,
+    lies_evenly,
+    summation_dtype,
+)
+from .runtime.call_cache import NO_KEYS, CallTable, native_entry
+from .runtime.dispatch import Request, run
+from .runtime.plan import Plan, Problem
 from .runtime.prepare import Prepared, prepare_problem
 
 MOST_REMEMBERED_OF_A_KERNEL = 16
@@ -61,7 +70,7 @@ class Kernel(functools.partial[np.ndarray]):
     @property
     def schedule(self) -> Schedule:
         """How its nest is tiled, ordered and shared among threads."""
-        return self._prepared.plan.schedule
+        return self.plan.schedule
 
     @property
     def given_schedule(self) -> Schedule | None:
@@ -69,21 +78,26 @@ class Kernel(functools.partial[np.ndarray]):
         return self._given
 
     @property
+    def plan(self) -> Plan:
+        """What it was compiled from."""
+        return self._prepared.plan
+
+    @property
     def key(self) -> str:
         """What decides its code; kernels of one key are one."""
-        return self._prepared.plan.key
+        return self.plan.key
 
     @property
     def pipeline(self) -> str:
         """The passes that made it, as text that `gathernest-opt -p` takes."""
-        return self._prepared.plan.pipeline
+        return self.plan.pipeline
 
     @property
     def stages(self) -> dict[str, str]:
         """The module after every pass: `operator` first, then by the name of the pass."""
         from .runtime.compile import run_stages
 
-        return {stage.pass_name: stage.text for stage in run_stages(self._prepared.plan)}
+        return {stage.pass_name: stage.text for stage in run_stages(self.plan)}
 
     @property
     def source(self) -> str:
@@ -92,19 +106,19 @@ class Kernel(functools.partial[np.ndarray]):
             return self._prepared.loaded.program.source
         from .runtime.compile import build_program
 
-        return build_program(self._prepared.plan).source
+        return build_program(self.plan).source
 
     def llvm_ir(self) -> str:
         """Return the optimised LLVM IR, compiled anew where the machine code came from the cache."""
         from .runtime.inspection import llvm_ir
 
-        return llvm_ir(self._prepared.plan)
+        return llvm_ir(self.plan)
 
     def asm(self) -> str:
         """Return the assembly, compiled anew where the machine code came from the cache."""
         from .runtime.inspection import assembly
 
-        return assembly(self._prepared.plan)
+        return assembly(self.plan)
 
     def explain(
         self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
@@ -130,11 +144,20 @@ class Kernel(functools.partial[np.ndarray]):
         read = None if data is None else data_array(data)
         return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
 
+    def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
+        """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
+        check_served(self._problem, data, indices)
+        problem = _request(self._problem, self._given).problem(data, indices)
+        if out is not None:
+            check_out(out, problem.result.shape, data.dtype)
+            problem = problem.into(ArraySpec.of(out))
+        return Kernel(problem, self._given)
+
     def __repr__(self) -> str:
         problem = self._problem
         attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
         return (
-            f"<gathernest kernel: {problem.name} {problem.data} by {problem.indices}, {attributes}, "
+            f"<gathernest kernel: {problem.name} {problem.table} by {problem.indices}, {attributes}, "
             f"bounds {problem.bounds}>"
         )
 
@@ -144,6 +167,7 @@ class _Calls:
 
     def __init__(self, problem: Problem, schedule: Schedule | None):
         self.problem, self.schedule = problem, schedule
+        self.request = _request(problem, schedule)
         self.prepared: Prepared = prepare_problem(problem, schedule)
         self.table = CallTable(MOST_REMEMBERED_OF_A_KERNEL)
 
@@ -156,11 +180,18 @@ class _Calls:
         """Gather, and remember the call."""
         arrays = data_array(data), index_array(indices)
         check_served(self.problem, *arrays)
-        problem, rest = self.problem, {"schedule": self.schedule, "calls": self.table}
-        if problem.gradient is not None:
-            scale = problem.gradient.scale
-            return run_gradient(problem.operator, *arrays, problem.data.shape, problem.bounds, scale, out, **rest)
-        return run_operator(problem.operator, *arrays, problem.bounds, out, **rest)
+        problem = self.problem
+        if is_dask_array(arrays[0]) or is_dask_array(arrays[1]):
+            return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self.schedule)
+        return run(self.request, *arrays, out, calls=self.table, asked=(data, indices, *NO_KEYS))
+
+
+def _request(problem: Problem, schedule: Schedule | None) -> Request:
+    """Return what calls of a kernel ask for."""
+    shape = () if problem.gradient is None else problem.table.shape
+    return Request(
+        *(problem.operator, problem.bounds, problem.gradient, shape, problem.version, problem.node, schedule)
+    )
 
 
 def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> None:
@@ -169,7 +200,7 @@ def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> Non
     Raises:
         InvalidGatherError: they are not.
     """
-    source = ("data", data, problem.data) if problem.gradient is None else ("grad", data, problem.slices)
+    source = "data" if problem.gradient is None else "grad", data, problem.source
     for name, array, spec in (source, ("indices", indices, problem.indices)):
         if array.dtype != spec.dtype or array.ndim != spec.rank:
             raise InvalidGatherError(

@@ -12,8 +12,8 @@ from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
 from .gather import run_operator
-from .gradient import checked_scale, run_gradient
-from .runtime.array_checks import data_array, index_array, is_dask_array
+from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array
+from .runtime.dispatch import run_gradient
 
 VERSION = "labview.GatherND"
 
@@ -51,7 +51,15 @@ class GatherNDBackward:
         """
         with _named(self.node):
             return run_gradient(
-                *(self.operator, grad, self.indices, self.data_shape, Bounds.ERROR, self.lda_coeff, out),
+                *(
+                    self.operator,
+                    data_array(grad, "grad"),
+                    self.indices,
+                    self.data_shape,
+                    Bounds.ERROR,
+                    self.lda_coeff,
+                    out,
+                ),
                 version=VERSION,
                 node=self.node,
             )

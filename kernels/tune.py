@@ -116,7 +116,7 @@ def record_of(result: TuningResult) -> Record | None:
 
 def arguments_of(problem: Problem) -> dict[str, Any]:
     """Return the arguments of `problem_of` that describe a problem, as JSON can hold them."""
-    arguments: dict[str, Any] = {"operator": problem.name, "data": str(problem.data), "indices": str(problem.indices)}
+    arguments: dict[str, Any] = {"operator": problem.name, "data": str(problem.table), "indices": str(problem.indices)}
     arguments |= {**problem.operator.attributes(), "bounds": str(problem.bounds)}
     return arguments | ({} if problem.gradient is None else {"scale": problem.gradient.scale})
 

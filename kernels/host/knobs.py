@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ir.errors import GathernestError, did_you_mean
 
@@ -141,6 +141,17 @@ KNOBS: dict[str, Knob] = {
 }
 
 
+class Settings(NamedTuple):
+    """The knobs that decide what runs, as one call finds them: another thread may change them meanwhile."""
+
+    schedule: str | None
+    interpret: bool
+    always_compile: bool
+    tuning: Path | str | None
+    num_threads: int | None
+    machine: Path | str | None
+
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # The dictionary behind `os.environ`, which takes 400 ns for what this takes 40.
 _ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
@@ -189,6 +200,10 @@ class Knobs:
         _find(name)
         self._assigned.pop(name, None)
         self._note_deciding()
+
+    def settings(self) -> Settings:
+        """Return the knobs that decide what runs, as they are now."""
+        return Settings(self.schedule, self.interpret, self.always_compile, self.tuning, self.num_threads, self.machine)
 
     def _note_deciding(self) -> None:
         values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)

@@ -6,23 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
-from ...ir.semantics import Shape
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.timing import Timings, time_interleaved
-from ..kernel import Kernel, check_served
-from ..runtime.array_checks import check_out
-from ..runtime.plan import Plan, Problem, make_plan
+from ..runtime.plan import Plan, Problem
 from ..tuning.sample_arrays import sample_arrays
 from .explanation import Ablation, Explanation
 from .lower_bound import lower_bound_of
 from .peak_rates import Ceilings, ceilings
 
 if TYPE_CHECKING:
+    from ..kernel import Kernel
     from .reference_loops import ReferenceLoops
 
 # Is called with what is done next.
@@ -47,7 +44,7 @@ def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
 
 
 def explain(
-    kernel: Kernel,
+    kernel: "Kernel",
     data: np.ndarray | None = None,
     indices: np.ndarray | None = None,
     out: np.ndarray | None = None,
@@ -85,13 +82,11 @@ def explain(
     say = progress or (lambda step: None)
     say("making arrays")
     arrays = sample_arrays(kernel.problem) if data is None or indices is None else (data, indices)
-    whole = _fitted(kernel, *arrays, out)
-    plan = make_plan(whole.problem, whole.given_schedule)
-    plan = plan if plan.schedule == whole.schedule else make_plan(whole.problem, whole.schedule)
+    whole = kernel.fitted(*arrays, out)
+    plan = whole.plan
     if plan.action != "run":
         raise ExplainError("nothing runs for these sizes, so there is nothing to measure; pass larger arrays")
-    shape = _result_shape(whole.problem, arrays[0].shape, arrays[1].shape)
-    result = np.empty(shape, arrays[0].dtype) if out is None else out
+    result = np.empty(whole.problem.result.shape, arrays[0].dtype) if out is None else out
     say("measuring the machine")
     measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
     kernels, rejected = _shorter_kernels(whole, arrays, result, say)
@@ -116,8 +111,8 @@ def explain(
 
 
 def _shorter_kernels(
-    whole: Kernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Progress
-) -> tuple[dict[str, Kernel], dict[str, str]]:
+    whole: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Progress
+) -> tuple[dict[str, "Kernel"], dict[str, str]]:
     """Return the kernels of the whole schedule and without each pass, compiled, and why some cannot be."""
     say(f"compiling {WHOLE}")
     whole(*arrays, result)
@@ -126,7 +121,7 @@ def _shorter_kernels(
     for left_out, rest in shorter_schedules(whole.schedule).items():
         say(f"compiling without {left_out}")
         try:
-            shorter = Kernel(whole.problem, rest)
+            shorter = type(whole)(whole.problem, rest)
             _check_same(shorter, arrays, result, expected, left_out)
             kernels[left_out] = shorter
         except (ScheduleError, CompileError) as error:
@@ -149,36 +144,8 @@ def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> A
     return Ablation(left_out, 1e6 * timings.median_s(left_out), timings.ratio(WHOLE, beside=left_out))
 
 
-def _fitted(kernel: Kernel, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Kernel:
-    """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
-    problem = kernel.problem
-    check_served(problem, data, indices)
-    source, spec = ArraySpec.of(data), ArraySpec.of(indices)
-    if out is not None:
-        check_out(out, _result_shape(kernel.problem, data.shape, indices.shape), data.dtype)
-    layout = None if out is None or out.flags.c_contiguous else ArraySpec.of(out)
-    if problem.gradient is not None:
-        result = ArraySpec(problem.data.shape, problem.data.dtype) if out is None else ArraySpec.of(out)
-        grad = None if source.is_contiguous else source
-        fitted = Problem.checked(
-            problem.operator, result, spec, problem.bounds, grad, problem.version, problem.gradient, problem.node
-        )
-    else:
-        fitted = Problem.checked(
-            problem.operator, source, spec, problem.bounds, layout, problem.version, node=problem.node
-        )
-    return Kernel(fitted, kernel.given_schedule)
-
-
-def _result_shape(problem: Problem, data_shape: Shape, indices_shape: Shape) -> Shape:
-    """Return the shape of the result for arrays of these shapes."""
-    if problem.gradient is not None:
-        return problem.data.shape
-    return problem.operator.normalized(data_shape, indices_shape).result_shape(data_shape, indices_shape)
-
-
 def _check_same(
-    kernel: Kernel, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, expected: np.ndarray, left_out: str
+    kernel: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, expected: np.ndarray, left_out: str
 ) -> None:
     """Run a kernel over bytes that are none of the expected ones, and compare.
 
@@ -199,5 +166,5 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(array.tobytes(), np.uint8)
 
 
-def _call(kernel: Kernel, arrays: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> Callable[[], object]:
+def _call(kernel: "Kernel", arrays: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> Callable[[], object]:
     return lambda: kernel(*arrays, out)

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.errors import IndexTypeError, InvalidGatherError
 from ...ir.semantics import Shape
 from ...lowering.schedule.machine_model import LINE_BYTES
+
+WHOLE_SCALES_BELOW = 2**53
+_NARROW_INTEGERS = {np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}
 
 
 def is_dask_array(array: Any) -> bool:
@@ -135,3 +139,51 @@ def empty_in_lines(shape: Shape, dtype: np.dtype) -> np.ndarray:
     size_bytes = math.prod(shape) * dtype.itemsize
     room = np.empty(size_bytes + LINE_BYTES, np.uint8)
     return np.ndarray(shape, dtype, room, -address(room) % LINE_BYTES)
+
+
+def summation_dtype(dtype: np.dtype) -> np.dtype | None:
+    """Return the dtype in which elements are added, or None where only NumPy adds them (longdouble, object, m8).
+
+    Raises:
+        InvalidGatherError: elements of that dtype have no sum.
+    """
+    if dtype.kind in "iufc" and dtype.itemsize <= (16 if dtype.kind == "c" else 8):
+        return np.dtype(np.float32) if dtype.kind == "f" and dtype.itemsize < 4 else dtype.newbyteorder("=")
+    if dtype in _NARROW_INTEGERS:
+        return np.dtype(np.int8)
+    if dtype.type.__module__ == "ml_dtypes":
+        return np.dtype(np.float32)
+    if dtype.kind in "fcmO":
+        return None
+    raise InvalidGatherError(
+        f"grad must have elements that can be added, got dtype {dtype}; a gradient is of floats, complex numbers or "
+        "integers"
+    )
+
+
+def checked_scale(scale: Any, name: str = "scale") -> float:
+    """Return a scale as a float.
+
+    Raises:
+        InvalidGatherError: it is not a finite real number.
+    """
+    try:
+        value = float("" if isinstance(scale, str) else scale)
+    except (TypeError, ValueError):
+        raise InvalidGatherError(f"{name} must be a real number, got {scale!r}") from None
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise InvalidGatherError(f"{name} must be a finite number, got {scale!r}")
+    return value
+
+
+def check_whole(scale: float, dtype: np.dtype) -> None:
+    """Check that a scale of integers is whole, and that a float says it exactly; raises InvalidGatherError."""
+    if dtype.kind not in "iu" and dtype not in _NARROW_INTEGERS:
+        return
+    if not scale.is_integer() or abs(scale) >= WHOLE_SCALES_BELOW:
+        raise InvalidGatherError(
+            f"scale must be a whole number below 2**53 for a gradient of {dtype}, got {scale!r}; convert grad to a "
+            "float dtype, or multiply the result"
+        )

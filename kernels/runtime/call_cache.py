@@ -14,7 +14,7 @@ from ...ir.array_spec import contiguous_strides
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 from . import launch
-from .prepare import Prepared
+from .prepare import Prepared, bounds_error
 
 Keys = tuple[Any, Any, Any]
 
@@ -55,16 +55,15 @@ class RememberedCall:
         from ...lowering.native.call_layout import call_words, section
 
         data, indices, out = arrays
-        problem = prepared.plan.problem
         self._prepared, self._keys, self._has_out = prepared, keys, out is not None
-        self._shape = (problem.data if problem.gradient is not None else problem.slices).shape
+        result = prepared.plan.problem.result
         result_dtype = data.dtype if out is None else out.dtype
         self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.is_shared
         self._finish = self.finish
-        strides = contiguous_strides(self._shape, data.itemsize) if out is None else out.strides
+        strides = contiguous_strides(result.shape, data.itemsize) if out is None else out.strides
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
-        sections.append(section(result_dtype, self._shape, strides))
+        sections.append(section(result_dtype, result.shape, strides))
         self._guard = np.array([word for words in sections for word in words], np.int64)
         self._call = call_words(*kernel, self._is_shared, self._finish, prepared.numbers)
         self._run = entry.run(self._call)
@@ -78,10 +77,12 @@ class RememberedCall:
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """Carry out what the entry may not: work for several threads, or the error of an index outside."""
         prepared = self._prepared
-        result = prepared.result(self._shape, self._dtypes[0]) if out is None else out
+        if not self._is_shared:  # the entry has run the kernel
+            raise bounds_error(prepared.plan.problem, indices)
+        result = prepared.result(self._dtypes[0]) if out is None else out
         target = prepared.target(data, result)
-        if not self._is_shared or launch.launch(self._run, (data, indices, target), True):
-            prepared.run(data, indices, target)  # raises what the kernel has found
+        if launch.launch(self._run, (data, indices, target), True):
+            raise bounds_error(prepared.plan.problem, indices)
         if target is not result:
             result[...] = target
         return result

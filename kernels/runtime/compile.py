@@ -28,11 +28,11 @@ def stages_of(plan: Plan) -> Iterator[Stage]:
     problem = plan.problem
     module = operator_module(
         problem.operator,
-        problem.data,
+        problem.table,
         problem.indices,
         bounds=problem.bounds,
         version=problem.version,
-        out=problem.out,
+        out=problem.slices,
         gradient=problem.gradient,
         node=problem.node,
     )

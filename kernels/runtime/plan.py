@@ -5,7 +5,7 @@ its IR says. The key of a kernel names no size and no rank: only what the erased
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,27 +27,29 @@ MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One gather, as far as it is known without the values in its arrays.
+    """One gather or one gradient, as far as it is known without the values in its arrays.
+
+    A gather reads the table and writes the slices; a gradient reads the slices and adds them to the table.
 
     Attributes:
-        data, indices: the inputs; `indices` of an integer dtype.
         operator: the operator, normalised.
+        table: the array that indices point into: data, or its gradient.
+        indices: of an integer dtype.
+        slices: the array with a slice for each index: what a gather gives, or the gradient of that.
         bounds: what an index outside means.
-        out: the layout of the output when it is not contiguous.
+        gradient: what a gradient asks for; None of a gather.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
         has_shared_indices: whether other processes may write to the indices while they are read.
-        gradient: when given, the same arrays are used the other way round: what has the shape of `out`, grad, is read,
-            and what has the shape of `data` is written.
     """
 
     operator: OperatorSpec
-    data: ArraySpec
+    table: ArraySpec
     indices: ArraySpec
+    slices: ArraySpec
     bounds: Bounds
-    out: ArraySpec | None = None
-    version: str | None = None
     gradient: Gradient | None = None
+    version: str | None = None
     node: Node | None = None
     has_shared_indices: bool = False
 
@@ -55,39 +57,50 @@ class Problem:
     def checked(
         cls,
         operator: OperatorSpec,
-        data: ArraySpec,
+        table: ArraySpec,
         indices: ArraySpec,
         bounds: Bounds,
-        out: ArraySpec | None = None,
+        slices: ArraySpec | None = None,
         version: str | None = None,
         gradient: Gradient | None = None,
         node: Node | None = None,
     ) -> "Problem":
-        """Return the problem with the operator normalised.
+        """Return the problem with the operator normalised; the slices are contiguous when they are omitted.
 
         Raises:
             InvalidGatherError: the operator's attributes do not fit the shapes.
         """
-        operator = operator.normalized(data.shape, indices.shape)
-        shape = operator.result_shape(data.shape, indices.shape)
+        operator = operator.normalized(table.shape, indices.shape)
+        shape = operator.result_shape(table.shape, indices.shape)
         rank = len(shape)
         if rank > MOST_DIMENSIONS:
             raise InvalidGatherError(
-                f"the result of data of rank {data.rank} and indices of rank {indices.rank} has rank {rank}, and "
+                f"the result of data of rank {table.rank} and indices of rank {indices.rank} has rank {rank}, and "
                 f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
             )
-        check_addresses(f"a result of shape {shape} and {data.dtype}", shape, data.dtype)
-        return cls(operator, data, indices, bounds, out, version, gradient, node)
+        check_addresses(f"a result of shape {shape} and {table.dtype}", shape, table.dtype)
+        slices = slices or ArraySpec(shape, table.dtype)
+        if slices.shape != shape:
+            what = "grad" if gradient is not None else "out"
+            raise InvalidGatherError(
+                f"{what} must have shape {shape}, as the gather of data {table.shape} by indices {indices.shape} "
+                f"gives, got {slices.shape}"
+            )
+        return cls(operator, table, indices, slices, bounds, gradient, version, node)
 
     @property
-    def out_shape(self) -> tuple[int, ...]:
-        """The shape of the result."""
-        return self.operator.result_shape(self.data.shape, self.indices.shape)
+    def source(self) -> ArraySpec:
+        """The array that is read."""
+        return self.table if self.gradient is None else self.slices
 
     @property
-    def slices(self) -> ArraySpec:
-        """The array with a slice for each index: the result of a gather, what its gradient reads."""
-        return self.out or ArraySpec(self.out_shape, self.data.dtype)
+    def result(self) -> ArraySpec:
+        """The array that is written."""
+        return self.slices if self.gradient is None else self.table
+
+    def into(self, result: ArraySpec) -> "Problem":
+        """Return the problem with another array of the same shape to write."""
+        return replace(self, slices=result) if self.gradient is None else replace(self, table=result)
 
     @property
     def name(self) -> str:
@@ -96,13 +109,13 @@ class Problem:
 
     @property
     def axes(self) -> range:
-        """The dimensions of data that are indexed."""
+        """The dimensions of the table that are indexed."""
         return self.operator.axes(self.indices.shape)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
         """The sizes of the indexed dimensions."""
-        return tuple(self.data.shape[axis] for axis in self.axes)
+        return tuple(self.table.shape[axis] for axis in self.axes)
 
 
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
@@ -156,30 +169,32 @@ class Plan:
         problem = self.problem
         return default_pipeline(self.schedule, gradient=problem.gradient is not None, clamp=problem.has_shared_indices)
 
-    def operand(self, number: int) -> Operand:
-        """Return the canonical view of argument 0 (data), 1 (indices) or 2 (out); of a gradient 0 is grad."""
-        arrays = self.canonical.data, self.canonical.indices, self.canonical.out
-        return (arrays if self.problem.gradient is None else arrays[::-1])[number]
+    @property
+    def arguments(self) -> tuple[Operand, Operand, Operand]:
+        """The views of the arrays as the kernel takes them: what is read, the indices, what is written."""
+        table, indices, slices = self.canonical.data, self.canonical.indices, self.canonical.out
+        return (table, indices, slices) if self.problem.gradient is None else (slices, indices, table)
 
     def parameter(self, kind: str, argument: int, dim: int) -> float:
         """Return the size, the stride in elements, or the scale that a kernel asks for."""
         if kind == "scale":
             assert self.problem.gradient is not None
-            return number_scale(self.problem.gradient.scale, self.problem.data.dtype)
-        operand = self.operand(argument)
+            return number_scale(self.problem.gradient.scale, self.problem.table.dtype)
+        operand = self.arguments[argument]
         if kind == "size":
             return operand.shape[dim]
         assert operand.strides is not None and operand.strides[dim] is not None
         return operand.strides[dim]  # type: ignore[return-value]
 
 
-def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
+def make_plan(problem: Problem, schedule: Schedule | None = None, *, takes_tuned: bool = True) -> Plan:
     """Plan one gather.
 
     Args:
-        schedule: how to run it; chosen by its sizes when omitted.
+        schedule: how to run it; when omitted, one that tuning recorded, or else one chosen by its sizes.
+        takes_tuned: whether one that tuning recorded will do.
     """
-    data, indices, out = problem.data, problem.indices, problem.slices
+    data, indices, out = problem.table, problem.indices, problem.slices
     if problem.gradient is None:
         width = machine_width(data.dtype.itemsize, [*data.layout_strides, *out.layout_strides])
     else:
@@ -193,7 +208,8 @@ def make_plan(problem: Problem, schedule: Schedule | None = None) -> Plan:
     nest = nest_shape(problem, canonical, width, has_check=has_check)
     kernel_class = _kernel_class(problem, canonical, width, reaches)
     action = _action(problem, is_empty=0 in out.shape, has_check=has_check)
-    tuned = tuned_schedule(kernel_class, nest) if schedule is None and action == "run" else None
+    takes_tuned = takes_tuned and schedule is None and action == "run"
+    tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
     if schedule is not None:
         choice = Choice(schedule, ("it was asked for",))
     elif tuned is not None:
@@ -248,7 +264,7 @@ def _kernel_class(problem: Problem, canonical: CanonicalGather, width: int, reac
     wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
     element = f"{8 * width} bits"
     if problem.gradient is not None:
-        element = f"{number_name(problem.data.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
+        element = f"{number_name(problem.table.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
     shared = ", shared indices" if problem.has_shared_indices else ""
     return (
         f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "

@@ -1,17 +1,14 @@
 """The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import BoundsError, InternalError, ScheduleError
-from ...ir.operator_spec import Node, OperatorSpec
 from ...ir.positions import first_outside, place_in_whole
-from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
 from ...lowering.schedule.loop_sizes import role
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
@@ -19,13 +16,12 @@ from ..host.dependencies import require, require_compiler
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.runtime import RUNTIME
-from .array_checks import address, empty_in_lines, may_be_shared
+from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
 from .launch import launch
 from .plan import Plan, Problem, make_plan
 from .select_schedule import reject_tuned
 
-_MOST_REMEMBERED = 4096
 READ_FOR_A_COPY = 8
 """How many times as large as out grad is at least where out is worth a copy, to make it begin a line."""
 
@@ -51,9 +47,9 @@ class Prepared:
     was_run: bool = False
     splits_rows: bool = False
 
-    def result(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    def result(self, dtype: np.dtype) -> np.ndarray:
         """Return a new array for the result; where threads split rows, it begins a line of the caches."""
-        return empty_in_lines(shape, dtype) if self.splits_rows else np.empty(shape, dtype)
+        return (empty_in_lines if self.splits_rows else np.empty)(self.plan.problem.result.shape, dtype)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.
@@ -79,12 +75,14 @@ class Prepared:
             return
         if action == "nothing":
             return
-        if knobs.interpret:
+        if self.loaded is None:
             return self._interpret(data, indices, out)
-        assert self.loaded is not None
-        addresses = (address(data), address(indices), address(out))
+        target = self.target(data, out)
+        addresses = (address(data), address(indices), address(target))
         if launch(self.loaded.entry, addresses + self.numbers, self.is_shared):
-            raise outside_error(self.plan.problem, indices)
+            raise bounds_error(self.plan.problem, indices)
+        if target is not out:
+            out[...] = target
         self.was_run = True
 
     def _interpret(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
@@ -95,61 +93,7 @@ class Prepared:
         try:
             interpret(parse_module(run_stages(self.plan)[-1].text), data, indices, out)
         except BoundsError:
-            raise outside_error(self.plan.problem, indices) from None
-
-
-def prepare(
-    data: np.ndarray,
-    indices: np.ndarray,
-    out: np.ndarray | None,
-    operator: OperatorSpec,
-    bounds: Bounds,
-    *,
-    version: str | None = None,
-    node: Node | None = None,
-    schedule: Schedule | None = None,
-) -> Prepared:
-    """Return what runs this gather, compiling its kernel when no earlier call has.
-
-    Raises:
-        InvalidGatherError: the attributes do not fit the shapes.
-        ScheduleError: the schedule is not legal for this nest.
-        CompileError: the backend refuses the kernel.
-    """
-    out_strides = None if out is None else out.strides
-    is_shared = bounds is Bounds.ERROR and may_be_shared(indices)
-    signature = (
-        *(data.shape, data.strides, data.dtype, indices.shape, indices.strides, indices.dtype, out_strides),
-        *(operator, bounds, version, node, is_shared),
-    )
-
-    def problem() -> Problem:
-        checked = Problem.checked(
-            operator,
-            ArraySpec(data.shape, data.dtype, data.strides),
-            ArraySpec(indices.shape, indices.dtype, indices.strides),
-            bounds,
-            None if out is None else ArraySpec(out.shape, out.dtype, out.strides),
-            version,
-            node=node,
-        )
-        return replace(checked, has_shared_indices=is_shared)
-
-    return remembered(signature, problem, schedule)
-
-
-def remembered(signature: tuple[Any, ...], problem: Callable[[], Problem], schedule: Schedule | None) -> Prepared:
-    """Return what runs a problem, made when no earlier call had the same signature."""
-    deciding = knobs.schedule, knobs.interpret, knobs.always_compile, knobs.tuning, knobs.machine
-    signature = (*signature, schedule, *deciding)
-    found = RUNTIME.prepared.get(signature)
-    if found is not None:
-        return found
-    prepared = RUNTIME.make(lambda: prepare_problem(problem(), schedule))
-    if len(RUNTIME.prepared) >= _MOST_REMEMBERED:
-        RUNTIME.prepared.clear()
-    RUNTIME.prepared[signature] = prepared
-    return prepared
+            raise bounds_error(self.plan.problem, indices) from None
 
 
 def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
@@ -170,8 +114,8 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
         if not plan.is_tuned:
             raise
         reject_tuned(plan, error)
-        with knobs.scope(tuning="off"):
-            return prepare_problem(problem)
+        plan = make_plan(problem, takes_tuned=False)
+        loaded = RUNTIME.make(lambda: _load(plan))
     return Prepared(plan, loaded, kernel_numbers(plan, loaded), _is_shared(plan), splits_rows=_splits_rows(plan))
 
 
@@ -212,19 +156,14 @@ def _build(plan: Plan) -> Any:
 
 
 def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
-    """Return the error for a block of the indices of a problem, which starts at `origin`."""
-    if 0 in problem.axis_sizes:
-        return BoundsError(_empty_axis_message(problem))
-    return outside_error(problem, indices, origin)
-
-
-def outside_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
-    """Return the error that names the first index outside, found by looking again.
+    """Return the error that names the first index outside.
 
     Args:
         indices: as they were passed; of a gather_nd the last dimension is the component.
         origin: where they start in the whole that the message counts in, when they are a block of it.
     """
+    if 0 in problem.axis_sizes:
+        return BoundsError(_empty_axis_message(problem))
     if (found := first_outside(indices, problem.axis_sizes)) is None:
         return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
     place, count = found

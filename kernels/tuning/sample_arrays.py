@@ -20,8 +20,7 @@ def sample_arrays(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     Raises:
         SampleError: they would not fit in the free memory, with the result and two copies of it.
     """
-    source = problem.data if problem.gradient is None else problem.slices
-    result = problem.slices if problem.gradient is None else problem.data
+    source, result = problem.source, problem.result
     needed = _span_bytes(source) + _span_bytes(problem.indices) + 3 * _span_bytes(result)
     free = free_memory_bytes()
     if needed > free:

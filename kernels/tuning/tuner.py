@@ -175,14 +175,13 @@ class Tuner:
             plan = planned(problem)
         if plan.action != "run":
             raise InvalidGatherError(
-                f"{problem.name} {problem.data} by {problem.indices} moves nothing; tune larger sizes"
+                f"{problem.name} {problem.table} by {problem.indices} moves nothing; tune larger sizes"
             )
         self._plan: Plan = plan
         self._machine = machine_model() if machine is None else machine
         self._default = plan.schedule
         self._space = Space(plan.nest, self._default, sharing_threads(), problem.gradient is not None)
-        shape = problem.out_shape if problem.gradient is None else problem.data.shape
-        self._out = np.zeros(shape, problem.data.dtype)
+        self._out = np.zeros(problem.result.shape, problem.table.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}
         self._ratios: dict[str, list[float]] = {}

@@ -12,7 +12,6 @@ from gathernest.ir.modules.operator_module import operator_module
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.lowering.default_pipeline import LOOPS
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
@@ -36,16 +35,16 @@ def schedule(plan: Plan) -> None:
     problem, context = plan.problem, make_context()
     module = operator_module(
         problem.operator,
-        problem.data,
+        problem.table,
         problem.indices,
         bounds=problem.bounds,
         version=problem.version,
-        out=problem.out,
+        out=problem.slices,
         gradient=problem.gradient,
         node=problem.node,
     )
     for step in parse_passes(plan.pipeline):
-        if step.name == LOOPS[0]:
+        if step.name == "hoist-invariants":
             break
         step.apply(context, module)
     module.verify()

@@ -62,7 +62,7 @@ def test_a_kernel_rejects_a_bad_index_and_leaves_out_untouched(kernel):
 )
 def test_compile_takes_arrays_specs_texts_and_lists(data, indices):
     kernel = gn.compile("gather", data, indices, axis=1, batch_dims=1, schedule=gn.Schedule())
-    data = DATA if kernel.problem.data.dtype == np.float32 else DATA.astype(float)
+    data = DATA if kernel.problem.table.dtype == np.float32 else DATA.astype(float)
     assert (kernel(data, INDICES) == WANTED).all()
 
 

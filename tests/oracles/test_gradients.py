@@ -18,8 +18,8 @@ from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.dispatch import run_gradient
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 

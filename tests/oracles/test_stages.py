@@ -76,7 +76,9 @@ def test_every_stage_gives_the_reference_result(oracle, operator, data):
 def test_every_stage_of_the_static_pipeline_gives_the_reference_result(oracle, operator, data):
     case = oracle.staged_case(data.draw, operator=operator)
     problem = problem_of(case)
-    module = operator_module(problem.operator, problem.data, problem.indices, bounds=problem.bounds, out=problem.out)
+    module = operator_module(
+        problem.operator, problem.table, problem.indices, bounds=problem.bounds, out=problem.slices
+    )
     check_every_stage(oracle, case, run_pipeline(module, PIPELINES["static"]))
 
 

@@ -71,7 +71,7 @@ def test_the_views_of_a_plan_are_those_its_ir_asks_for(seed):
         for number, array in enumerate(arrays):
             type_ = function.function_type.inputs.data[number]
             view = bind_argument(array, type_, argument_view(function, number))
-            operand = plan.operand(number)
+            operand = plan.arguments[number]
             assert operand.shape == view.shape
             strides = operand.strides or contiguous_strides(operand.shape, 1)
             moving = [dim for dim, size in enumerate(view.shape) if size > 1]
@@ -126,7 +126,7 @@ def test_one_component_that_can_be_outside_asks_for_the_check():
 
 def test_a_result_of_2_to_the_63_bytes_is_refused_and_a_smaller_one_planned():
     data, largest = ArraySpec((5,), "f8"), 2**60
-    assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).out_shape == (largest - 1,)
+    assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).slices.shape == (largest - 1,)
     with pytest.raises(InvalidGatherError, match=r"its sizes, but for those of 0, make 2\*\*63 bytes or more"):
         Problem.checked(Gather(), data, ArraySpec((largest,), "i1"), Bounds.ERROR)
     with pytest.raises(InvalidGatherError, match=rf"a result of shape \({largest}, 0\) and float64 has no addresses"):

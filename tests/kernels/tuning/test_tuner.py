@@ -301,7 +301,7 @@ def test_dask_arrays_are_not_tuned():
 def test_sample_arrays_are_as_described_and_their_indices_inside(data, indices):
     problem = problem_of("gather", data, indices)
     made, index = sample_arrays(problem)
-    for array, spec in ((made, problem.data), (index, problem.indices)):
+    for array, spec in ((made, problem.table), (index, problem.indices)):
         assert (array.shape, array.dtype, array.strides) == (spec.shape, spec.dtype, spec.strides)
     assert index.min() >= 0
     assert index.max() < problem.axis_sizes[0]

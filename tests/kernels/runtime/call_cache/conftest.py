@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.runtime import call_cache, prepare
+from gathernest.kernels.runtime import call_cache, dispatch
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 INDICES = np.array([0, -1, 2])
@@ -48,7 +48,7 @@ class Count:
 
 @pytest.fixture
 def planned(monkeypatch):
-    """How often a call came to be prepared, from here on."""
-    count = Count(prepare.prepare)
-    monkeypatch.setattr("gathernest.kernels.gather.prepare", count)
-    return count
+    """How often a call was not found by machine code, from here on."""
+    counter = Count(dispatch._readable)
+    monkeypatch.setattr("gathernest.kernels.runtime.dispatch._readable", counter)
+    return counter

@@ -15,7 +15,9 @@ import gathernest as gn
 from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime import call_cache, prepare
+from gathernest.kernels.runtime import call_cache
+from gathernest.kernels.runtime.dispatch import Request
+from gathernest.kernels.runtime.prepare import prepare_problem
 from gathernest.lowering.native.call_layout import Header, Slot
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
@@ -26,6 +28,11 @@ WANTED = DATA[INDICES]
 def find(data, indices, out=None, axis=0, batch_dims=0, bounds="error"):
     """Return what the native table finds, without any other way."""
     return call_cache.CALLS.find(data, indices, out, axis, batch_dims, bounds)
+
+
+def prepared_gather(data, indices):
+    """Return what runs a gather along axis 0."""
+    return prepare_problem(Request(Gather(0), Bounds.ERROR).problem(data, indices))
 
 
 # large work
@@ -114,7 +121,7 @@ def test_a_table_holds_no_more_calls_than_it_has_slots():
     table = call_cache.CallTable(8)
     for size in range(1, 60):
         data, indices = np.arange(5.0), np.zeros(size, np.int64)
-        prepared = prepare.prepare(data, indices, None, gn.kernels.gather.Gather(0), gn.kernels.gather.Bounds("error"))
+        prepared = prepared_gather(data, indices)
         table.remember(prepared, data, indices, None, call_cache.NO_KEYS)
         assert table.find(data, indices, None, *call_cache.NO_KEYS).shape == (size,)
     assert 1 <= len(table._kept) <= 8
@@ -158,7 +165,7 @@ def _interrupt():
 def test_whatever_comes_between_two_steps_of_the_table_a_slot_points_to_a_call_that_lives(what):
     table, data = call_cache.CallTable(1), np.arange(5.0)
     indices = [np.zeros(size, np.int64) for size in (1, 2, 3)]
-    ready = [prepare.prepare(data, taken, None, Gather(0), Bounds.ERROR) for taken in indices]
+    ready = [prepared_gather(data, taken) for taken in indices]
 
     def remember(which):
         table.remember(ready[which], data, indices[which], None, call_cache.NO_KEYS)
