@@ -1,4 +1,4 @@
-"""The arrays of a call, checked before anything runs."""
+"""Checks of a call's arrays, before anything runs."""
 
 import math
 import mmap
@@ -96,7 +96,7 @@ def may_be_shared(array: np.ndarray) -> bool:
 
 
 def may_overlap_itself(array: np.ndarray) -> bool:
-    """Return whether two elements of an array may lie in the same place; True where it is not plain that none do."""
+    """Return whether two elements of an array may overlap; True where a simple test cannot exclude it."""
     if array.flags.c_contiguous:
         return False
     reach = array.itemsize
@@ -130,12 +130,12 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def address(array: np.ndarray) -> int:
-    """Return where an array's first element lies."""
+    """Return the address of an array's first element."""
     return array.__array_interface__["data"][0]
 
 
 def empty_in_lines(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """Return a contiguous array of any content that begins a line of the caches, which NumPy's need not."""
+    """Return an uninitialised contiguous array that begins a cache line, unlike NumPy's."""
     size_bytes = math.prod(shape) * dtype.itemsize
     room = np.empty(size_bytes + LINE_BYTES, np.uint8)
     return np.ndarray(shape, dtype, room, -address(room) % LINE_BYTES)

@@ -1,8 +1,8 @@
-"""Calls prepared before, found by machine code: what `lowering.numba.entry` serves with no Python in between.
+"""The call cache: prepared calls, which the fast call (`lowering.native.fast_call`) finds with no Python in between.
 
-A table remembers calls by the identity of three keys and by the shapes, strides and dtypes of their arrays. Only what
-means the same every time is remembered: exact ndarrays, a kernel to run, `out` that cannot overlap itself, and no
-setting that changes what runs. While there is such a setting, every call takes the way through `prepare`.
+Calls are found by the identity of three keys and by the shapes, strides and dtypes of their arrays. Only calls that
+always mean the same are stored: exact ndarrays, a kernel to run, `out` that cannot overlap itself, and no setting that
+changes the kernel. While there is such a setting, every call goes through `prepare`.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,9 @@ _objects: dict[Any, Any] = {**_WHOLE_NUMBERS}
 
 
 def one_object(value: Any) -> Any:
-    """Return the one object that stands for all values equal to this one, so that it can be told by its identity.
+    """Return one object for all values equal to this one, so that the fast call can compare identities.
 
-    Of an integer that an axis may be, it is the object that a caller's literal is, where Python has but one.
+    For a small integer it is the object that a caller's literal is.
     """
     if len(_objects) >= MOST_REMEMBERED:
         _objects.clear()
@@ -42,7 +42,7 @@ def one_object(value: Any) -> Any:
 
 
 class RememberedCall:
-    """One call as the entry reads it, with all that its words point to."""
+    """One call in the fast call's layout, with the objects that its words point to."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RememberedCall:
         return slot_words(hash_, self._keys, self._has_out, self._guard, self._call)
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-        """Carry out what the entry may not: work for several threads, or the error of an index outside."""
+        """Run what the fast call may not: parallel work, and the error of an index out of range."""
         prepared = self._prepared
         if not self._is_shared:  # the entry has run the kernel
             raise bounds_error(prepared.plan.problem, indices)
@@ -89,7 +89,7 @@ class RememberedCall:
 
 
 class CallTable:
-    """A table of calls that are found natively; of those that hash alike the newest stay.
+    """A table of calls for the fast call; of calls with the same hash the newest stay.
 
     Attributes:
         find: `find(data, indices, out, a, b, c)` returns the result of a call remembered under the keys a, b and c, or
@@ -113,9 +113,9 @@ class CallTable:
         out: np.ndarray | None,
         keys: Keys,
     ) -> None:
-        """Remember a call that was carried out, where its like can be found; else do nothing.
+        """Add a call that has run, where the fast call can find such calls; else do nothing.
 
-        `out` does not overlap itself; whether it overlaps the inputs is looked at on every call.
+        `out` does not overlap itself; every call checks whether it overlaps the inputs.
         """
         if _is_plain(prepared, out):
             RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), keys))
@@ -177,14 +177,14 @@ class CallTable:
         self._kept = {}
 
 
+# The calls of the public functions.
 CALLS = CallTable()
-"""The calls of the public functions."""
 
 RUNTIME.tables.append(CALLS)
 
 
 def native_entry() -> Any:
-    """Return the native entry, compiled once in a process; None where there can be none."""
+    """Return the fast call, compiled once in a process; None where this system has none."""
     if RUNTIME.entry is None:
         RUNTIME.entry = RUNTIME.make(_made_entry)
     return RUNTIME.entry or None
@@ -195,7 +195,7 @@ def _made_entry() -> Any:
 
     try:
         return make_entry(Guard(*knobs.guard()))
-    except Exception:  # the entry only saves time, and what it stands on may change with Python and NumPy
+    except Exception:  # it only saves time, and memory layouts may change with Python and NumPy
         return False
 
 
@@ -211,7 +211,7 @@ def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
 
 
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
-    """Return whether every like of a call means the same: no setting decides, and `out` is an exact ndarray."""
+    """Return whether such a call always means the same: no setting decides, and `out` is an exact ndarray."""
     if prepared.plan.problem.has_shared_indices:  # the entry leaves these to Python
         return False
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:

@@ -1,4 +1,4 @@
-"""From a plan to a program: the compiler run, with its stages dumped when asked for. Imports xDSL."""
+"""From a plan to a program: runs the pipeline, and dumps its stages where a setting says so. Imports xDSL."""
 
 import hashlib
 from collections.abc import Iterator

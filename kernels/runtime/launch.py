@@ -1,8 +1,7 @@
-"""Launching a compiled kernel on threads, so that nothing a caller does with threads or fork does harm.
+"""Launching a compiled kernel on threads, safely for callers that use threads or fork.
 
-Kernels share their tiles with a team of threads (`lowering/native/thread_team.py`), which serves one launch at a
-time: others meanwhile run serially, which keeps pools of threads that all gather from using more than one thread each,
-but for the one that launches. A forked child, which has none of its parent's threads, makes a team of its own.
+The thread team (`lowering/native/thread_team.py`) serves one launch at a time. Other launches run serially meanwhile,
+so that pools of threads that all gather use one thread each. A forked child makes a team of its own.
 """
 
 import os
@@ -23,7 +22,7 @@ def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], is_shared: bo
         is_shared: whether the work is worth several threads.
 
     Returns:
-        What the kernel returns: how many indices are outside.
+        The kernel's result: how many indices are out of range.
     """
     if not is_shared or RUNTIME.launching.locked():
         return kernel(*arguments, 0)
@@ -48,7 +47,7 @@ def available_threads() -> int:
 
 
 def started_threads() -> int:
-    """Start the threads that a large gather uses, and return how many there are: fewer where the system refuses."""
+    """Start the threads of a large gather, and return how many there are: fewer where the system starts no more."""
     with RUNTIME.launching:
         _team_of(available_threads())
         return RUNTIME.team.size if RUNTIME.team else 1
