@@ -21,7 +21,7 @@ def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> fl
     Args:
         nest: its sizes.
         schedule: how it is run.
-        machine: where, with the threads that a parallel schedule is shared by.
+        machine: where, with the number of threads of a parallel schedule.
     """
     threads = machine.threads if schedule.parallel else 1
     memory = _lines_ns(nest, schedule, machine) + _bytes_ns(nest, schedule, machine)

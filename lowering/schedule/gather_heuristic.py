@@ -1,8 +1,7 @@
 """Choosing the schedule of a gather from the sizes of its nest and the machine, with reasons. Plain Python.
 
-There are two kinds of innermost loops. Where the index does not depend on its counter it copies a *row*, element by
-element; where it does, each element has a place of its own, and several of them are loaded into the *lanes* of a
-vector.
+There are two kinds of innermost loops. Where the index does not depend on its induction variable, it copies a *row*.
+Where it does, each element has its own index, and several of them are loaded into the *lanes* of a vector.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from .loop_sizes import NestShape, role, trips
 from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
-from .tiling import Tiles, cut_checks, cut_innermost
+from .tiling import Tiles, tile_checks, tile_innermost
 
 
 def choose_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -35,10 +34,10 @@ class _Choosing:
     def choice(self) -> Choice:
         nest = self.nest
         if nest.out_bytes < fixed.MIN_VECTOR_WORK_BYTES:
-            return Choice(Schedule(), (f"{nest.out_bytes} B are copied as they come: nothing pays for itself",))
+            return Choice(Schedule(), (f"{nest.out_bytes} B are copied without a schedule: no pass pays",))
         lanes = self._lanes()
         tiles, order, parallel, hoist = self._loops(lanes)
-        check_tiles, check_parallel = cut_checks(nest.checked, self.machine) if parallel else ((), ())
+        check_tiles, check_parallel = tile_checks(nest.checked, self.machine) if parallel else ((), ())
         schedule = Schedule(
             (*tiles, *check_tiles),
             order,
@@ -60,12 +59,12 @@ class _Choosing:
         overlaps = lanes is not None and self._overlaps(lanes)
         if not self.nest.has_plain_rows or (self.run_bytes > self.machine.unrolled_row_bytes and not overlaps):
             return None
-        how = "end with a whole vector" if overlaps else "are copied without a loop"
+        how = "end with an overlapping vector" if overlaps else "are copied without a loop"
         self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
         return self.run_bytes
 
     def _overlaps(self, lanes: int) -> bool:
-        """Return whether rows end with a vector that overlaps the one before it."""
+        """Return whether rows end with an overlapping vector."""
         nest = self.nest
         is_streamed_whole = nest.width_bytes < MIN_SINGLE_BYTES and self._exceeds_caches()
         most = fixed.MIN_NARROW_PEELED_BYTES if is_streamed_whole else fixed.MOST_OVERLAPPING_ROW_BYTES
@@ -75,7 +74,7 @@ class _Choosing:
     def _lanes(self) -> int | None:
         nest, width = self.nest, self.nest.width_bytes
         if not nest.is_packed:
-            self._because("out is strided, so elements are stored one by one")
+            self._because("out is strided: elements are stored one by one")
             return None
         wanted = min(self.machine.vector_bytes // width, fixed.MOST_LANES)
         if self.is_row and not nest.has_packed_rows:
@@ -88,12 +87,12 @@ class _Choosing:
             return None
         if wanted < 2:
             return None
-        what = "a row is copied" if self.is_row else "elements from places of their own are stored"
+        what = "a row is copied" if self.is_row else "elements with an index each are stored"
         self._because(f"{what} {wanted * width} B at a time")
         return wanted
 
     def _lanes_fit(self) -> int:
-        """Return how many elements from places of their own are worth a vector; 1 where none are."""
+        """Return the lanes that pay for elements with an index each; 1 where vectors do not pay."""
         wanted = min(self.machine.vector_bytes // self.nest.width_bytes, fixed.MOST_LANES)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
@@ -104,7 +103,7 @@ class _Choosing:
         return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
 
     def _streamed_bytes(self) -> int:
-        """Return the size of the vectors that a row is streamed in: they fill it, or the last overlaps."""
+        """Return the size of the vectors of a streamed row: they fill it, or the last one overlaps."""
         least = max(STREAM_BYTES, 2 * self.nest.width_bytes)
         filling = min(self.run_bytes & -self.run_bytes, self.machine.wide_vector_bytes)
         if filling >= least:
@@ -117,20 +116,20 @@ class _Choosing:
         """Return tiles, order, parallel loops, and the loop before which indices are resolved."""
         nest, machine = self.nest, self.machine
         if nest.out_bytes < machine.min_shared_bytes:
-            self._because("one thread is done before others have started")
+            self._because("serial: a launch takes longer than the work")
             return (), (), (), None
         repeating = self._repeating()
         if repeating is not None and (not self.is_row or self.run_bytes <= machine.line_bytes):
-            return self._held(repeating)
+            return self._staged(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
         is_large = nest.out_bytes >= fixed.LARGE_TILES * machine.large_tile_bytes
         wanted = machine.large_tile_bytes if is_large else machine.tile_bytes
-        tiles, parallel = cut_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
+        tiles, parallel = tile_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
-            self._because(f"threads share {' and '.join(parallel)}, in pieces of about {wanted >> 10} KB")
+            self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
         is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
         if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
-            self._because("the indices of a tile are resolved first")
+            self._because("the indices of a tile are staged")
             return tiles, (), parallel, f"{tiles[-1][0]}_i"
         return tiles, (), parallel, None
 
@@ -143,27 +142,27 @@ class _Choosing:
             return None
         return around[-2] if around[-2][1] >= fixed.STAGING_REPEATS else None
 
-    def _held(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
-        """Tile the repeating loop and the indices in it, so that a tile of indices is resolved once for its rows."""
+    def _staged(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
+        """Tile the repeating loop and the indices in it, and stage each tile of indices for its rows."""
         around, machine, most = self.around, self.machine, self.machine.staged_indices
         name, size = repeating
         counted, count = around[-1]
-        piece = self.nest.width_bytes * trips(self.row) * min(count, most)
-        pieces = max(size * trips(around[:-2]) // (4 * machine.threads), 1)
-        rows = min(max(machine.tile_bytes // piece, fixed.STAGING_REPEATS), pieces)
+        tile_bytes = self.nest.width_bytes * trips(self.row) * min(count, most)
+        tiles_a_thread = max(size * trips(around[:-2]) // (4 * machine.threads), 1)
+        rows = min(max(machine.tile_bytes // tile_bytes, fixed.STAGING_REPEATS), tiles_a_thread)
         rows = max(tile_size(rows), fixed.STAGING_REPEATS)
-        self._because(f"the indices are resolved once for {rows} iterations of {name}, which repeats them")
+        self._because(f"indices are staged for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, most))
         before = [loop for loop, _ in around[:-2]]
         order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
         parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > most else []))
-        self._because(f"threads share {' and '.join(parallel)}")
+        self._because(f"{' and '.join(parallel)} parallel")
         return tiles, order, parallel, f"{name}_i"
 
     # the caches
 
     def _exceeds_caches(self) -> bool:
-        """Return whether out does not stay in the last cache: with what is read at most, or a large one with all."""
+        """Return whether out exceeds the last cache, together with the reads, or with all of data where it is large."""
         is_large = self.nest.out_bytes >= self.machine.l3_bytes // fixed.LARGE_SHARE
         return self.machine.exceeds_last_level_cache(self.nest.whole_bytes if is_large else self.nest.moved_bytes)
 
@@ -172,17 +171,17 @@ class _Choosing:
             return False
         least = self._least_streamed(lanes)
         if self.run_bytes < least:
-            self._because(f"runs of {self.run_bytes} B are stored through the caches: past them from {least} B on")
+            self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
             return False
         mb = [size >> 20 for size in (self.nest.out_bytes, self.nest.table_bytes, self.nest.all_index_bytes)]
         self._because(
             f"{mb[0]} MB of out, {mb[1]} MB of data and {mb[2]} MB of indices exceed the last cache of "
-            f"{self.machine.l3_bytes >> 20} MB: out is stored past it"
+            f"{self.machine.l3_bytes >> 20} MB: non-temporal stores"
         )
         return True
 
     def _least_streamed(self, lanes: int) -> int:
-        """Return from how many bytes side by side on storing them past the caches pays."""
+        """Return the shortest contiguous runs, in bytes, for which non-temporal stores pay."""
         if self.innermost[1] % lanes == 0:
             return fixed.MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
         if self._overlaps(lanes):
@@ -192,7 +191,7 @@ class _Choosing:
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
         inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
         repeats = self._repeating() is not None
-        asked, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
-        if asked:
+        prefetches, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
+        if prefetches:
             self._because(why)
-        return asked
+        return prefetches

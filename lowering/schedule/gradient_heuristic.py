@@ -7,18 +7,17 @@ from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import NEAR
 from .schedule import Choice, Prefetch, Schedule
 from .thresholds import GRADIENT_PIECES, GRADIENT_SHARE, MIN_OWNERS, MIN_POSITIONS_OF_AN_OWNER, MOST_OWNERS
-from .tiling import cut_checks, cut_innermost
+from .tiling import tile_checks, tile_innermost
 
 
 def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
-    """Pick what threads share of a gradient, so that none of them adds to what another adds to.
+    """Pick the parallel loops of a gradient, so that no two threads add to the same element.
 
-    That is, in this order: batches and outer slices, when there are enough of them; rows of up to 512 bytes, in parts
-    of some lines, unless rows of a small table end within a line; the positions of the longest axis, when rows are
-    worth the look at every index, and are long or the table is larger than a cache; pieces of 64 bytes or more of
-    longer rows. Otherwise one thread adds: scalars at random places cost less than deciding whose they are. Rows are
-    added as vectors, those of a known size are asked for ahead where the table is larger than a core's own cache, and
-    what is larger than the last one is cleared past the caches.
+    That is, in this order: batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
+    unless rows of a small table share lines; an owner-computes partition of the longest axis, when rows are long or
+    the table is larger than a cache; tiles of longer rows. Otherwise one thread adds: scalars at random places cost
+    less than a comparison of every index. Rows are added as vectors; rows of a specialized size are prefetched where
+    the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores.
 
     Args:
         nest: its sizes; the loops that copy are those that add.
@@ -38,18 +37,19 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     counted = [name for name, _ in adding if role((name, 0)) == "indices"]
     if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
-        ahead = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
-        schedule = replace(schedule, prefetch=(Prefetch(counted[-1], ahead, 1 + -(-part_bytes // LINE_BYTES), NEAR),))
-        reasons = (*reasons, f"what is added to does not stay near: asked for {ahead} indices ahead")
+        distance = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
+        lines = 1 + -(-part_bytes // LINE_BYTES)
+        schedule = replace(schedule, prefetch=(Prefetch(counted[-1], distance, lines, NEAR),))
+        reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
     beside_grad = nest.table_bytes + nest.width_bytes
     if machine.exceeds_last_level_cache(beside_grad) and _clears_in_vectors(nest):
         schedule = replace(schedule, stream=True)
-        reasons = (*reasons, "zeros are stored past the caches: what is added to is larger than the last one")
+        reasons = (*reasons, "the table exceeds the last cache: zeros are written with non-temporal stores")
     return Choice(schedule, reasons)
 
 
 def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
-    """Return a schedule that says how rows are added: as vectors, unless they are short or lie otherwise."""
+    """Return the schedule of rows: vectors, unless rows are short or strided."""
     row_bytes, least = nest.run_bytes, max(machine.vector_bytes // 2, 2 * nest.width_bytes)
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule()
@@ -60,7 +60,7 @@ def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
 
 
 def _clears_in_vectors(nest: NestShape) -> bool:
-    """Return whether what one run of the innermost loop clears is whole vectors, or long beside its two ends."""
+    """Return whether a run of the innermost clearing loop is whole vectors, or much longer than its two ends."""
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), ("", 0))
     run_bytes = nest.width_bytes * size
     is_even = run_bytes % STREAM_BYTES == 0 and role((name, size)) != "axis"
@@ -68,13 +68,13 @@ def _clears_in_vectors(nest: NestShape) -> bool:
 
 
 def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel, rows: Schedule) -> Choice:
-    """Pick what threads share."""
+    """Pick the parallel loops."""
     threads, line_bytes = machine.threads, machine.line_bytes
     beside = _share_beside(nest, machine)
     free = [loop for loop in adding if role(loop) in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
-        return Choice(schedule, (f"threads share {' and '.join(name for name, _ in free)}, which add apart",))
+        return Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
     inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
@@ -86,19 +86,19 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel
     has_own_index = any(name.startswith("data_") for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > machine.unrolled_row_bytes and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
-    is_worth_a_look = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
-    if (is_long or is_worth_a_look) and not has_own_index:
+    is_worth_owners = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
+    if (is_long or is_worth_owners) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
-        return Choice(schedule, (f"each of {threads} threads adds to its own part of {axis}: rows are worth the look",))
+        return Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
     if shares_lines:
-        reason = "one thread adds: rows end within a line, for which two that share a row would wait"
+        reason = "one thread adds: rows share lines, and threads would wait for each other"
         return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     size = next(
         (size for size in GRADIENT_PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0
     )
     size = part_bytes // nest.width_bytes if parts > 1 else size
     if size * nest.width_bytes < line_bytes:
-        reason = "one thread adds: scalars at random places cost less than deciding whose they are"
+        reason = "one thread adds: scalars at random places cost less than a comparison of every index"
         return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
     return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
 
@@ -107,17 +107,17 @@ def _share_rows(beside: Schedule, adding: list[tuple[str, int]], name: str, size
     others = [label for label, _ in adding if label != name]
     order = (f"{name}_o", *others, f"{name}_i")
     schedule = Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
-    return Choice(schedule, (f"threads share the rows, in pieces of {size * width_bytes} B",))
+    return Choice(schedule, (f"rows parallel, in tiles of {size * width_bytes} B",))
 
 
 def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
-    """Pick what threads share of the nests beside the one that adds: those that check, clear and scale."""
-    tiles, parallel = cut_checks(nest.checked, machine)
+    """Pick the parallel loops of the nests that check, clear and scale."""
+    tiles, parallel = tile_checks(nest.checked, machine)
     rows = 1 + max(place for place, loop in enumerate(nest.table) if role(loop) == "axis")
     outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or role(loop) == "axis"]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
     for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
         loops = [(prefix + name, size) for name, size in outside]
-        more_tiles, more_parallel = cut_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
+        more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
     return Schedule(tiles, parallel=parallel)

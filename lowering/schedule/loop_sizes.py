@@ -1,4 +1,4 @@
-"""The sizes of a nest: what a schedule is chosen from, beside the machine. Plain Python."""
+"""The sizes of a nest, from which a schedule is chosen. Plain Python."""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class NestShape:
 
     @property
     def row(self) -> tuple[tuple[str, int], ...]:
-        """The loops that copy what one index brings."""
+        """The loops that copy the slice of one index."""
         return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and role(loop) in ("inner", "unit"))
 
     @property
@@ -53,12 +53,12 @@ class NestShape:
 
     @property
     def is_row(self) -> bool:
-        """Whether the innermost loop copies what one index brings."""
+        """Whether the innermost loop copies the slice of one index."""
         return self.innermost in self.row
 
     @property
     def has_plain_rows(self) -> bool:
-        """Whether one index brings a row that is the one inner dimension of data, and the innermost loop copies it."""
+        """Whether a slice is the one inner dimension of data, and the innermost loop copies it."""
         names = [name for name, _ in self.table if role((name, 0)) == "inner"]
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
@@ -69,12 +69,12 @@ class NestShape:
 
     @property
     def least_peeled_bytes(self) -> int:
-        """Bytes side by side from which on stores past the caches pay though the two ends are single elements."""
+        """The shortest contiguous run for which non-temporal stores pay with single elements at both ends."""
         return MIN_PEELED_BYTES if self.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
 
     @property
     def span_bytes(self) -> int:
-        """Bytes of data that the places lie in that one loop over the indices reads."""
+        """Bytes of data that one loop over the indices can reach."""
         first = next(place for place, dim in enumerate(self.table) if role(dim) == "axis")
         return self.width_bytes * trips(self.table[first:])
 

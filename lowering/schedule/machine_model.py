@@ -23,7 +23,7 @@ class MachineModel:
         l1_bytes, l2_bytes: the caches that a core has for itself.
         l3_bytes: the last cache, which cores share.
         l1_share, l2_share, l3_share: the part of each cache that a thread can count on for one array.
-        line_bytes: what memory moves at once.
+        line_bytes: a cache line.
         l1_misses, l2_misses: lines that a core can wait for at once: for its first cache, and for its second.
         memory_ns: the latency of memory.
         copy_bytes_per_ns: bytes that a copy reads and writes: in L2, in L3 and in memory.

@@ -1,7 +1,7 @@
-"""Choosing what data is asked for ahead, from the sizes of a nest and the machine's caches. Plain Python.
+"""Choosing the prefetches of a gather, from the sizes of a nest and the machine. Plain Python.
 
-Rows and single elements are asked for by the indices of later iterations; where every row of data is read in many
-places, as along the last axis, the next rows are asked for whole, whatever their indices are.
+Rows and single elements are prefetched at the indices of later iterations. Where nearly all lines of a row of data are
+read, as along the last axis, whole rows are prefetched, whatever their indices are.
 """
 
 import math
@@ -13,20 +13,20 @@ from .schedule import Prefetch
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
-Asked = tuple[tuple[Prefetch, ...], str]
-"""Prefetches, and why; nothing where there are none."""
-NOTHING: Asked = ((), "")
+# Prefetches, and the reason for them.
+Prefetches = tuple[tuple[Prefetch, ...], str]
+NOTHING: Prefetches = ((), "")
 
 
 def choose_prefetches(
     nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int | None, *, repeats: bool
-) -> Asked:
-    """Pick what is asked for ahead.
+) -> Prefetches:
+    """Choose the prefetches.
 
     Args:
         nest: its sizes.
         machine: where it is to run.
-        inside: what each loop is called in its tile.
+        inside: the name of each loop inside its tile.
         lanes: elements a vector.
         repeats: whether a loop repeats the indices of one inside it.
     """
@@ -35,26 +35,26 @@ def choose_prefetches(
         return NOTHING
     if (slices := next_slices(nest, machine)) is not None and lanes is not None:
         name, lines = slices
-        why = f"the next slice of data along {name} is asked for, {lines} lines a step, while this one is read"
+        why = f"the next slice of data along {name} is prefetched, {lines} lines a step"
         return (Prefetch(inside[name], 1, lines, FAR),), why
     if nest.is_row:
         is_around_rows = [loop for loop in nest.loops if loop not in nest.row][-1] == counted[-1]
         return _rows(nest, machine, inside[counted[-1][0]], counted[-1][1]) if is_around_rows else NOTHING
     if lanes is None:
         return NOTHING
-    asked = _next_rows(nest, machine, inside, lanes)
+    prefetches = _next_rows(nest, machine, inside, lanes)
     is_far = is_spread_out(nest, machine)
-    if asked is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
-        return asked
-    ahead = max(min(machine.far_rows, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
-    why = f"places in data are spread over much of the last cache: asked for {ahead * lanes} elements ahead"
-    return (Prefetch(inside[counted[-1][0]], ahead, locality=FAR),), why
+    if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
+        return prefetches
+    distance = max(min(machine.far_rows, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
+    why = f"places in data are spread over much of the last cache: prefetched {distance * lanes} elements ahead"
+    return (Prefetch(inside[counted[-1][0]], distance, locality=FAR),), why
 
 
 def next_slices(nest: NestShape, machine: MachineModel) -> tuple[str, int] | None:
-    """Return the loop whose next slice of data is worth asking for whole while this one is read, and lines a step.
+    """Return the loop whose next slice of data is worth prefetching whole, and lines a step.
 
-    That is one from whose slice, small enough for the second cache, nearly all lines are read.
+    Such a slice fits in L2, and nearly all of its lines are read.
     """
     names = [name for name, _ in nest.loops]
     axes = [size for name, size in nest.table if role((name, size)) == "axis"]
@@ -79,11 +79,11 @@ def next_slices(nest: NestShape, machine: MachineModel) -> tuple[str, int] | Non
 
 
 def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
-    """Return whether the places of one loop over the indices are spread over more than a cache holds."""
+    """Return whether the places that one loop over the indices reads exceed its share of the last cache."""
     return nest.span_bytes >= machine.l3_room_bytes
 
 
-def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Asked:
+def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Prefetches:
     row_bytes, near = nest.run_bytes, machine.l2_room_bytes
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < 2 * machine.near_rows:
@@ -99,16 +99,16 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Aske
             nest, machine
         ):
             return NOTHING
-        asked = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
-        return (asked,), f"data does not stay near: {lines} lines are asked for {asked.distance} rows ahead"
-    why = f"data comes from memory: {lines} lines are asked for {later} rows ahead into the second cache"
+        one = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
+        return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"
+    why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
     if soon == later:
         return (far,), why
-    return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into the first"
+    return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into L1"
 
 
-def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int) -> Asked:
-    """Ask for the rows that the loop around the innermost one reads next, some lines in each step of that."""
+def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int) -> Prefetches:
+    """Prefetch the next rows of the loop around the innermost one, some lines in each step."""
     is_long = fixed.MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
     if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
         return NOTHING
@@ -118,7 +118,7 @@ def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], l
     has_one_axis = sum(role(dim) == "axis" for dim in nest.table) == 1
     if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
         return NOTHING
-    why = f"the next row of data is asked for, {lines} lines a step, while this one is read"
+    why = f"the next row of data is prefetched, {lines} lines a step"
     soon = Prefetch(inside[name], fixed.NEXT_ROW, lines, NEAR)
     if not machine.exceeds_last_level_cache(2 * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why

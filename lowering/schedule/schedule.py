@@ -1,6 +1,6 @@
 """Schedules: how a loop nest is tiled, ordered and shared among threads. Plain Python.
 
-A schedule prints as the passes that carry it out: a schedule, a piece of a pipeline and a tuning result are one text.
+A schedule prints as the passes that carry it out: a schedule, a part of a pipeline and a tuning result are one text.
 `STEPS` has a pass for each field, with its options, in the order of the pipeline.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Which lines of data are prefetched; the options of `prefetch-indices`.
+    """The lines of data to prefetch; the options of `prefetch-indices`.
 
     Attributes:
-        loop: the loop whose later iteration reads them.
+        loop: the loop, a later iteration of which reads them.
         distance: iterations ahead.
         lines: of 64 bytes, a row or a step.
         locality: 3 keeps them in every cache, 0 in none.
@@ -45,14 +45,14 @@ class Schedule:
 
     Attributes:
         specialize: bytes of a row that the code is made for.
-        owners: (axis, count): how many owners share the positions of the axis that a gradient adds to.
+        owners: (axis, count): the owner-computes partition of the axis that a gradient adds to.
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
-        parallel: loops that threads share, outermost first.
-        hoist: the loop before which the indices of a tile are resolved.
+        parallel: the parallel loops, outermost first.
+        hoist: the loop before which the indices of a tile are staged.
         lanes: elements a vector in the innermost loop.
         unroll: (loop, factor): iterations that run as one.
-        prefetch: what is prefetched, such as far ahead into the second cache and nearer into the first.
+        prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
         stream: whether vectors are written by non-temporal stores.
     """
 
@@ -248,7 +248,7 @@ class Step:
     is_reversed: bool = False
 
     def texts(self, name: str, value: Any) -> list[str]:
-        """Return the text of each run of the pass that a value of the field asks for."""
+        """Return the text of each run of the pass for a value of the field."""
         rows = value if self.many or self.repeats else [value] if value else []
         rows = [
             row if isinstance(row, tuple) else astuple(row) if isinstance(row, Prefetch) else (row,) for row in rows

@@ -1,9 +1,9 @@
-"""The schedules that a nest could have: what tuning tries. Sizes only; plain Python, imports no xDSL.
+"""The search space of tuning: the schedules that a nest could have. Sizes only; plain Python, imports no xDSL.
 
-A search goes through generators, one for each thing that a schedule says. Each is handed the schedules that are still
-in the search and gives variations of them; then those that are no good are dropped. A new field of `Schedule` is one
-more generator, a function of a few lines in `GENERATORS`. A generator may give an illegal schedule: the pass that
-refuses it says why, and tuning keeps that.
+A search runs generators, one for each field of a schedule. Each takes the schedules of the search and returns
+variations of them; then the slow ones are dropped. A new field of `Schedule` is one more generator, a function of a few
+lines in `GENERATORS`. A generator may give an illegal schedule: the pass that rejects it says why, and tuning records
+the reason.
 """
 
 import math
@@ -16,7 +16,7 @@ from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
 
 BESIDE = ("check_", "clear_", "scale_")
-"""How the loops of nests beside the one that copies or adds begin."""
+"""The prefixes of the loops in the nests that check, clear and scale."""
 ROW = ("inner", "unit")
 
 Predict = Callable[[NestShape, Schedule], float]
@@ -25,13 +25,13 @@ Predict = Callable[[NestShape, Schedule], float]
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a generator knows.
+    """The input of a generator.
 
     Attributes:
         nest: the sizes of the nest.
         default: the schedule that is chosen without tuning.
         threads: how many threads there are.
-        is_gradient: whether the nest adds up, so that loops over indices can be neither reordered nor shared.
+        is_gradient: whether the nest adds, so that loops over indices can be neither reordered nor parallel.
     """
 
     nest: NestShape
@@ -46,7 +46,7 @@ class Space:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row: what one index brings."""
+        """Bytes of a row: the slice of one index."""
         return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.startswith(ROW))
 
     def tile_bytes(self, place: int) -> int:
@@ -56,7 +56,7 @@ class Space:
 
 Generator = Callable[[Space, Schedule], Iterable[Schedule]]
 Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
-"""Is handed the schedules in the search, the new ones last, and returns those to go on with."""
+"""Takes the schedules in the search, the new ones last, and returns those to go on with."""
 
 
 def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
@@ -114,7 +114,7 @@ def serial_runs(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Every loop as the innermost that threads share, whole or cut into tiles of 8 KiB to 1 MiB."""
+    """Every loop as the innermost parallel one, whole or in tiles of 8 KiB to 1 MiB."""
     if schedule != space.default or space.is_gradient:
         return
     tiles, shared = _beside(schedule)
@@ -143,7 +143,7 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """The tiles of a loop around all other loops: one piece of the indices, or of the rows, for every slice."""
+    """The tiles of a loop as the outermost loop: one tile of the indices, or of the rows, for every slice."""
     names = [name for name, _ in space.loops]
     cut = [name for name, _ in schedule.tiles if name in names]
     if space.is_gradient or schedule.order or len(cut) != 1 or names.index(cut[0]) == 0:
@@ -154,7 +154,7 @@ def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Long rows in pieces: threads share pieces, so that few long rows fill them too."""
+    """Long rows in tiles that threads share, so that few long rows use all threads, too."""
     loops, place = space.loops, len(space.loops) - 1
     if schedule != space.default or not loops or not loops[-1][0].startswith(ROW):
         return
@@ -203,7 +203,7 @@ def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Indices resolved once for a tile of them, before the loops that repeat them; or where they are read."""
+    """Indices staged before the loops that repeat them, or resolved where they are read."""
     if schedule.hoist is not None:
         yield replace(schedule, hoist=None)
     names, sizes, cut = [name for name, _ in space.loops], dict(space.loops), dict(schedule.tiles)
@@ -227,13 +227,13 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """The lines of a later row asked for ahead, at some distances; or none asked for."""
+    """Prefetches of a later row at some distances, or none."""
     loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
     if loops and not space.is_gradient:
         lines = min(fixed.MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
         near, far = (Prefetch(loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
-        for asked in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
-            yield replace(schedule, prefetch=asked)
+        for prefetches in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
+            yield replace(schedule, prefetch=prefetches)
         around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
         if around and space.row_bytes <= LINE_BYTES:
             yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
@@ -242,7 +242,7 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
-    """Vectors stored past the caches, or through them."""
+    """Non-temporal stores of vectors, or cached ones."""
     if schedule.lanes is not None:
         yield replace(schedule, stream=not schedule.stream)
 
@@ -270,7 +270,7 @@ GENERATORS: tuple[Generator, ...] = (
     unrolled_loops,
     check_tiles,
 )
-"""In the order in which they are asked: first which loops there are, then what is in them."""
+"""In their order: first the loops, then the bodies."""
 
 
 def _beside(schedule: Schedule) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
@@ -299,7 +299,7 @@ def _with_loops(
     order: tuple[str, ...],
     parallel: tuple[str, ...],
 ) -> Schedule:
-    """Return a schedule with other loops; what it does in a loop that has been cut, or is whole now, goes on there."""
+    """Return a schedule with other loops; its other fields follow a loop to its tile, or back."""
     changed = replace(schedule, tiles=tiles, order=order, parallel=parallel)
     loops = _scheduled_loops(space, changed)
 

@@ -1,4 +1,4 @@
-"""Cutting loops into the pieces that threads share."""
+"""Tiling loops for threads."""
 
 from .loop_sizes import Loops, trips
 from .machine_model import MachineModel, tile_size
@@ -6,33 +6,33 @@ from .machine_model import MachineModel, tile_size
 CHECK_PREFIX = "check_"
 
 Tiles = tuple[tuple[str, int], ...]
-Cut = tuple[Tiles, tuple[str, ...]]
+Tiling = tuple[Tiles, tuple[str, ...]]
 
 
-def cut_checks(checked: Loops, machine: MachineModel) -> Cut:
-    """Return (tiles, parallel loops) of the nest that checks indices: none where one thread is done as soon."""
+def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
+    """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
     loops = [(CHECK_PREFIX + name, size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
-    return ((), ()) if trips(loops) < least else cut_innermost(loops, 1, least // 16, least // 4)
+    return ((), ()) if trips(loops) < least else tile_innermost(loops, 1, least // 16, least // 4)
 
 
-def cut_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut the innermost of `loops` whose iterations make pieces of `wanted`.
+def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:
+    """Return (tiles, parallel loops) that tile the innermost of `loops` with enough work, in tiles of `wanted`.
 
     Args:
-        loops: the loops, outermost first; each iteration of the innermost is worth `unit`.
-        least: what all iterations of a loop must be worth for it to be cut.
+        loops: the loops, outermost first; each iteration of the innermost has `unit` work.
+        least: the work of all iterations of a loop that is tiled.
     """
     for place in reversed(range(len(loops))):
         name, size = loops[place]
         if unit * size >= least or place == 0:
-            tiles, parallel = _cut(name, wanted // max(unit, 1))
+            tiles, parallel = _tile(name, wanted // max(unit, 1))
             return tiles, (*(outer for outer, _ in loops[:place]), *parallel)
         unit *= size
     return (), ()
 
 
-def _cut(name: str, wanted: int) -> Cut:
-    """Return (tiles, parallel loops) that cut a loop into pieces of at most `wanted` iterations."""
+def _tile(name: str, wanted: int) -> Tiling:
+    """Return (tiles, parallel loops) of a loop in tiles of at most `wanted` iterations."""
     size = tile_size(wanted)
     return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))

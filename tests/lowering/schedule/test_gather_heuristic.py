@@ -294,10 +294,10 @@ def test_each_pass_has_its_reason():
     text = "; ".join(choice.reasons)
     for words in (
         "part of the code",
-        "threads share indices_o",
+        "indices_o parallel, in tiles of",
         "64 B at a time",
-        "asked for 64 rows ahead into the second cache and 16 rows ahead into the first",
-        "past it",
+        "prefetched 64 rows ahead into L2 and 16 rows ahead into L1",
+        "non-temporal stores",
     ):
         assert words in text
 

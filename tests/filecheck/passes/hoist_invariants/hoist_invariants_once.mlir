@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=8},hoist-invariants"
 
-// The loop of whole vectors and that of the rest need the same position: it is resolved once, before both.
+// The vector loop and its remainder loop need the same position: it is resolved once, before both.
 // CHECK: gather.loop indices(%i_1)
 // CHECK: memref.load %indices
 // CHECK-NOT: memref.load %indices

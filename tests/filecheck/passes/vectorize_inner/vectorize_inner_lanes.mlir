@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,erase-sizes,drop-unit-loops,vectorize-inner{lanes=4}"
 
-// Elements from places of their own; out has a dimension of size 1 behind that of the vectors.
+// Elements with an index each; out has a dimension of size 1 behind that of the vectors.
 // CHECK: %out_rows = memref.collapse_shape %out {{\[\[}}0 : i64], [1 : i64], [2 : i64, 3 : i64{{\]\]}}
 // CHECK: gather.loop indices(%i)
 // CHECK: memref.load %data

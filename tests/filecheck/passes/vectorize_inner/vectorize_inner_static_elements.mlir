@@ -1,6 +1,6 @@
 // RUN: gathernest-opt %s -p "nest,drop-unit-loops,vectorize-inner{lanes=4}"
 
-// Elements from places of their own are not read twice: the two that fill no vector are copied one by one.
+// Elements with an index each are not read twice: the two that fill no vector are copied one by one.
 // CHECK: vector.from_elements
 // CHECK: gather.loop indices_rest(%i_{{.*}}) = %c40 to %{{.*}} step %c1
 // CHECK: memref.store
