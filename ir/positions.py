@@ -77,7 +77,7 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
     return first_where(indices, outside, len(sizes))
 
 
-def refuse_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
+def reject_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
     """Check that no index is negative.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.element_types import as_bytes
 from ..ir.errors import BoundsError, InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
-from ..ir.positions import NOWHERE, refuse_negative, resolve
+from ..ir.positions import NOWHERE, reject_negative, resolve
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
@@ -163,7 +163,7 @@ class ChunkedGather:
     def _checked(self, origin: Shape, indices: np.ndarray) -> np.ndarray:
         indices = index_array(indices)
         if self.problem.version in NO_NEGATIVE_INDICES:
-            refuse_negative(indices, str(self.problem.version), origin)
+            reject_negative(indices, str(self.problem.version), origin)
         return indices
 
     def _positions(self, origin: Shape, indices: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ def gather(
     Args:
         data: (batch..., outer..., axis, inner...), rank 1 or more, any dtype. Strided, reversed, broadcast, read-only
             and memory-mapped arrays are read in place; subclasses of ndarray give a plain one, masked arrays are
-            refused. When data or indices are a dask array, nothing is read before the result, a dask array too, is
+            rejected. When data or indices are a dask array, nothing is read before the result, a dask array too, is
             computed; an index outside is reported then.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.

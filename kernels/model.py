@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..ir.modules.weights import Weights
 
 PIPELINE = "graph"
+# The suffixes of models and the package that reads each.
 EXTRAS = {".onnx": "onnx", ".xml": "defusedxml"}
-"""The suffixes of models and the package that reads each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]
     """Yield what carries out each operation on the arrays of its operands."""
     from ..ir.dialects.graph_ops import GraphOp, tensor_type
     from ..ir.dialects.types import numpy_dtype
-    from ..ir.interpreters.graph import refuse_negative_indices
+    from ..ir.interpreters.graph import reject_negative_indices
     from ..ir.modules.known_values import AnyGather
 
     for op in ops:
@@ -334,7 +334,7 @@ def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]
         else:
             assert isinstance(op, AnyGather)
             version = op.version.data if op.version else None
-            yield partial(_gathered, op.spec(), op.bounds.data, version, partial(refuse_negative_indices, op))
+            yield partial(_gathered, op.spec(), op.bounds.data, version, partial(reject_negative_indices, op))
 
 
 def _gathered(

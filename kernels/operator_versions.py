@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
-from ..ir.positions import refuse_negative
+from ..ir.positions import reject_negative
 from ..ir.semantics import Bounds, integer_argument
 from . import labview
 from .gather import run_operator
@@ -84,7 +84,7 @@ def _openvino_gather(
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
         spec = spec.normalized(array.shape, index_values.shape)
         if bounds is Bounds.ERROR and isinstance(index_values, np.ndarray):
-            refuse_negative(index_values, name)
+            reject_negative(index_values, name)
         return run_operator(spec, array, index_values, bounds, out, version=name)
 
     return _document(
@@ -237,7 +237,7 @@ ops = Operators(
         ),
         _openvino_gather(
             "openvino.Gather-8",
-            "openvino.Gather-7 refuses negative indices, and it and onnx.Gather those outside.",
+            "openvino.Gather-7 rejects negative indices, and it and onnx.Gather those outside.",
             ("([1, 2, 3], [0, -1, 7], 0)", "[1, 3, 0]"),
             Bounds.ZERO,
             "Gather slices; negative indices count from the end, any other outside gives zeros.",

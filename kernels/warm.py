@@ -113,9 +113,9 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
     if jobs < 1:
         raise GathernestError(f"jobs must be 1 or more, got {jobs}")
     start = time.perf_counter()
-    wanted, refused = _distinct(usual_kernels() if kernels is None else kernels)
+    wanted, rejected = _distinct(usual_kernels() if kernels is None else kernels)
     compiled = _in_processes(wanted, min(jobs, len(wanted)), progress) if jobs > 1 else _here(wanted, progress)
-    return WarmResult((*compiled, *refused), time.perf_counter() - start, cache_folder())
+    return WarmResult((*compiled, *rejected), time.perf_counter() - start, cache_folder())
 
 
 def warm_one(arguments: Arguments) -> WarmKernel:
@@ -151,15 +151,15 @@ def kernels_of(body: Callable[[], object]) -> WarmResult:
 def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmKernel]]:
     """Return arguments that ask for different kernels, and what is wrong with the others."""
     wanted: dict[str, Arguments] = {}
-    refused: list[WarmKernel] = []
+    rejected: list[WarmKernel] = []
     for arguments in kernels:
         try:
             plan = planned(problem_of(**arguments))
             if plan.action == "run":
                 wanted.setdefault(plan.key, arguments)
         except (GathernestError, TypeError) as error:  # a TypeError where an argument is missing or unknown
-            refused.append(WarmKernel(arguments, "", "failed", 0.0, str(error)))
-    return list(wanted.values()), refused
+            rejected.append(WarmKernel(arguments, "", "failed", 0.0, str(error)))
+    return list(wanted.values()), rejected
 
 
 def _here(wanted: list[Arguments], progress: Progress | None) -> list[WarmKernel]:

@@ -43,13 +43,13 @@ class Stage:
         return self.name.partition("{")[0]
 
 
+# What messages call the types of options.
 KINDS: dict[Any, str] = {
     int: "a whole number",
     str: "a word",
     tuple[int, ...]: "whole numbers with commas between",
     tuple[str, ...]: "words with commas between",
 }
-"""What messages call the types of options."""
 
 
 def parse_passes(text: str) -> list[ModulePass]:

@@ -1,4 +1,4 @@
-"""Files of models, read with a limit on what they may ask for. Plain Python."""
+"""Files of models, read with a limit on their memory. Plain Python."""
 
 import math
 import os
@@ -13,13 +13,13 @@ from ..errors import ModelError
 from ..semantics import DYNAMIC
 
 DEFAULT_MAX_BYTES = 2**31
+# NumPy's arrays have no more.
 MOST_DIMENSIONS = 64
-"""NumPy's arrays have no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """What a model may ask for.
+    """The limits of a model's memory.
 
     Attributes:
         max_file_bytes: size of each file that is read.

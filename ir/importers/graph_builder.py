@@ -101,7 +101,7 @@ class GraphBuilder:
         )
         return self._insert(op, name)
 
-    def glue(
+    def shape_operator(
         self, kind: type[GraphOp], inputs: Sequence[SSAValue], name: str, dtype: np.dtype | None = None, **fields: Any
     ) -> SSAValue:
         """Add an operation of the `graph` dialect; `dtype` is of its result where it is not the first input's.
@@ -119,7 +119,7 @@ class GraphBuilder:
             return value
         check_castable(given)
         check_castable(dtype)
-        return self.glue(CastOp, [value], name, dtype)
+        return self.shape_operator(CastOp, [value], name, dtype)
 
     def known_integers(self, value: SSAValue, what: str) -> list[int]:
         """Return the elements of an integer tensor that is known before the model runs.

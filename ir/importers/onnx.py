@@ -1,4 +1,4 @@
-"""Read an ONNX model: a graph of gathers and of the glue that exporters put around them.
+"""Read an ONNX model: a graph of gathers and of the shape operators around them.
 
 `import_onnx` takes the model's file, `import_onnx_model` a `ModelProto`; both give one module. Nodes are converted in
 `onnx_nodes`, tensors read in `onnx_tensors`. Only what the model says is read: nothing is run, and no file but the
@@ -31,7 +31,7 @@ def import_onnx(path: Path, *, allow_external_data: bool = False, limits: FileLi
     Args:
         path: the file.
         allow_external_data: whether weights may be read from other files in its folder.
-        limits: what the model may ask for.
+        limits: of the model's memory.
 
     Raises:
         ModelError: the file is damaged, or the model holds what is not supported; names the node.

@@ -59,7 +59,7 @@ class OnnxNode:
 def read_node(
     proto: onnx.NodeProto, label: str, opset: int, find: Callable[[str], SSAValue], reader: TensorReader
 ) -> OnnxNode:
-    """Return a node, held against what its operator's document allows in an opset.
+    """Return a node, checked against its operator's document in an opset.
 
     Raises:
         ModelError: the operator is not in the opset, or its inputs, outputs or attributes are not those it has.
@@ -160,7 +160,7 @@ def _shape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     rank = len(shape_of_value(node.input(0)))
     start, end, _ = slice(node.attributes.get("start", 0), node.attributes.get("end", rank)).indices(rank)
     end = max(start, end)
-    return builder.glue(ShapeOfOp, [node.input(0)], node.output, np.dtype(np.int64), start=start, end=end)
+    return builder.shape_operator(ShapeOfOp, [node.input(0)], node.output, np.dtype(np.int64), start=start, end=end)
 
 
 def _axes(node: OnnxNode, builder: GraphBuilder) -> list[int] | None:
@@ -175,7 +175,7 @@ def _squeeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
         if DYNAMIC in shape:
             raise ModelError(f"without axes, the sizes must be known to see which are 1, got {node.input(0).type}")
         axes = [axis for axis, size in enumerate(shape) if size == 1]
-    return builder.glue(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
+    return builder.shape_operator(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
 
 
 def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -183,7 +183,7 @@ def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     if axes is None:
         raise ModelError("axes are missing")
     rank = len(shape_of_value(node.input(0))) + len(axes)
-    return builder.glue(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
+    return builder.shape_operator(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -191,7 +191,7 @@ def _reshape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     if sizes is None:
         sizes = builder.constant(f"{node.output}.shape", np.array(node.required("shape"), np.int64))
     allow_zero = bool(node.attributes.get("allowzero", 0))
-    return builder.glue(ReshapeOp, [node.input(0), sizes], node.output, allow_zero=allow_zero)
+    return builder.shape_operator(ReshapeOp, [node.input(0), sizes], node.output, allow_zero=allow_zero)
 
 
 def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -199,7 +199,7 @@ def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     inputs = [node.input(place) for place in range(len(node.inputs))]
     if not inputs:
         raise ModelError("inputs are missing")
-    return builder.glue(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
+    return builder.shape_operator(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
 
 
 _CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {

@@ -19,7 +19,7 @@ class TensorReader:
     """Reads the tensors of one model.
 
     Attributes:
-        limits: what a tensor may ask for.
+        limits: of a tensor's memory.
         folder: where the model lies; None for a model that lies in no file.
         allow_external_data: whether files in that folder may be read.
     """

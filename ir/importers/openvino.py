@@ -20,6 +20,7 @@ from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, normal_axes, normal_axis
 from .openvino_xml import Layer, Network, integer, read_network
 
+# OpenVINO's names of the element types that lie in a `.bin` one element after the other.
 ELEMENTS = {
     "boolean": "bool",
     **{f"{kind}{bits}": f"{name}{bits}" for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
@@ -29,7 +30,6 @@ ELEMENTS = {
     "f8e5m2": "float8_e5m2",
     "f8e8m0": "float8_e8m0fnu",
 }
-"""OpenVINO's names of the element types that lie in a `.bin` one element after the other."""
 
 
 def import_openvino(path: Path, *, limits: FileLimits | None = None) -> ImportedModel:
@@ -37,7 +37,7 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
 
     Args:
         path: the `.xml` file.
-        limits: what the model may ask for.
+        limits: of the model's memory.
 
     Raises:
         ModelError: a file is damaged, or the model holds what is not supported; names the layer.
@@ -141,7 +141,7 @@ class _Reader:
                 f"known and not 0, got {kept.type}"
             )
         sizes = self.builder.constant(f"{layer.name}.sizes", np.array([-1, *rest], np.int64))
-        return self.builder.glue(ReshapeOp, [kept, sizes], layer.name, allow_zero=True)
+        return self.builder.shape_operator(ReshapeOp, [kept, sizes], layer.name, allow_zero=True)
 
     def gather_elements(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         spec = GatherElements(integer(layer.required("axis"), "axis"))
@@ -156,13 +156,13 @@ class _Reader:
         if kind not in ("i32", "i64"):
             raise ModelError(f"output_type must be i32 or i64, got {kind!r}")
         rank = len(shape_of_value(operands[0]))
-        return self.builder.glue(ShapeOfOp, operands, layer.name, element_dtype(kind), start=0, end=rank)
+        return self.builder.shape_operator(ShapeOfOp, operands, layer.name, element_dtype(kind), start=0, end=rank)
 
     def reshape(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         special = layer.attributes.get("special_zero", "false")
         if special not in ("true", "false", "1", "0"):
             raise ModelError(f"special_zero must be true or false, got {special!r}")
-        return self.builder.glue(ReshapeOp, operands, layer.name, allow_zero=special in ("false", "0"))
+        return self.builder.shape_operator(ReshapeOp, operands, layer.name, allow_zero=special in ("false", "0"))
 
     def squeeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         shape = shape_of_value(operands[0])
@@ -174,16 +174,16 @@ class _Reader:
             raise ModelError(f"without axes, the sizes must be known to see which are 1, got {operands[0].type}")
         else:
             axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
-        return self.builder.glue(SqueezeOp, operands[:1], layer.name, axes=axes)
+        return self.builder.shape_operator(SqueezeOp, operands[:1], layer.name, axes=axes)
 
     def unsqueeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         axes = self.builder.known_integers(operands[1], "axes")
         rank = len(shape_of_value(operands[0])) + len(axes)
-        return self.builder.glue(UnsqueezeOp, operands[:1], layer.name, axes=normal_axes(axes, rank))
+        return self.builder.shape_operator(UnsqueezeOp, operands[:1], layer.name, axes=normal_axes(axes, rank))
 
     def concat(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
         axis = normal_axis(integer(layer.required("axis"), "axis"), len(shape_of_value(operands[0])))
-        return self.builder.glue(ConcatOp, operands, layer.name, axis=axis)
+        return self.builder.shape_operator(ConcatOp, operands, layer.name, axis=axis)
 
 
 def element_dtype(name: str) -> np.dtype:

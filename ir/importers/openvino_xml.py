@@ -1,6 +1,6 @@
 """The `.xml` of an OpenVINO IR as layers in order, checked. Plain Python; needs defusedxml.
 
-Entities, document type definitions and external references are refused by the parser; the file's size, the number of
+Entities, document type definitions and external references are rejected by the parser; the file's size, the number of
 its elements and their depth are limited, so that no file makes more of itself than it is.
 """
 
@@ -89,7 +89,7 @@ def read_network(path: Path, limits: FileLimits) -> Network:
     """Read the `.xml` file of a model.
 
     Raises:
-        ModelError: it is no XML, asks for what is refused, is not of version 10 or 11, or its layers and edges make no
+        ModelError: it is no XML, has XML that is rejected, is not of version 10 or 11, or its layers and edges make no
             graph.
     """
     root = _parse(path, limits)
@@ -135,7 +135,7 @@ def _parse(path: Path, limits: FileLimits) -> Element:
         parser.feed(data)
         return parser.close()
     except DefusedXmlException as error:
-        raise ModelError(f"{path} asks for what is refused in a model: {type(error).__name__}") from None
+        raise ModelError(f"{path} has XML that is rejected in a model: {type(error).__name__}") from None
     except (ParseError, ValueError, LookupError) as error:
         raise ModelError(f"{path} is not XML, or damaged: {error}") from None
 

@@ -12,7 +12,7 @@ from ..dialects.graph_ops import GraphOp, WeightOp
 from ..dialects.types import numpy_dtype
 from ..errors import InternalError
 from ..modules.known_values import AnyGather, constant_array
-from ..positions import refuse_negative
+from ..positions import reject_negative
 from ..semantics import NO_NEGATIVE_INDICES, Bounds, shapes_agree
 
 
@@ -64,15 +64,15 @@ def _run(op: Operation, operands: list[np.ndarray], weights: Mapping[str, np.nda
         return type(op).compute(op.fields(), numpy_dtype(op.result.type.element_type), operands)
     if isinstance(op, AnyGather):
         data, indices = operands
-        refuse_negative_indices(op, indices)
+        reject_negative_indices(op, indices)
         return reference.run(op.spec(), data, indices, op.bounds.data)
     raise InternalError(f"the interpreter of models does not know {op.name}")
 
 
-def refuse_negative_indices(op: AnyGather, indices: np.ndarray) -> None:
+def reject_negative_indices(op: AnyGather, indices: np.ndarray) -> None:
     """Raise BoundsError for a negative index where the operator's version allows none."""
     if op.version is not None and op.version.data in NO_NEGATIVE_INDICES and op.bounds.data is Bounds.ERROR:
-        refuse_negative(indices, op.version.data)
+        reject_negative(indices, op.version.data)
 
 
 def _checked(op: Operation, result: SSAValue, array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is known of the values in a model before it runs: constants, and sizes that are static."""
+"""The known values of a model before it runs: constants, and static sizes."""
 
 import math
 from collections.abc import Mapping

@@ -83,7 +83,7 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
         build: gives the program; called only when the cache has no sound entry.
 
     Raises:
-        CompileError: the backend refuses the program.
+        CompileError: the backend rejects the program.
     """
     name, build = _entry_name(key, pipeline), functools.cache(build)
     if knobs.always_compile:

@@ -22,8 +22,8 @@ from .launch import launch
 from .plan import Plan, Problem, make_plan
 from .select_schedule import reject_tuned
 
+# How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
 READ_FOR_A_COPY = 8
-"""How many times as large as out grad is at least where out is worth a copy, to make it begin a line."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
 
 
 def reject_tuned(plan: "Plan", error: ScheduleError) -> None:
-    """Ignore the record that a plan's schedule came from, since a pass refuses it."""
+    """Ignore the record that a plan's schedule came from, since a pass rejects it."""
     schedules = tuned_schedules(sharing_threads())
     if schedules is not None:
         schedules.reject(plan.problem_class, error)

@@ -15,12 +15,12 @@ from .loop_sizes import NestShape
 from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
 
+# The prefixes of the loops in the nests that check, clear and scale.
 BESIDE = ("check_", "clear_", "scale_")
-"""The prefixes of the loops in the nests that check, clear and scale."""
 ROW = ("inner", "unit")
 
+# Gives the microseconds that a nest takes under a schedule.
 Predict = Callable[[NestShape, Schedule], float]
-"""Gives the microseconds that a nest takes under a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Space:
 
 
 Generator = Callable[[Space, Schedule], Iterable[Schedule]]
+# Takes the schedules in the search, the new ones last, and returns those to go on with.
 Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
-"""Takes the schedules in the search, the new ones last, and returns those to go on with."""
 
 
 def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
@@ -256,6 +256,7 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             yield replace(schedule, unroll=(_scheduled_loops(space, schedule)[-1], factor))
 
 
+# In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
     serial_runs,
     row_pieces,
@@ -270,7 +271,6 @@ GENERATORS: tuple[Generator, ...] = (
     unrolled_loops,
     check_tiles,
 )
-"""In their order: first the loops, then the bodies."""
 
 
 def _beside(schedule: Schedule) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:

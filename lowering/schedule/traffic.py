@@ -18,8 +18,8 @@ from .machine_model import LINE_BYTES
 # A window of at most so many bytes stays in the caches while all of its indices read it.
 WHOLE_WINDOW_BYTES = 256 * 1024
 
+# (size, byte stride) of some dimensions.
 Dims = tuple[tuple[int, int], ...]
-"""(size, byte stride) of some dimensions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 
 from gathernest.ir import reference
 from gathernest.ir.errors import BoundsError
-from gathernest.ir.positions import BLOCK, NOWHERE, first_outside, refuse_negative, resolve
+from gathernest.ir.positions import BLOCK, NOWHERE, first_outside, reject_negative, resolve
 from gathernest.ir.semantics import Bounds
 
 
@@ -59,10 +59,10 @@ def test_components_are_checked_against_their_own_sizes_in_any_block():
 
 def test_a_negative_index_is_found_in_a_later_block():
     indices = np.zeros((2, BLOCK), np.int32)
-    refuse_negative(indices, "openvino.Gather-7")
+    reject_negative(indices, "openvino.Gather-7")
     indices[1, 3] = -2
     with pytest.raises(BoundsError, match=r"index -2 at position \(1, 3\) of indices is negative"):
-        refuse_negative(indices, "openvino.Gather-7")
+        reject_negative(indices, "openvino.Gather-7")
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i8", "u8"])

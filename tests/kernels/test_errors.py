@@ -49,7 +49,7 @@ def test_indices_that_are_no_integers_are_a_type_error(indices, got):
 
 
 @pytest.mark.parametrize("name", ["data", "indices"])
-def test_masked_arrays_and_ragged_lists_are_refused_by_name(name):
+def test_masked_arrays_and_ragged_lists_are_rejected_by_name(name):
     arguments = {"data": DATA, "indices": [0]}
     masked = np.ma.masked_array([1, 2, 3], [0, 1, 0])
     with pytest.raises(gn.InvalidGatherError, match=f"{name} is a masked array, and its mask would be lost"):
@@ -190,7 +190,7 @@ ATTRIBUTE_ERRORS = [
 
 
 @pytest.mark.parametrize(("data", "indices", "attributes", "message"), ATTRIBUTE_ERRORS)
-def test_attributes_that_do_not_fit_are_refused(data, indices, attributes, message):
+def test_attributes_that_do_not_fit_are_rejected(data, indices, attributes, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$") as caught:
         gn.gather(data, indices, **attributes)
     assert isinstance(caught.value, gn.InvalidGatherError)
@@ -257,7 +257,7 @@ def test_an_index_outside_is_named_with_its_place_and_the_valid_range(data, indi
 
 
 @pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
-def test_an_empty_axis_refuses_many_indices(bounds):
+def test_an_empty_axis_rejects_many_indices(bounds):
     with gn.knobs.scope(schedule=None), pytest.raises(gn.BoundsError, match="axis 1 of data has size 0"):
         gn.gather(np.zeros((8, 0, 6)), np.zeros(100, int), 1, bounds=bounds)
 
@@ -269,7 +269,7 @@ def test_an_empty_axis_gives_many_zeros_with_zero():
 
 
 @pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
-def test_an_empty_axis_refuses_every_index(bounds):
+def test_an_empty_axis_rejects_every_index(bounds):
     with pytest.raises(gn.BoundsError) as caught:
         gn.gather(np.zeros((3, 0, 2)), [[0, 1]], 1, bounds=bounds)
     assert str(caught.value) == (
@@ -334,7 +334,7 @@ def test_validation_does_not_depend_on_an_empty_result_of_references():
         ),
     ],
 )
-def test_gather_nd_refuses_what_does_not_fit(shape, indices, batch_dims, message):
+def test_gather_nd_rejects_what_does_not_fit(shape, indices, batch_dims, message):
     with pytest.raises(gn.InvalidGatherError, match=f"^{re.escape(message)}$"):
         gn.gather_nd(np.zeros(shape), indices, batch_dims=batch_dims)
 
@@ -352,7 +352,7 @@ def test_gather_nd_refuses_what_does_not_fit(shape, indices, batch_dims, message
         ((3, 3), np.zeros((2, 2), int), 2, "axis 2 is out of range [-2, 1] for data of rank 2"),
     ],
 )
-def test_gather_elements_refuses_what_does_not_fit(shape, indices, axis, message):
+def test_gather_elements_rejects_what_does_not_fit(shape, indices, axis, message):
     with pytest.raises(gn.InvalidGatherError, match=f"^{re.escape(message)}$"):
         gn.gather_elements(np.zeros(shape), indices, axis)
 

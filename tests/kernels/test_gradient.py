@@ -51,14 +51,14 @@ def test_wrong_arguments_are_named(arguments, options, message):
         gn.gather_grad(*arguments, **options)
 
 
-def test_dask_arrays_are_refused():
+def test_dask_arrays_are_rejected():
     import dask.array
 
     with pytest.raises(gn.InvalidGatherError, match="a gradient is of arrays in memory, got a dask array"):
         gn.gather_grad(dask.array.ones((4, 3)), [0, 1, 2, 3], (5, 3))
 
 
-def test_float_indices_are_refused():
+def test_float_indices_are_rejected():
     with pytest.raises(gn.IndexTypeError, match="indices must be integers, got dtype float64"):
         gn.gather_grad(GRAD, [0.0, 1, 2, 3], (5, 3))
 
@@ -232,7 +232,7 @@ def test_kernel_of_a_gradient_takes_grad():
     assert "gather_grad 5x3xf32 by 4xi64" in repr(kernel)
 
 
-def test_kernel_of_a_gradient_refuses_another_dtype():
+def test_kernel_of_a_gradient_rejects_another_dtype():
     kernel = gn.compile("gather_grad", "5x3xf32", "4xi64")
     with pytest.raises(gn.InvalidGatherError, match="this kernel was compiled for grad 4x3xf32, got 4x3xf64"):
         kernel(GRAD.astype("f8"), [0, 1, 2, 3])
@@ -247,7 +247,7 @@ def test_kernel_of_a_gradient_refuses_another_dtype():
         (("gather_grad", "5xi32", "4xi64"), {"scale": 0.5}, "scale must be a whole number"),
     ],
 )
-def test_what_cannot_be_compiled_is_refused(arguments, options, message):
+def test_what_cannot_be_compiled_is_rejected(arguments, options, message):
     with pytest.raises(gn.InvalidGatherError, match=re.escape(message)):
         gn.compile(*arguments, **options)
 
@@ -263,7 +263,7 @@ def test_what_cannot_be_compiled_is_refused(arguments, options, message):
         ),
     ],
 )
-def test_schedule_that_would_change_a_sum_is_refused(schedule, message):
+def test_schedule_that_would_change_a_sum_is_rejected(schedule, message):
     with pytest.raises(gn.ScheduleError, match=re.escape(message)):
         gn.compile("gather_grad", "5x3xf32", "4xi64", schedule=schedule)
 

@@ -9,7 +9,7 @@ import gathernest as gn
 
 
 @pytest.mark.parametrize("out_given", [False, True])
-def test_kernel_for_rows_of_some_bytes_refuses_others_and_still_serves_its_own(out_given):
+def test_kernel_for_rows_of_some_bytes_rejects_others_and_still_serves_its_own(out_given):
     rows = [np.arange(10 * size, dtype=np.float32).reshape(10, size) for size in (16, 17, 16)]
     indices = np.array([3, -1, 0])
     kernel = gn.compile("gather", rows[0], indices, schedule="specialize-inner{bytes=64},vectorize-inner{lanes=8}")

@@ -72,8 +72,8 @@ def test_embedding_models_of_the_suite_give_their_bytes(cases, name):
     assert same(result, values["output"])
 
 
-def test_every_glue_node_of_the_suite_runs_or_is_refused_for_a_named_reason(cases):
-    ran, refused = [], {}
+def test_every_glue_node_of_the_suite_runs_or_is_rejected_for_a_named_reason(cases):
+    ran, rejected = [], {}
     for case in single(cases, SHAPE_OPERATORS):
         inputs, outputs = ([array_of(value) for value in values] for values in case.data_sets[0])
         if len(inputs) != len(case.model.graph.node[0].input):
@@ -83,12 +83,12 @@ def test_every_glue_node_of_the_suite_runs_or_is_refused_for_a_named_reason(case
                 case.model.graph.node[0], inputs, opset_version=case.model.opset_import[0].version
             )
         except gn.ModelError as error:
-            refused[case.name] = str(error)
+            rejected[case.name] = str(error)
             continue
         assert all(map(same, results, outputs)), case.name
         ran.append(case.name)
     assert len(ran) >= 55
-    for name, message in refused.items():
+    for name, message in rejected.items():
         assert re.search("are not converted|input 'sequence' is|only tensors|optional", message), (name, message)
 
 
@@ -97,7 +97,7 @@ def test_devices(device):
     assert GathernestBackend.supports_device(device) == device.startswith("CPU")
 
 
-def test_other_device_is_refused(cases):
+def test_other_device_is_rejected(cases):
     with pytest.raises(gn.ModelError, match="gathernest runs on the CPU, not on 'CUDA'"):
         GathernestBackend.prepare(cases["test_gather_0"].model, "CUDA")
 
@@ -108,7 +108,7 @@ def test_node_runs_on_arrays():
     assert y.tolist() == [[2, 0], [5, 3]]
 
 
-def test_node_with_an_operator_of_its_own_is_refused():
+def test_node_with_an_operator_of_its_own_is_rejected():
     node = helper.make_node("Relu", ["x"], ["y"])
     with pytest.raises(gn.ModelError, match="node 'y' \\(Relu\\): operator Relu is not supported; Gather, GatherND"):
         GathernestBackend.run_node(node, [np.zeros(3, np.float32)])

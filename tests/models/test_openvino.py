@@ -93,7 +93,7 @@ def test_gather_of_every_version(tmp_path, check_stages, version, opset, number,
 
 
 @pytest.mark.parametrize("opset", ["opset1", "opset7"])
-def test_versions_that_allow_no_negative_index_refuse_it(ir, opset):
+def test_versions_that_allow_no_negative_index_reject_it(ir, opset):
     x, i = ir.parameter("x", "5,4"), ir.parameter("i", "2", "i64")
     ir.result(ir.layer("Gather", [x, i, ir.const(np.int64(0))], opset=opset, name="pick", dims=[2, 4]))
     with pytest.raises(gn.BoundsError, match=r"node 'pick': index -1 at position \(1,\) of indices is negative"):
@@ -247,7 +247,7 @@ def small(ir):
         ("</net>", "", "is not XML, or damaged"),
     ],
 )
-def test_wrong_file_is_refused(ir, old, new, message):
+def test_wrong_file_is_rejected(ir, old, new, message):
     path = small(ir).write()
     text = path.read_text()
     assert old in text
@@ -257,7 +257,7 @@ def test_wrong_file_is_refused(ir, old, new, message):
     assert message in str(raised.value)
 
 
-def test_loose_port_is_refused(ir):
+def test_loose_port_is_rejected(ir):
     path = small(ir).write()
     text = path.read_text()
     edge = next(part for part in text.split("<edge ") if 'to-port="1"' in part).partition("/>")[0]
@@ -266,7 +266,7 @@ def test_loose_port_is_refused(ir):
         gn.load(path)
 
 
-def test_cycle_is_refused(ir):
+def test_cycle_is_rejected(ir):
     ir.layer("Convert", [(1, 1)], name="a", data='destination_type="f64"')
     ir.layer("Convert", [(0, 1)], name="b", data='destination_type="f32"')
     ir.result((1, 1))
@@ -274,7 +274,7 @@ def test_cycle_is_refused(ir):
         gn.load(ir.write())
 
 
-def test_layer_that_feeds_itself_is_refused(ir):
+def test_layer_that_feeds_itself_is_rejected(ir):
     ir.layer("Convert", [(0, 1)], name="a", data='destination_type="f64"')
     with pytest.raises(gn.ModelError, match="layers feed each other in a cycle: 'a'"):
         gn.load(ir.write())
@@ -290,7 +290,7 @@ def test_long_chain_needs_no_deep_stack(ir):
     assert model(x=np.array([1, 2], np.float32))["y"].tolist() == [1, 2]
 
 
-def test_missing_bin_is_refused_where_it_is_needed(ir):
+def test_missing_bin_is_rejected_where_it_is_needed(ir):
     path = small(ir).write()
     path.with_suffix(".bin").unlink()
     with pytest.raises(gn.ModelError, match=r"node 'Const_1' \(Const\): .*model.bin cannot be read: No such file"):
@@ -308,23 +308,23 @@ BOMB = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 10))
         '<?xml version="1.0"?><!DOCTYPE net [<!ENTITY e SYSTEM "file:///etc/passwd">]><net version="11">&e;</net>',
     ],
 )
-def test_entities_and_document_types_are_refused(ir, text):
-    with pytest.raises(gn.ModelError, match="asks for what is refused in a model: DTDForbidden"):
+def test_entities_and_document_types_are_rejected(ir, text):
+    with pytest.raises(gn.ModelError, match="has XML that is rejected in a model: DTDForbidden"):
         gn.load(ir.write(text))
 
 
 @pytest.mark.parametrize("text", ["not xml", "<net", " ", "<net version='11'>" + "<a>" * 100, "<model/>"])
-def test_what_is_no_model_is_refused(ir, text):
+def test_what_is_no_model_is_rejected(ir, text):
     with pytest.raises(gn.ModelError, match=r"model\.xml"):
         gn.load(ir.write(text))
 
 
-def test_deep_elements_are_refused(ir):
+def test_deep_elements_are_rejected(ir):
     with pytest.raises(gn.ModelError, match="has elements 65 deep"):
         gn.load(ir.write("<net version='11'>" + "<a>" * 100 + "</a>" * 100 + "</net>"))
 
 
-def test_file_over_the_limit_is_refused_before_it_is_read(ir):
+def test_file_over_the_limit_is_rejected_before_it_is_read(ir):
     with pytest.raises(
         gn.ModelError, match="over the limit max_file_bytes=100; raise it if the model is to be trusted"
     ):
@@ -335,7 +335,7 @@ def test_bytes_that_are_damaged_anywhere_raise_nothing_else(ir):
     path = small(ir).write()
     text = path.read_bytes()
     rng = np.random.default_rng(0)
-    refused = 0
+    rejected = 0
     for _ in range(300):
         damaged = bytearray(text)
         for _ in range(rng.integers(1, 4)):
@@ -344,5 +344,5 @@ def test_bytes_that_are_damaged_anywhere_raise_nothing_else(ir):
         try:
             gn.load(path)
         except (gn.ModelError, gn.BoundsError):
-            refused += 1
-    assert refused > 100
+            rejected += 1
+    assert rejected > 100

@@ -1,4 +1,4 @@
-"""A model's outputs held against those of another runtime, byte for byte."""
+"""A model's outputs compared with those of another runtime, byte for byte."""
 
 import importlib
 from collections.abc import Mapping

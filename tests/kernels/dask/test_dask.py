@@ -153,7 +153,7 @@ def outside(lazy) -> str:
 
 @pytest.mark.parametrize("chunks", [10, 3])
 @pytest.mark.parametrize("index_chunks", [None, 2])
-def test_an_index_outside_is_refused_in_the_words_of_ndarrays(chunks, index_chunks):
+def test_an_index_outside_is_rejected_in_the_words_of_ndarrays(chunks, index_chunks):
     indices = np.array([[0, 1, 2], [3, -11, 4]])
     data = da.from_array(TABLE, chunks=chunks)
     with pytest.raises(gn.BoundsError) as caught:
@@ -181,7 +181,7 @@ def test_a_component_outside_is_named_with_its_own_axis(chunks):
 
 @pytest.mark.parametrize("chunks", [(0,), ((0, 0),)])
 @pytest.mark.parametrize("bounds", ["error", "clip", "wrap", "unchecked"])
-def test_an_empty_axis_is_refused_when_there_are_indices(chunks, bounds):
+def test_an_empty_axis_is_rejected_when_there_are_indices(chunks, bounds):
     data = da.from_array(np.zeros(0), chunks=chunks)
     lazy = gn.gather(data, da.zeros(5, dtype=int, chunks=2), bounds=bounds)
     assert "axis 0 of data has size 0, so none of the 5 indices is valid" in outside(lazy)
@@ -219,7 +219,7 @@ def test_gather_nd_5_makes_its_batch_dimensions_one():
 
 
 @pytest.mark.parametrize("chunks", [10, 3])
-def test_gather_7_refuses_a_negative_index_when_it_is_computed(chunks):
+def test_gather_7_rejects_a_negative_index_when_it_is_computed(chunks):
     lazy = gn.ops["openvino.Gather-7"](
         da.from_array(TABLE, chunks=chunks), da.from_array(np.array([0, 1, -1]), chunks=2), 0
     )
@@ -266,12 +266,12 @@ def test_strings_are_gathered_and_empty_outside(dtype, chunks):
 
 
 @pytest.mark.parametrize("indices", [da.zeros(2), da.from_array(np.array([True]))], ids=str)
-def test_indices_that_are_no_integers_are_refused_at_once(indices):
+def test_indices_that_are_no_integers_are_rejected_at_once(indices):
     with pytest.raises(gn.IndexTypeError, match=r"indices must be integers, got dtype (float64|bool)"):
         gn.gather(TABLE, indices)
 
 
-def test_out_is_refused():
+def test_out_is_rejected():
     with pytest.raises(gn.InvalidGatherError) as caught:
         gn.gather(da.from_array(TABLE), [0], out=np.zeros((1, 4)))
     assert str(caught.value) == (
@@ -286,7 +286,7 @@ def test_a_dask_array_is_no_out():
 
 
 @pytest.mark.parametrize("name", ["data", "indices"])
-def test_chunks_of_unknown_size_are_refused(name):
+def test_chunks_of_unknown_size_are_rejected(name):
     numbers = da.arange(6, chunks=3)
     arrays = {"data": numbers, "indices": numbers} | {name: numbers[numbers > 2]}
     with pytest.raises(gn.InvalidGatherError) as caught:
@@ -301,7 +301,7 @@ def test_attributes_are_checked_at_once():
         gn.gather(da.from_array(TABLE), [0], 2)
 
 
-def test_chunks_that_are_no_ndarrays_are_refused():
+def test_chunks_that_are_no_ndarrays_are_rejected():
     class Other:
         shape, ndim, dtype = (0,), 1, np.dtype(float)
 
@@ -317,7 +317,7 @@ def test_chunks_that_are_no_ndarrays_are_refused():
         gn.gather(data, [0])
 
 
-def test_the_arrays_of_dasks_query_planner_are_refused(python):
+def test_the_arrays_of_dasks_query_planner_are_rejected(python):
     out = python("""
         import dask
         dask.config.set({"array.query-planning": True})
@@ -340,7 +340,7 @@ def test_indices_written_to_before_the_gather_is_computed_are_those_that_were_pa
     assert lazy.compute().tolist() == TABLE[[9, 0]].tolist()
 
 
-def test_a_file_of_indices_written_to_before_the_gather_is_computed_is_refused(tmp_path):
+def test_a_file_of_indices_written_to_before_the_gather_is_computed_is_rejected(tmp_path):
     np.array([9, 0]).tofile(tmp_path / "indices")
     indices = np.memmap(tmp_path / "indices", int, "r+")
     lazy = gn.gather(da.from_array(TABLE, chunks=3), indices)

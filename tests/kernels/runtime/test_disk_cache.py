@@ -262,10 +262,10 @@ def test_an_entry_that_cannot_be_removed_is_not_run(counted, monkeypatch):
     WARNED.clear()
     truncate(only_entry() / "kernel.py")
 
-    def refuse(source, target):
+    def reject(source, target):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(os, "rename", reject)
     with pytest.warns(
         CacheWarning, match=r"cannot be removed \(Operation not permitted\), and must be: digests do not hold"
     ):

@@ -124,7 +124,7 @@ def test_one_component_that_can_be_outside_asks_for_the_check():
     assert make_plan(problem).action == "run"
 
 
-def test_a_result_of_2_to_the_63_bytes_is_refused_and_a_smaller_one_planned():
+def test_a_result_of_2_to_the_63_bytes_is_rejected_and_a_smaller_one_planned():
     data, largest = ArraySpec((5,), "f8"), 2**60
     assert Problem.checked(Gather(), data, ArraySpec((largest - 1,), "i1"), Bounds.ERROR).slices.shape == (largest - 1,)
     with pytest.raises(InvalidGatherError, match=r"its sizes, but for those of 0, make 2\*\*63 bytes or more"):
@@ -184,7 +184,7 @@ def test_key_says_that_an_axis_is_wide():
     assert "wide axis" in wide.key
 
 
-def test_a_schedule_for_rows_of_other_bytes_is_refused():
+def test_a_schedule_for_rows_of_other_bytes_is_rejected():
     schedule = "specialize-inner{bytes=64}"
     assert plan_for("100x16xf32", "50xi64", schedule).schedule.specialize == 64
     with pytest.raises(ScheduleError) as raised:

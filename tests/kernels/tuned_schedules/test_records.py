@@ -1,4 +1,4 @@
-"""Files of tuning records: what is read, merged, written and refused."""
+"""Files of tuning records: what is read, merged, written and rejected."""
 
 import json
 from dataclasses import replace
@@ -104,7 +104,7 @@ def record_with(**changes: object) -> str:
         ("[" * 100_000, "is not a file of tuning records: "),
     ],
 )
-def test_a_damaged_file_is_refused_with_what_is_wrong(tmp_path, text, reason):
+def test_a_damaged_file_is_rejected_with_what_is_wrong(tmp_path, text, reason):
     path = tmp_path / "records.json"
     path.write_text(text)
     with pytest.raises(TuningFileError) as raised:
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(tmp_path, text, reason):
     assert str(raised.value).endswith("; mend it or delete it")
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path):
+def test_bytes_that_are_no_text_are_rejected(tmp_path):
     path = tmp_path / "records.json"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(TuningFileError, match="codec can't decode"):

@@ -49,6 +49,6 @@ class Count:
 @pytest.fixture
 def planned(monkeypatch):
     """How often a call was not found by machine code, from here on."""
-    counter = Count(dispatch._readable)
-    monkeypatch.setattr("gathernest.kernels.runtime.dispatch._readable", counter)
-    return counter
+    count = Count(dispatch._readable)
+    monkeypatch.setattr("gathernest.kernels.runtime.dispatch._readable", count)
+    return count

@@ -184,7 +184,7 @@ def test_a_kernel_takes_out_by_place_and_by_name_and_other_sizes():
         assert kernel(larger, more).tobytes() == larger[more].tobytes()
 
 
-def test_a_kernel_that_has_calls_refuses_what_it_refused():
+def test_a_kernel_that_has_calls_rejects_what_it_rejected():
     kernel = gn.compile("gather", DATA, INDICES)
     for _ in range(2):
         kernel(DATA, INDICES, np.empty_like(WANTED))

@@ -34,7 +34,7 @@ def test_indices_of_another_dtype_with_the_same_shapes_are_read_as_such(warm, dt
 
 
 @pytest.mark.parametrize("kind", [bool, float, object, str])
-def test_indices_that_are_no_integers_are_refused_where_others_were_found(warm, kind):
+def test_indices_that_are_no_integers_are_rejected_where_others_were_found(warm, kind):
     with pytest.raises(gn.IndexTypeError, match="indices must be integers"):
         gn.gather(DATA, np.ones(3).astype(kind))
 
@@ -46,7 +46,7 @@ class Labelled(np.ndarray):
         self.label = getattr(parent, "label", None)
 
 
-def test_subclasses_give_plain_arrays_and_masked_ones_are_refused(warm):
+def test_subclasses_give_plain_arrays_and_masked_ones_are_rejected(warm):
     assert find(DATA.view(Labelled), INDICES) is None
     assert find(DATA, INDICES.view(Labelled)) is None
     assert find(DATA, INDICES, warm.view(Labelled)) is None
@@ -63,7 +63,7 @@ def test_an_out_of_a_subclass_is_returned_as_it_is(warm):
         assert out.tobytes() == WANTED.tobytes()
 
 
-def test_a_read_only_out_is_refused_and_untouched_where_a_writeable_one_was_found(warm):
+def test_a_read_only_out_is_rejected_and_untouched_where_a_writeable_one_was_found(warm):
     warm[...] = 7
     warm.flags.writeable = False
     with pytest.raises(gn.InvalidGatherError, match="writeable"):
@@ -85,7 +85,7 @@ def test_a_read_only_out_is_refused_and_untouched_where_a_writeable_one_was_foun
         (np.broadcast_to(np.float32(0), (3, 4)), "read-only|broadcast"),
     ],
 )
-def test_a_wrong_out_is_refused_where_a_right_one_was_found(warm, out, message):
+def test_a_wrong_out_is_rejected_where_a_right_one_was_found(warm, out, message):
     for _ in range(2):
         with pytest.raises(gn.InvalidGatherError, match=message):
             gn.gather(DATA, INDICES, out=out)

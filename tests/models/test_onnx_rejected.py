@@ -22,18 +22,18 @@ def small(make, **settings):
     return make([node], {"i": "2xi64"}, {"y": "2x4xf32"}, {"w": TABLE}, **settings)
 
 
-def refused(load, model, message, **settings):
+def rejected(load, model, message, **settings):
     with pytest.raises(gn.ModelError) as raised:
         load(model, **settings)
     assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"garbage" * 100, b"\xff" * 64, b"<?xml version='1.0'?>"])
-def test_garbage_is_refused(load, data):
-    refused(load, data, "model.onnx")
+def test_garbage_is_rejected(load, data):
+    rejected(load, data, "model.onnx")
 
 
-def test_every_truncation_is_refused_or_read_whole(load, make):
+def test_every_truncation_is_rejected_or_read_whole(load, make):
     data = small(make).SerializeToString()
     for length in range(len(data)):
         with pytest.raises(gn.ModelError):
@@ -55,7 +55,7 @@ def test_bytes_that_are_damaged_anywhere_raise_nothing_else(load, make):
     assert count > 100
 
 
-def test_missing_file_folder_and_pipe_are_refused(load, tmp_path):
+def test_missing_file_folder_and_pipe_are_rejected(load, tmp_path):
     with pytest.raises(gn.ModelError, match=r"there\.onnx cannot be read: No such file or directory"):
         gn.load(tmp_path / "there.onnx")
     (tmp_path / "folder.onnx").mkdir()
@@ -66,38 +66,40 @@ def test_missing_file_folder_and_pipe_are_refused(load, tmp_path):
         gn.load(tmp_path / "pipe.onnx")
 
 
-def test_other_suffix_is_refused(tmp_path):
+def test_other_suffix_is_rejected(tmp_path):
     with pytest.raises(gn.ModelError, match=r"model.pt is no model that can be read; a name ends in \.onnx or \.xml"):
         gn.load(tmp_path / "model.pt")
 
 
 def test_unknown_operator_names_the_node_and_what_is_supported(load, make):
     proto = make([make_node("Relu", ["x"], ["y"], name="act")], {"x": "2xf32"}, {"y": "2xf32"})
-    refused(
+    rejected(
         load, proto, "node 'act' (Relu): operator Relu is not supported; Gather, GatherND, GatherElements, Constant"
     )
 
 
-def test_other_domain_is_refused(load, make):
+def test_other_domain_is_rejected(load, make):
     proto = make([make_node("Gather", ["x", "x"], ["y"], name="g", domain="com.acme")], {"x": "2xi64"}, {"y": "2xi64"})
-    refused(load, proto, "node 'g' (Gather): operators of the domain 'com.acme' are not supported; of ai.onnx, Gather")
+    rejected(load, proto, "node 'g' (Gather): operators of the domain 'com.acme' are not supported; of ai.onnx, Gather")
 
 
-def test_opset_of_the_future_is_refused(load, make):
+def test_opset_of_the_future_is_rejected(load, make):
     newest = onnx.defs.onnx_opset_version()
-    refused(load, small(make, opset=newest + 1), f"is written in opset {newest + 1}, and onnx {onnx.__version__} knows")
+    rejected(
+        load, small(make, opset=newest + 1), f"is written in opset {newest + 1}, and onnx {onnx.__version__} knows"
+    )
 
 
-def test_model_without_opset_is_refused(load, make):
+def test_model_without_opset_is_rejected(load, make):
     proto = small(make)
     del proto.opset_import[:]
-    refused(load, proto, "names no version of the operators of ai.onnx")
+    rejected(load, proto, "names no version of the operators of ai.onnx")
 
 
-def test_operator_that_came_later_is_refused(load, make):
+def test_operator_that_came_later_is_rejected(load, make):
     node = make_node("GatherND", ["w", "i"], ["y"], name="n")
     proto = make([node], {"i": "2x1xi64"}, {"y": "2x4xf32"}, {"w": TABLE}, opset=10)
-    refused(load, proto, "node 'n' (GatherND): GatherND is not an operator of opset 10")
+    rejected(load, proto, "node 'n' (GatherND): GatherND is not an operator of opset 10")
 
 
 @pytest.mark.parametrize(
@@ -136,20 +138,20 @@ def test_node_that_is_wrong_is_named(load, make, node, message):
     weights = {"w": TABLE, "i2": np.array([[1]]), "five": np.array([5]), "one": np.array([1]), "scalar": np.array(1)}
     weights["least"] = np.array([-(2**63)])
     proto = make([node], {"i": "2xi64", "dynamic": "Nxi64"}, {"y": "?xf32"}, weights)
-    refused(load, proto, f"node 'bad' ({node.op_type}): ")
-    refused(load, proto, message)
+    rejected(load, proto, f"node 'bad' ({node.op_type}): ")
+    rejected(load, proto, message)
 
 
-def test_cycle_is_refused(load, make):
+def test_cycle_is_rejected(load, make):
     nodes = [make_node("Identity", ["b"], ["a"], name="first"), make_node("Identity", ["a"], ["b"], name="second")]
-    refused(
+    rejected(
         load, make(nodes, {}, {"b": "2xf32"}), "node 'first' (Identity): input 'b' is not defined before it is used"
     )
 
 
-def test_second_definition_is_refused(load, make):
+def test_second_definition_is_rejected(load, make):
     nodes = [make_node("Identity", ["x"], ["y"]), make_node("Identity", ["x"], ["y"])]
-    refused(load, make(nodes, {"x": "2xf32"}, {"y": "2xf32"}), "output 'y' is defined a second time")
+    rejected(load, make(nodes, {"x": "2xf32"}, {"y": "2xf32"}), "output 'y' is defined a second time")
 
 
 @pytest.mark.parametrize(
@@ -159,31 +161,31 @@ def test_second_definition_is_refused(load, make):
         ("2x4xf64", "output 'y' is declared as float64, and the graph gives tensor<2x4xf32>"),
     ],
 )
-def test_output_that_is_declared_otherwise_is_refused(load, make, output, message):
+def test_output_that_is_declared_otherwise_is_rejected(load, make, output, message):
     node = make_node("Gather", ["w", "i"], ["y"])
-    refused(load, make([node], {"i": "2xi64"}, {"y": output}, {"w": TABLE}), message)
+    rejected(load, make([node], {"i": "2xi64"}, {"y": output}, {"w": TABLE}), message)
 
 
-def test_output_that_nothing_gives_is_refused(load, make):
+def test_output_that_nothing_gives_is_rejected(load, make):
     proto = small(make)
     proto.graph.output[0].name = "z"
-    refused(load, proto, "output 'z' is not defined before it is used")
+    rejected(load, proto, "output 'z' is not defined before it is used")
     del proto.graph.output[:]
-    refused(load, proto, "the model has no outputs")
+    rejected(load, proto, "the model has no outputs")
 
 
-def test_input_that_is_no_tensor_or_has_no_rank_is_refused(load, make):
+def test_input_that_is_no_tensor_or_has_no_rank_is_rejected(load, make):
     proto = small(make)
     proto.graph.input[0].type.tensor_type.ClearField("shape")
-    refused(load, proto, "input 'i' has no shape, and its rank must be known")
+    rejected(load, proto, "input 'i' has no shape, and its rank must be known")
     proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("i", TensorProto.INT64, [2]))
-    refused(load, proto, "input 'i' is sequence type, and only tensors are supported")
+    rejected(load, proto, "input 'i' is sequence type, and only tensors are supported")
 
 
-def test_sparse_initializers_are_refused(load, make):
+def test_sparse_initializers_are_rejected(load, make):
     proto = small(make)
     proto.graph.sparse_initializer.add()
-    refused(load, proto, "the model has sparse initializers, which are not supported")
+    rejected(load, proto, "the model has sparse initializers, which are not supported")
 
 
 @pytest.mark.parametrize(
@@ -197,38 +199,38 @@ def test_sparse_initializers_are_refused(load, make):
 def test_sizes_of_an_input_or_a_weight_are_checked(load, make, shape, message):
     proto = small(make)
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("i", TensorProto.INT64, shape))
-    refused(load, proto, message)
+    rejected(load, proto, message)
     proto = small(make)
     del proto.graph.initializer[0].dims[:]
     proto.graph.initializer[0].dims.extend(shape)
-    refused(load, proto, message)
+    rejected(load, proto, message)
 
 
-def test_weight_without_enough_values_is_refused(load, make):
+def test_weight_without_enough_values_is_rejected(load, make):
     proto = small(make)
     proto.graph.initializer[0].raw_data = b"\0" * 10
-    refused(load, proto, "initializer 'w' of shape (6, 4) and float32 cannot be read")
+    rejected(load, proto, "initializer 'w' of shape (6, 4) and float32 cannot be read")
 
 
-def test_weight_of_unknown_type_is_refused(load, make):
+def test_weight_of_unknown_type_is_rejected(load, make):
     proto = small(make)
     proto.graph.initializer[0].data_type = 99
-    refused(load, proto, "initializer 'w' has element type 99, which this onnx does not know")
+    rejected(load, proto, "initializer 'w' has element type 99, which this onnx does not know")
 
 
 def test_limits_may_be_lowered_and_raised(load, make):
     proto = small(make)
-    refused(
+    rejected(
         load, proto, "over the limit max_tensor_bytes=95; raise it if the model is to be trusted", max_tensor_bytes=95
     )
-    refused(load, proto, "over the limit max_file_bytes=100", max_file_bytes=100)
+    rejected(load, proto, "over the limit max_file_bytes=100", max_file_bytes=100)
     assert load(proto, max_tensor_bytes=96, max_file_bytes=10**4).inputs
 
 
-def test_result_that_grows_without_end_is_refused(load, make):
+def test_result_that_grows_without_end_is_rejected(load, make):
     nodes = [make_node("Concat", [f"c{n}", f"c{n}"], [f"c{n + 1}"], axis=0) for n in range(40)]
     proto = make(nodes, {}, {"c40": "?x4xf32"}, {"c0": TABLE})
-    refused(load, proto, "over the limit max_tensor_bytes=2147483648")
+    rejected(load, proto, "over the limit max_tensor_bytes=2147483648")
 
 
 def test_constants_are_not_folded_into_gigabytes(load, make):
@@ -274,10 +276,10 @@ def external(make, location, **entries):
     return proto
 
 
-def test_external_data_is_refused_unless_it_is_allowed(load, make, tmp_path):
+def test_external_data_is_rejected_unless_it_is_allowed(load, make, tmp_path):
     (tmp_path / "w.bin").write_bytes(b"\0" * 8 + TABLE.tobytes())
     proto = external(make, "w.bin", offset=8, length=96)
-    refused(
+    rejected(
         load, proto, "initializer 'w' lies in another file, 'w.bin'; allow_external_data=True (--allow-external-data)"
     )
     model = load(proto, allow_external_data=True)
@@ -285,17 +287,17 @@ def test_external_data_is_refused_unless_it_is_allowed(load, make, tmp_path):
 
 
 @pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "sub/../../w.bin", "", "a\\b", "c:w.bin", "a\0b"])
-def test_external_data_outside_the_folder_is_refused(load, make, location):
-    refused(load, external(make, location), "which is not a path inside the model's folder", allow_external_data=True)
+def test_external_data_outside_the_folder_is_rejected(load, make, location):
+    rejected(load, external(make, location), "which is not a path inside the model's folder", allow_external_data=True)
 
 
-def test_external_data_behind_a_link_that_leads_out_is_refused(load, make, tmp_path, tmp_path_factory):
+def test_external_data_behind_a_link_that_leads_out_is_rejected(load, make, tmp_path, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside") / "w.bin"
     outside.write_bytes(TABLE.tobytes())
     (tmp_path / "w.bin").symlink_to(outside)
     (tmp_path / "folder").symlink_to(outside.parent)
     for location in ("w.bin", "folder/w.bin"):
-        refused(load, external(make, location), "a link leads out of the model's folder", allow_external_data=True)
+        rejected(load, external(make, location), "a link leads out of the model's folder", allow_external_data=True)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +312,7 @@ def test_external_data_behind_a_link_that_leads_out_is_refused(load, make, tmp_p
 )
 def test_range_of_external_data_is_checked(load, make, tmp_path, entries, message):
     (tmp_path / "w.bin").write_bytes(TABLE.tobytes())
-    refused(load, external(make, "w.bin", **entries), message, allow_external_data=True)
+    rejected(load, external(make, "w.bin", **entries), message, allow_external_data=True)
 
 
 def test_constant_index_outside_is_found_when_the_model_is_loaded(load, make):
