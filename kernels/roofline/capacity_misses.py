@@ -18,7 +18,6 @@ from ..host.cpu import own_cache_bytes
 from ..runtime.array_checks import address
 from ..runtime.plan import Plan, Problem, make_plan
 from .distinct_lines import read_offsets
-from .lower_bound import HasProblem
 
 # More reads are not counted: sorting so many takes some seconds.
 MOST_LINES = 2**24
@@ -41,7 +40,7 @@ class LinesInOrder:
 
 
 def lines_in_order(
-    gather: Problem | HasProblem,
+    problem: Problem,
     indices: np.ndarray,
     traffic: Traffic,
     *,
@@ -56,7 +55,7 @@ def lines_in_order(
     bound is the number of distinct lines where there are no capacity misses.
 
     Args:
-        gather: a kernel, a plan, or a problem.
+        problem: the gather.
         indices: of the problem's shape; those outside read nothing.
         traffic: its fewest bytes.
         table_bytes: the size of what is read.
@@ -66,7 +65,6 @@ def lines_in_order(
     Returns:
         None for a gradient, where the lines were not counted, and for more than `MOST_LINES`.
     """
-    problem = gather if isinstance(gather, Problem) else gather.problem
     if problem.gradient is not None or not traffic.is_counted:
         return None
     cache_lines = own_cache_bytes(table_bytes) // LINE_BYTES

@@ -3,9 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .lower_bound import LowerBound
-from .measured_bound import COPY, IN_ORDER, LINES, MeasuredBound
-from .peak_rates import Ceilings
+from .ceilings import Ceilings
+from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound
 
 # A median of so many times the fastest round comes from a busy machine.
 BUSY = 1.5

@@ -1,5 +1,7 @@
-"""The traffic of a gather, and the lower bound of its time at the stored peak rates."""
+"""The traffic of a gather, the lower bound of its time at the stored peak rates, and its measured roofline bound."""
 
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
@@ -16,8 +18,11 @@ from ...lowering.schedule.traffic import (
 )
 from ..runtime.array_checks import address
 from ..runtime.plan import Problem, make_plan
+from .ceilings import Ceilings
 from .distinct_lines import count_lines
-from .peak_rates import Ceilings, ceilings
+from .peak_rates import ceilings
+
+COPY, LINES, IN_ORDER = "copy", "random lines", "lines in order"
 
 
 class HasProblem(Protocol):
@@ -77,6 +82,63 @@ class LowerBound:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredBound:
+    """The roofline bound of a gather, timed in turn with it.
+
+    Attributes:
+        lower_bound: its traffic, with the medians of the two measured times.
+        threads: how many the loops may use.
+        ways: the fastest way of each loop: "copy", "random lines", and with capacity misses "lines in order".
+        rounds_us: microseconds of each round, by the same names.
+        ordered_lines: lines that the cores load in the order of the indices, capacity misses included; None where they
+            were not counted.
+    """
+
+    lower_bound: LowerBound
+    threads: int
+    ways: Mapping[str, str]
+    rounds_us: Mapping[str, Sequence[float]]
+    ordered_lines: float | None = None
+
+    @property
+    def time_us(self) -> float:
+        """The larger of the two medians."""
+        return self.lower_bound.time_us
+
+    @property
+    def ordered_us(self) -> float | None:
+        """The time of reading `ordered_lines` at random places."""
+        if self.ordered_lines is None:
+            return None
+        return statistics.median(self.rounds_us[IN_ORDER]) if IN_ORDER in self.rounds_us else self.lower_bound.lines_us
+
+    @property
+    def in_order_us(self) -> float | None:
+        """The bound in the order of the indices, capacity misses included; never less than `time_us`."""
+        return None if self.ordered_us is None else max(self.time_us, self.ordered_us)
+
+    def fraction(self, measured_us: float) -> float:
+        """Return the bound divided by the median time of a gather: 1 is as fast as the machine allows."""
+        return self.lower_bound.fraction(measured_us)
+
+    def fraction_in_order(self, measured_us: float) -> float | None:
+        """Return the bound in the order of the indices divided by the median time."""
+        return None if self.in_order_us is None else self.in_order_us / measured_us
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bound as JSON can hold it."""
+        rounds_us = {name: [round(time_us, 3) for time_us in times] for name, times in self.rounds_us.items()}
+        return {
+            **self.lower_bound.to_json(),
+            "ordered_lines": self.ordered_lines,
+            "bound_in_order_us": self.in_order_us,
+            "threads": self.threads,
+            "ways": dict(self.ways),
+            "rounds_us": rounds_us,
+        }
+
+
 def gather_lower_bound(
     gather: Problem | HasProblem,
     indices: np.ndarray | None = None,
@@ -102,7 +164,8 @@ def gather_lower_bound(
     Raises:
         InvalidGatherError: indices have another shape than the problem's.
     """
-    traffic = fewest_bytes(gather, indices, data=data, through_cache=through_cache)
+    problem = gather if isinstance(gather, Problem) else gather.problem
+    traffic = fewest_bytes(problem, indices, data=data, through_cache=through_cache)
     return lower_bound_of(traffic, ceilings() if measured is None else measured)
 
 
@@ -117,7 +180,7 @@ def lower_bound_of(traffic: Traffic, measured: Ceilings) -> LowerBound:
 
 
 def fewest_bytes(
-    gather: Problem | HasProblem,
+    problem: Problem,
     indices: np.ndarray | None = None,
     *,
     data: np.ndarray | None = None,
@@ -126,12 +189,12 @@ def fewest_bytes(
     """Return the fewest bytes of a gather or a gradient, and its lines.
 
     Args:
-        gather, indices, data, through_cache: as `gather_lower_bound` takes them.
+        problem: the gather.
+        indices, data, through_cache: as `gather_lower_bound` takes them.
 
     Raises:
         InvalidGatherError: indices have another shape than the problem's.
     """
-    problem = gather if isinstance(gather, Problem) else gather.problem
     if indices is not None and indices.shape != problem.indices.shape:
         raise InvalidGatherError(
             f"indices must have the shape {problem.indices.shape} of the problem, got {indices.shape}; compile a "
@@ -139,21 +202,11 @@ def fewest_bytes(
         )
     offset_bytes = 0 if data is None else address(data) % LINE_BYTES
     plan = make_plan(problem)
-    width = plan.width_bytes
-    index_bytes, is_gradient = problem.indices.dtype.itemsize, problem.gradient is not None
+    sizes = plan.canonical, plan.width_bytes, problem.indices.dtype.itemsize
+    stores: dict[str, bool] = {"is_gradient": problem.gradient is not None, "through_cache": through_cache}
     counted = None if indices is None else count_lines(plan, indices, offset_bytes)
     if counted is None:
-        return gather_traffic(
-            plan.canonical,
-            width,
-            index_bytes,
-            offset_bytes=offset_bytes,
-            is_gradient=is_gradient,
-            through_cache=through_cache,
-        )
+        return gather_traffic(*sizes, offset_bytes=offset_bytes, **stores)
     lines, adjacent = counted
-    _, near = expected_lines(read_pattern(plan.canonical, width), offset_bytes)
-    streams = traffic_streams(
-        plan.canonical, width, index_bytes, lines, is_gradient=is_gradient, through_cache=through_cache
-    )
-    return Traffic(streams, lines, max(adjacent, near), is_counted=True)
+    _, near = expected_lines(read_pattern(plan.canonical, plan.width_bytes), offset_bytes)
+    return Traffic(traffic_streams(*sizes, lines, **stores), lines, max(adjacent, near), is_counted=True)

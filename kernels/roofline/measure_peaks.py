@@ -14,7 +14,7 @@ import numpy as np
 from ..host.cpu import free_memory_bytes
 from ..runtime.array_checks import address
 from . import probe_kernels as loops
-from .peak_rates import Ceilings, CopyRate, LineRate, Progress
+from .ceilings import Ceilings, CopyRate, LineRate, Progress
 from .probe_calls import TRIED_S, Trial, aligned, copy_ways, random_places, read_ways, touch
 
 LEAST_PASSES, MOST_PASSES = 4, 16

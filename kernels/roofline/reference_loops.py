@@ -21,8 +21,7 @@ from ..runtime.launch import available_threads
 from ..runtime.plan import Problem
 from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
-from .lower_bound import HasProblem, LowerBound, fewest_bytes
-from .measured_bound import COPY, IN_ORDER, LINES, MeasuredBound
+from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound, fewest_bytes
 from .probe_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
 
 # Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed.
@@ -97,18 +96,18 @@ class ReferenceLoops:
 
 
 def reference_loops(
-    gather: Problem | HasProblem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
+    problem: Problem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
 ) -> ReferenceLoops:
     """Return the reference loops of a gather of some arrays.
 
     Args:
-        gather: a kernel, a plan, or a problem.
+        problem: the gather.
         indices: determine which lines are touched, and in what order.
         data: the array that is read, or of a gradient written.
         table_bytes, sets: as `loops_of_traffic` takes them.
     """
-    traffic, threads = fewest_bytes(gather, indices, data=data), available_threads()
-    in_order = lines_in_order(gather, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
+    traffic, threads = fewest_bytes(problem, indices, data=data), available_threads()
+    in_order = lines_in_order(problem, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
     return loops_of_traffic(traffic, table_bytes, sets, in_order)
 
 

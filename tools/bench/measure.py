@@ -15,7 +15,7 @@ import numpy as np
 
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from ...kernels.roofline.measured_bound import MeasuredBound
+from ...kernels.roofline.lower_bound import MeasuredBound
 from .cases.case import Case, Inputs, expected
 from .peers.gathernest_peer import compile_case
 from .peers.peer import Call, Peer
@@ -133,8 +133,8 @@ def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
     from ...kernels.roofline.reference_loops import reference_loops
 
     indices, sets = inputs.indices[0], len(inputs.indices)
-    kernel = compile_case(case, indices)
-    return reference_loops(kernel, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
+    problem = compile_case(case, indices).problem
+    return reference_loops(problem, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:

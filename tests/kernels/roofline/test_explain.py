@@ -8,8 +8,8 @@ import gathernest as gn
 from gathernest.ir.errors import InternalError
 from gathernest.kernels.host.timing import time_interleaved
 from gathernest.kernels.roofline import explain as explain_module
+from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.explain import ExplainError, explain
-from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
 from gathernest.kernels.tuning import sample_arrays as sample_module
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule, shorter_schedules

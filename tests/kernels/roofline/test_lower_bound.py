@@ -6,9 +6,9 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.reference import run as run_reference
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.distinct_lines import count_lines
 from gathernest.kernels.roofline.lower_bound import fewest_bytes, gather_lower_bound
-from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
 from gathernest.kernels.runtime.plan import Problem, make_plan
 from gathernest.lowering.schedule.traffic import merged
 

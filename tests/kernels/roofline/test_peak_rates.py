@@ -9,7 +9,8 @@ from gathernest.kernels.host import cpu
 from gathernest.kernels.host.cache_folder import CacheWarning
 from gathernest.kernels.roofline import measure_peaks
 from gathernest.kernels.roofline import peak_rates as ceilings_module
-from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate, ceilings, machine_facts
+from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
+from gathernest.kernels.roofline.peak_rates import ceilings, machine_facts
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 FACTS = {"threads": 2, "caches_bytes": {"L1": 4096, "L2": 16384, "L3": 65536}, "last_level_cache_bytes": 65536}
@@ -44,7 +45,7 @@ def test_rates_are_interpolated_in_the_logarithm_of_the_size():
     assert RATES.copy_bytes_per_s(10_000) == pytest.approx(math.sqrt(1000))
     assert RATES.lines_per_s(10_000) == pytest.approx(math.sqrt(160))
     assert RATES.lines_per_s(1000, 4) == pytest.approx(80)
-    assert RATES.stream_copy_bytes_per_s == 10
+    assert RATES.copy_bytes_per_s(10**12) == 10
 
 
 def test_measured_rates_replace_those_of_a_model_and_nothing_else():

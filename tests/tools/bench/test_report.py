@@ -6,8 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from gathernest.kernels.roofline.lower_bound import LowerBound
-from gathernest.kernels.roofline.measured_bound import MeasuredBound
+from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
 from gathernest.lowering.schedule.traffic import Traffic
 from gathernest.tools.bench import plot as plotting
 from gathernest.tools.bench import report as reporting

@@ -6,7 +6,7 @@ import pytest
 from gathernest.kernels.host import dependencies
 from gathernest.kernels.host.cpu import cpu_quota
 from gathernest.kernels.roofline import peak_rates
-from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
+from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.tools.commands import doctor
 
 

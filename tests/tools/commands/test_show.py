@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from gathernest.kernels.roofline.peak_rates import Ceilings, CopyRate, LineRate
+from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.lowering.registry import NAMES
 
 DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
