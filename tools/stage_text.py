@@ -1,7 +1,7 @@
 """Stages as text to print: pictures of their loops, and many of them in one stream that parses again."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,25 +19,18 @@ def draw(stage: "Stage") -> str | None:
     return None if OPERATOR_LEVEL.search(stage.text) else print_loop_nest(parse_module(stage.text))
 
 
-def join_stages(stages: Sequence["Stage"]) -> str:
+def join_stages(stages: Iterable["Stage"], *, pictures: bool = False) -> str:
     """Return stages as one text, which `gathernest-opt --split-input-file` reads.
 
-    Each has a comment that says what made it; passes that changed nothing have only the comment.
+    Each has a comment that says what made it; passes that changed nothing have only the comment. With `pictures`, the
+    loops of those stages that have some are drawn instead.
     """
-    return join_texts(stages, [stage.text for stage in stages])
-
-
-def join_pictures(stages: Sequence["Stage"]) -> str:
-    """Return the pictures of those stages that have loops, as `join_stages` does their text."""
-    drawn = [(stage, picture) for stage in stages if (picture := draw(stage)) is not None]
-    return join_texts([stage for stage, _ in drawn], [picture for _, picture in drawn])
-
-
-def join_texts(stages: Sequence["Stage"], texts: Sequence[str]) -> str:
-    """Return a text for each stage, with its comment and separators between."""
     lines: list[str] = []
     before = None
-    for stage, text in zip(stages, texts, strict=True):
+    for stage in stages:
+        text = draw(stage) if pictures else stage.text
+        if text is None:
+            continue
         if before is None:
             lines.append(f"// {stage.name}: {stage.op_count} operations\n{text}")
         elif text == before:

@@ -11,13 +11,15 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..ir.errors import GathernestError, did_you_mean
 from ..kernels.host.knobs import knobs
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Number = TypeVar("Number", int, float)
 
 DONE, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
@@ -51,24 +53,22 @@ class Parser(argparse.ArgumentParser):
 
 def positive(text: str) -> int:
     """Read a whole number from 1, as an argument's type."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
-    return number
+    return _above_zero(int, text, "a whole number from 1")
 
 
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
+    return _above_zero(float, text, "seconds above 0")
+
+
+def _above_zero(kind: type[Number], text: str, wanted: str) -> Number:
     try:
-        seconds = float(text)
+        number = kind(text)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected seconds above 0, got {text!r}")
-    return seconds
+        number = kind(0)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+    return number
 
 
 def run_tool(program: str, body: Callable[[], int]) -> int:

@@ -104,49 +104,38 @@ def _fastest_s(call: LoopCall, tried_s: float) -> float:
 
 
 def copy_ways(
-    windows: Iterator[Window],
-    memory: Sequence[np.ndarray],
-    shares: int,
-    *,
-    repeats: int = 1,
-    in_parallel: bool = True,
+    windows: Iterator[Window], memory: Sequence[np.ndarray], shares: int, repeats: int = 1
 ) -> dict[str, LoopCall]:
     """Return the ways to copy: with non-temporal stores, which read no line that they write, and with cached stores.
 
     Args:
         windows: addresses that are multiples of 64, and offsets in bytes.
         memory: the arrays that they lie in.
-        shares, repeats, in_parallel: as `LoopCall` has them.
+        shares, repeats: as `LoopCall` has them.
     """
     memory = (*memory, aligned(LINE_BYTES))
     return {
-        name: LoopCall(loop, windows, memory, shares, repeats, in_parallel=in_parallel)
+        name: LoopCall(loop, windows, memory, shares, repeats)
         for name, loop in (("non-temporal stores", loops.STREAM_COPY), ("cached stores", loops.CACHED_COPY))
     }
 
 
 def read_ways(
-    windows: Iterator[Window],
-    memory: Sequence[np.ndarray],
-    shares: int,
-    piece_lines: int,
-    *,
-    repeats: int = 1,
-    in_parallel: bool = True,
+    windows: Iterator[Window], memory: Sequence[np.ndarray], shares: int, piece_lines: int
 ) -> dict[str, LoopCall]:
     """Return the ways to read pieces of a table at random places: with several prefetch distances.
 
     Args:
         windows: addresses of a table and of the numbers of its pieces, and positions among these.
         memory: the arrays that they lie in.
+        shares: as `LoopCall` has them.
         piece_lines: adjacent lines at each place.
-        shares, repeats, in_parallel: as `LoopCall` has them.
     """
     memory = (*memory, aligned(shares * LINE_BYTES))
     distances = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in DISTANCES_LINES})
     return {
         _distance_text(far * piece_lines, near * piece_lines): LoopCall(
-            loops.READ_LINES, windows, memory, shares, repeats, piece_lines, far, near, in_parallel
+            loops.READ_LINES, windows, memory, shares, lines=piece_lines, far=far, near=near
         )
         for far, near in distances
     }

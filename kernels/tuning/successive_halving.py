@@ -6,7 +6,7 @@ machine may be busy, so the winner is only a guess, and is confirmed by fresh pa
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..host.timing import Timings
@@ -71,25 +71,20 @@ def wins_needed(pairs: int) -> int:
     return wins
 
 
-def race(default: str, others: Sequence[str], time_rounds: TimeRounds, first_rounds: int = FIRST_ROUNDS) -> list[str]:
+def race(default: str, others: Sequence[str], time_rounds: TimeRounds) -> list[str]:
     """Return the candidates, the best first, by their ratios to the default in the last heat that each was in.
 
     Args:
         default: the schedule that every round times, too.
         others: the candidates.
-        time_rounds: times some of them.
-        first_rounds: rounds of the first heat; each next has twice as many and half the candidates.
+        time_rounds: times some of them; each heat after the first has twice the rounds and half the candidates.
     """
-    running, behind, rounds = list(others), [], first_rounds
+    running, behind, rounds = list(others), [], FIRST_ROUNDS
     while len(running) > 1:
         timings = time_rounds([default, *running], rounds)
-        ratios = _ratios(timings, default, running)
-        running.sort(key=lambda name: -ratios[name])
+        ratios = {name: timings.ratio(name, default) for name in running}
+        running.sort(key=ratios.__getitem__, reverse=True)
         half = (len(running) + 1) // 2
         running, behind = running[:half], running[half:] + behind
         rounds *= 2
     return running + behind
-
-
-def _ratios(timings: Timings, default: str, names: Sequence[str]) -> Mapping[str, float]:
-    return {name: timings.ratio(name, default) for name in names}

@@ -13,7 +13,7 @@ from ...kernels.kernel import compile as compile_gather
 from ...kernels.runtime.plan import make_plan
 from ...lowering.schedule.schedule import Schedule
 from ..problem_options import add_problem_options, problem_arguments
-from ..stage_text import draw, join_pictures, join_stages
+from ..stage_text import draw, join_stages
 from ..terminal import DONE, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ def run(options: argparse.Namespace) -> int:
 
     require("xdsl", "numba", "llvmlite")
     _check_explain(options)
-    kernel = uncompiled_kernel(options)
+    arguments = problem_arguments(options)
+    schedule = None if options.schedule is None else Schedule.parse(options.schedule)
+    with knobs.scope(interpret=True):  # nothing is compiled until LLVM IR or assembly is asked for
+        kernel = compile_gather(**arguments, schedule=schedule)
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = make_plan(kernel.problem, kernel.schedule)
@@ -122,19 +125,6 @@ def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
     return DONE
 
 
-def uncompiled_kernel(options: argparse.Namespace) -> Kernel:
-    """Return the kernel, whose stages and code can be read; only LLVM IR and assembly need a compilation.
-
-    Raises:
-        GathernestError: a specification cannot be read, or the attributes do not fit.
-    """
-    arguments = problem_arguments(options)
-    with knobs.scope(interpret=True):
-        return compile_gather(
-            **arguments, schedule=None if options.schedule is None else Schedule.parse(options.schedule)
-        )
-
-
 def _check_explain(options: argparse.Namespace) -> None:
     if options.explain and (options.stage is not None or options.picture):
         other = "--picture" if options.stage is None else f"--stage {options.stage}"
@@ -163,7 +153,7 @@ def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
 
 def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -> str:
     if name == "all":
-        return (join_pictures if picture else join_stages)(list(stages.values()))
+        return join_stages(stages.values(), pictures=picture)
     if name in CODE_STAGES:
         makers = {"source": lambda: kernel.source, "llvm": kernel.llvm_ir, "asm": kernel.asm}
         text = makers.get(name, lambda: kernel.pipeline)()

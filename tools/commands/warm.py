@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require
-from ...kernels.warm import WarmKernel, WarmResult, describe, usual_kernels, warm
+from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..problem_options import add_problem_options, problem_arguments
 from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
@@ -86,12 +87,8 @@ def _report(result: WarmResult, as_json: bool) -> int:
 
 
 def _as_json(result: WarmResult) -> dict[str, Any]:
-    def entry(kernel: WarmKernel) -> dict[str, Any]:
-        facts = {"key": kernel.key, "outcome": kernel.outcome, "seconds": round(kernel.seconds, 3)}
-        return {"arguments": dict(kernel.arguments), **facts, "reason": kernel.reason}
-
     return {
         "folder": str(result.folder),
         "seconds": round(result.seconds, 3),
-        "kernels": [entry(kernel) for kernel in result.kernels],
+        "kernels": [{**asdict(kernel), "seconds": round(kernel.seconds, 3)} for kernel in result.kernels],
     }

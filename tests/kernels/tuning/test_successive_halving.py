@@ -31,7 +31,7 @@ def test_the_fastest_wins_and_the_others_follow_by_when_they_fell_out():
 
 def test_each_heat_has_half_the_candidates_and_twice_the_rounds():
     timer = FakeTimer({"default": 1.0, **dict.fromkeys("abcdefg", 1.0)})
-    race("default", list("abcdefg"), timer, first_rounds=3)
+    race("default", list("abcdefg"), timer)
     assert timer.heats == [(8, 3), (5, 6), (3, 12)]
 
 

@@ -4,7 +4,7 @@ Names tell what is special: the bytes of a row, the distribution of the indices,
 int64 indices, uniform, into a result that is given.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from ....ir.errors import did_you_mean
@@ -95,7 +95,7 @@ FAMILIES = tuple(dict.fromkeys(case.family for case in SUITE))
 APART = ("gradient", "call")
 
 
-def chosen(patterns: Sequence[str], families: Sequence[str], suite: Iterable[Case] = SUITE) -> tuple[Case, ...]:
+def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]:
     """Return the cases that a command line selects, in the order of the suite.
 
     Args:
@@ -105,8 +105,7 @@ def chosen(patterns: Sequence[str], families: Sequence[str], suite: Iterable[Cas
     Raises:
         UsageError: a name or family does not exist, or no case is left.
     """
-    suite = tuple(suite)
-    names = [case.name for case in suite]
+    names = [case.name for case in SUITE]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(
@@ -120,7 +119,7 @@ def chosen(patterns: Sequence[str], families: Sequence[str], suite: Iterable[Cas
             )
     left = tuple(
         case
-        for case in suite
+        for case in SUITE
         if (not patterns or any(fnmatchcase(case.name, pattern) for pattern in patterns))
         and (not families or case.family in families)
     )
