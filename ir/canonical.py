@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .array_spec import contiguous_strides
+from .loop_name import LoopName
 from .semantics import DYNAMIC
 
 Groups = tuple[tuple[int, ...], ...]
@@ -45,18 +46,21 @@ class Operand:
         strides: the strides, in the unit of the input; None for C-contiguous.
     """
 
-    dims: tuple[str, ...]
+    dims: tuple[LoopName, ...]
     groups: Groups
     shape: tuple[int, ...]
     strides: tuple[int | None, ...] | None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", tuple(map(LoopName, self.dims)))
+
     def count_of(self, role: str) -> int:
         """Return how many dimensions of that role there are."""
-        return sum(dim == role or dim.startswith(f"{role}_") for dim in self.dims)
+        return sum(dim.role == role for dim in self.dims)
 
     def place_of(self, role: str) -> int:
         """Return the first dimension of that role."""
-        return next(place for place, dim in enumerate(self.dims) if dim == role or dim.startswith(f"{role}_"))
+        return next(place for place, dim in enumerate(self.dims) if dim.role == role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +174,18 @@ def canonical_gather(
     return CanonicalGather(**operands)
 
 
-def dim_names(roles: Sequence[Role], array: str) -> tuple[str, ...]:
+def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
     """Return the name of each dimension of an array, "data", "indices" or "out": `outer`, or `outer_0` of several."""
-    names: list[str] = []
+    names: list[LoopName] = []
     for role in roles:
         if getattr(role, array) is not None:
             names += numbered(role.label(array), role.count)
     return tuple(names)
 
 
-def numbered(label: str, count: int) -> list[str]:
+def numbered(label: str, count: int) -> list[LoopName]:
     """Return the names of `count` dimensions of one role."""
-    return [label] if count == 1 else [f"{label}_{number}" for number in range(count)]
+    return [LoopName(label if count == 1 else f"{label}_{number}") for number in range(count)]
 
 
 def _merge_role(role: Role, arrays: dict[str, Strided], *, covers_data: bool) -> Groups:
@@ -199,10 +203,9 @@ def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> t
     return sizes, steps
 
 
-def erased_size(size: int, dim: str) -> int:
+def erased_size(size: int, dim: LoopName) -> int:
     """Return what a kernel knows of a size: 1, the length of tuples, or nothing; of an axis never anything."""
-    role = dim.partition("_")[0]
-    return size if role == "tuple" or (size == 1 and role != "axis") else DYNAMIC
+    return size if dim.role == "tuple" or (size == 1 and dim.role != "axis") else DYNAMIC
 
 
 def layout_class(
@@ -257,7 +260,7 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
 
 
 def _operand(array: Strided, roles: dict[str, tuple[Groups, int]]) -> Operand:
-    dims: list[str] = []
+    dims: list[LoopName] = []
     groups: list[tuple[int, ...]] = []
     for role, (role_groups, start) in roles.items():
         dims += numbered(role, len(role_groups))

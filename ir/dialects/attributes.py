@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..canonical import Groups, Operand
 from ..element_types import parse_element_type
 from ..errors import InvalidGatherError
+from ..loop_name import LoopName
 from ..semantics import Bounds
 
 I64 = IntegerType(64)
@@ -97,9 +98,9 @@ class ViewAttr(Data[tuple[tuple[str, tuple[int, ...]], ...]]):
         return cls(tuple(zip(operand.dims, operand.groups, strict=True)))
 
     @property
-    def dims(self) -> tuple[str, ...]:
+    def dims(self) -> tuple[LoopName, ...]:
         """The name of each dimension."""
-        return tuple(name for name, _ in self.data)
+        return tuple(LoopName(name) for name, _ in self.data)
 
     @property
     def groups(self) -> Groups:

@@ -37,6 +37,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from ..loop_name import LoopName
 from ..semantics import Bounds
 from .attributes import I64, BoundsAttr, parse_bounds_word
 
@@ -108,9 +109,13 @@ class LoopOp(IRDLOperation):
         )
 
     @property
-    def label(self) -> str:
+    def label(self) -> LoopName:
         """The loop's name: `indices`, `indices_o`, `check_batch`, ..."""
-        return self.loop_name.data
+        return LoopName(self.loop_name.data)
+
+    @label.setter
+    def label(self, name: str) -> None:
+        self.loop_name = StringAttr(name)
 
     @property
     def induction(self) -> SSAValue:

@@ -82,7 +82,7 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
         size
         for number, view in enumerate(views)
         for dim, size in zip(argument_view(function, number).dims, view.shape, strict=True)
-        if dim.partition("_")[0] == "axis"
+        if dim.role == "axis"
     ]
     if is_narrow and any(size > LARGEST_NARROW_AXIS for size in sizes):
         raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for at most {LARGEST_NARROW_AXIS}")

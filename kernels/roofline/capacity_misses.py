@@ -87,7 +87,7 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
         offset_bytes: where data begins in a line.
     """
     dims, piece_bytes = _pieces(plan)
-    trips = dict(zip(plan.canonical.out.dims, plan.canonical.out.shape, strict=True))
+    trips: dict[str, int] = dict(zip(plan.canonical.out.dims, plan.canonical.out.shape, strict=True))
     count = math.prod(trips[dim] for dim in dims)
     if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MOST_LINES:
         return None
@@ -155,7 +155,7 @@ def _pieces(plan: Plan) -> tuple[list[str], int]:
     """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
     out, data = plan.canonical.out, plan.canonical.data
     trips = dict(zip(out.dims, out.shape, strict=True))
-    loops = [dim.removeprefix("data_") for dim in data.dims]
+    loops = [dim.loop for dim in data.dims]
     strides = dict(zip(loops, byte_strides(data, plan.width_bytes), strict=True))
     dims, piece_bytes = list(out.dims), plan.width_bytes
     while dims and dims[-1] not in plan.canonical.indices.dims:
@@ -164,7 +164,7 @@ def _pieces(plan: Plan) -> tuple[list[str], int]:
             break
         piece_bytes += (size - 1) * stride
         dims.pop()
-    return dims, piece_bytes
+    return [*dims], piece_bytes
 
 
 def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:

@@ -64,13 +64,14 @@ def read_offsets(
     Returns:
         Arrays of the iterations of the loops: the offsets, in the unit of the strides, and whether they count.
     """
-    operand, trips = gather.indices, dict(zip(gather.out.dims, gather.out.shape, strict=True))
+    operand = gather.indices
+    trips: dict[str, int] = dict(zip(gather.out.dims, gather.out.shape, strict=True))
     shaped = np.ascontiguousarray(indices).reshape(operand.shape)
     components = iter(np.moveaxis(shaped, operand.place_of("tuple"), 0) if operand.count_of("tuple") else [shaped])
     offsets, inside = np.zeros((), np.int64), np.ones((), bool)
     for dim, size, stride in zip(gather.data.dims, gather.data.shape, strides, strict=True):
-        loop = dim.removeprefix("data_")
-        if loop.partition("_")[0] == "axis":
+        loop = dim.loop
+        if loop.role == "axis":
             steps = resolve(next(components), size, bounds)
             steps = steps.reshape([trips[other] if other in operand.dims else 1 for other in loops])
             inside = inside & (steps != NOWHERE)

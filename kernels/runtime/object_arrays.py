@@ -50,9 +50,9 @@ def _places(problem: Problem, positions: list[np.ndarray]) -> tuple[list[slice],
     would be spread over the result.
     """
     roles = problem.operator.roles(problem.table.rank, problem.indices.shape)
-    chosen, dims = dim_names(roles, "indices"), [dim.removeprefix("data_") for dim in dim_names(roles, "data")]
+    chosen, dims = dim_names(roles, "indices"), [dim.loop for dim in dim_names(roles, "data")]
     trips = dict(zip(dim_names(roles, "out"), problem.slices.shape, strict=True))
-    looked_up = [place for place, dim in enumerate(dims) if dim in chosen or dim.startswith("axis")]
+    looked_up = [place for place, dim in enumerate(dims) if dim in chosen or dim.role == "axis"]
     between = dims[looked_up[0] : looked_up[-1] + 1]
     loops = [loop for loop in trips if loop in chosen or loop in between]
     resolved = iter(positions)
@@ -61,8 +61,7 @@ def _places(problem: Problem, positions: list[np.ndarray]) -> tuple[list[slice],
         return array.reshape([trips[loop] if loop in own else 1 for loop in loops] or [1])
 
     places = [
-        along(next(resolved), chosen) if dim.startswith("axis") else along(np.arange(trips[dim]), (dim,))
-        for dim in between
+        along(next(resolved), chosen) if dim.role == "axis" else along(np.arange(trips[dim]), (dim,)) for dim in between
     ]
     return [slice(None)] * looked_up[0], places
 

@@ -236,7 +236,7 @@ def make_plan(problem: Problem, schedule: Schedule | None = None, *, takes_tuned
 
 def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
     """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
-    rows = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    rows: dict[str, int] = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
     if schedule.specialize is not None and "inner" in rows and rows["inner"] * width != schedule.specialize:
         raise ScheduleError(
             f"the schedule is for rows of {schedule.specialize} bytes, got rows of {rows['inner'] * width}; "

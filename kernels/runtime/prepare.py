@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import BoundsError, InternalError, ScheduleError
+from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
 from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
-from ...lowering.schedule.loop_sizes import role
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require, require_compiler
@@ -121,13 +121,13 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
 
 def _splits_rows(plan: Plan) -> bool:
     shared = plan.schedule.parallel if plan.problem.gradient is not None else ()
-    return any(role((name, 0)) in ("inner", "unit") for name in shared)
+    return any(name.role in ("inner", "unit") and not name.nest for name in map(LoopName, shared))
 
 
 def _is_shared(plan: Plan) -> bool:
     """Return whether a plan is worth several threads."""
     table, result = plan.canonical.data, plan.canonical.out
-    rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if not dim.startswith("inner"))
+    rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if dim.role != "inner")
     return machine_model().is_worth_sharing(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
 
 

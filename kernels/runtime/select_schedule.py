@@ -45,7 +45,8 @@ def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
     """
     sizes = {**dict(nest.table), **dict(nest.copied)}
     rounded = (
-        f"{name} {size if name.startswith(('inner', 'unit')) else _nearest_power(size)}" for name, size in sizes.items()
+        f"{name} {size if name.loop == name and name.role in ('inner', 'unit') else _nearest_power(size)}"
+        for name, size in sizes.items()
     )
     return f"{kernel_class}, {threads} threads, sizes {' '.join(rounded)}"
 

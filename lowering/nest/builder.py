@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
-from .queries import short_name
+from ...ir.loop_name import LoopName
 
 
 @dataclass
@@ -22,10 +22,10 @@ class NestBuilder:
     one: SSAValue
     loops: list[LoopOp] = field(default_factory=list)
 
-    def loop(self, name: str, size: SSAValue, *, ordered: bool = False) -> SSAValue:
+    def loop(self, name: LoopName, size: SSAValue, *, ordered: bool = False) -> SSAValue:
         """Open a loop over [0, size) in the innermost body and return its induction variable."""
         block = Block(arg_types=[IndexType()])
-        block.args[0].name_hint = short_name(name)
+        block.args[0].name_hint = name.induction
         self.loops.append(self.builder.insert(LoopOp(name, self.zero, size, self.one, block, ordered=ordered)))
         self.builder = Builder(InsertPoint.at_end(block))
         return block.args[0]
@@ -52,8 +52,8 @@ class Subscripts:
 def resolve_indices(
     builder: Builder,
     operator: OperatorOp,
-    inductions: dict[str, SSAValue],
-    names: tuple[Sequence[str], Sequence[str]],
+    inductions: dict[LoopName, SSAValue],
+    names: tuple[Sequence[LoopName], Sequence[LoopName]],
     sizes: Sequence[SSAValue],
     components: Sequence[SSAValue],
 ) -> Subscripts:
@@ -71,10 +71,7 @@ def resolve_indices(
         place = [component if name == "tuple" else inductions[name] for name in index_dims]
         resolved.append(_resolve(builder, operator, place, size, "" if len(sizes) == 1 else f"_{len(resolved)}"))
     positions = iter(resolve.position for resolve in resolved)
-    table = [
-        next(positions) if name.partition("_")[0] == "axis" else inductions[name.removeprefix("data_")]
-        for name in table_dims
-    ]
+    table = [next(positions) if name.role == "axis" else inductions[name.loop] for name in table_dims]
     return Subscripts(tuple(table), _all_valid(builder, resolved))
 
 

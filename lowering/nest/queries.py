@@ -11,18 +11,6 @@ from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, Yiel
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
 
-SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
-# The prefixes of loops in the nests beside the main one, which check indices, clear a gradient and scale it.
-PREFIXES = ("check_", "clear_", "scale_")
-
-
-def short_name(loop_name: str) -> str:
-    """Return the name of a loop's induction variable: `b` for batch, `i_o` for indices_o, `o_1` for outer_1."""
-    for prefix in PREFIXES:
-        loop_name = loop_name.removeprefix(prefix)
-    role, separator, tail = loop_name.partition("_")
-    return SHORT_NAMES.get(role, role) + separator + tail
-
 
 def functions(module: ModuleOp) -> list[func.FuncOp]:
     """Return the functions of a module that have a body."""

@@ -2,16 +2,13 @@
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, StringAttr
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp
 from .builder import index_constant
 from .queries import static_size, static_trips
-
-# The suffixes of the names of remainder loops and of peeled prologues.
-REMAINDER, PROLOGUE = "_rest", "_head"
 
 
 def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
@@ -29,7 +26,7 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
     end = whole_end(builder, loop.lower, loop.upper, count) if has_remainder else loop.upper
     made = builder.insert(LoopOp(loop.label, loop.lower, end, index_constant(builder, count), body))
     if has_remainder:
-        loop.loop_name = StringAttr(loop.label + REMAINDER)
+        loop.label = loop.label.remainder
         loop.operands[0] = end
     return made, has_remainder
 

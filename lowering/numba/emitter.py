@@ -23,8 +23,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...ir.dialects.attributes import LOOP_NAMES
 from ...ir.dialects.upstream import is_nontemporal
 from ...ir.errors import InternalError, ScheduleError
+from ...ir.loop_name import LoopName
 from ..nest.constant_indices import find_global
-from ..nest.queries import PREFIXES, functions, viewed
+from ..nest.queries import functions, viewed
 from .naming import INDENT, Function, numba_type
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
@@ -265,8 +266,7 @@ class _Emitter(VectorEmitter):
         self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op.name)
 
     def _tile_name(self, loop_names: str) -> str:
-        main = "add_" if self.adds else "copy_"
-        return f"{next((prefix for prefix in PREFIXES if loop_names.startswith(prefix)), main)}tile"
+        return f"{LoopName(loop_names).nest or ('add' if self.adds else 'copy')}_tile"
 
     def _trip_count(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""

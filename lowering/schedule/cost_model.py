@@ -9,6 +9,7 @@ It ranks schedules well enough to drop the hopeless ones before they are timed; 
 distributed, takes them for uniformly random, and is no substitute for a measurement.
 """
 
+from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import NestShape, trips
 from .machine_model import MachineModel
@@ -25,7 +26,7 @@ def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> fl
     """
     threads = machine.threads if schedule.parallel else 1
     memory = _lines_ns(nest, schedule, machine) + _bytes_ns(nest, schedule, machine)
-    launches = len({name.partition("_")[0] == "check" for name in schedule.parallel})
+    launches = len({LoopName(name).nest == "check" for name in schedule.parallel})
     serial_ns = max(memory, _instructions_ns(nest, schedule, machine))
     return (serial_ns / threads + machine.launch_ns * launches * (threads > 1)) / 1000
 

@@ -6,8 +6,9 @@ Where it does, each element has its own index, and several of them are loaded in
 
 from dataclasses import dataclass, field
 
+from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import NestShape, role, trips
+from .loop_sizes import Loop, NestShape, trips
 from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
@@ -96,7 +97,7 @@ class _Choosing:
         wanted = min(self.machine.vector_bytes // self.nest.width_bytes, fixed.MOST_LANES)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
-        if role(self.innermost) != "inner" or is_spread_out(self.nest, self.machine):
+        if self.innermost[0].role != "inner" or is_spread_out(self.nest, self.machine):
             return wanted
         if next_slices(self.nest, self.machine) is None:
             return 1
@@ -130,10 +131,10 @@ class _Choosing:
         is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
         if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
             self._because("the indices of a tile are staged")
-            return tiles, (), parallel, f"{tiles[-1][0]}_i"
+            return tiles, (), parallel, LoopName(tiles[-1][0]).inner_tile
         return tiles, (), parallel, None
 
-    def _repeating(self) -> tuple[str, int] | None:
+    def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = self.around
         if not self.is_row and self._lanes_fit() < 2:
@@ -142,7 +143,7 @@ class _Choosing:
             return None
         return around[-2] if around[-2][1] >= fixed.STAGING_REPEATS else None
 
-    def _staged(self, repeating: tuple[str, int]) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
+    def _staged(self, repeating: Loop) -> tuple[Tiles, tuple[str, ...], tuple[str, ...], str]:
         """Tile the repeating loop and the indices in it, and stage each tile of indices for its rows."""
         around, machine, most = self.around, self.machine, self.machine.staged_indices
         name, size = repeating
@@ -154,10 +155,11 @@ class _Choosing:
         self._because(f"indices are staged for {rows} iterations of {name}, which repeats them")
         tiles = ((name, rows), (counted, most))
         before = [loop for loop, _ in around[:-2]]
-        order = (*before, f"{name}_o", f"{counted}_o", f"{name}_i", f"{counted}_i", *(loop for loop, _ in self.row))
-        parallel = (*before, f"{name}_o", *([f"{counted}_o"] if count > most else []))
+        tiled = (name.outer_tile, counted.outer_tile, name.inner_tile, counted.inner_tile)
+        order = (*before, *tiled, *(loop for loop, _ in self.row))
+        parallel = (*before, name.outer_tile, *([counted.outer_tile] if count > most else []))
         self._because(f"{' and '.join(parallel)} parallel")
-        return tiles, order, parallel, f"{name}_i"
+        return tiles, order, parallel, name.inner_tile
 
     # the caches
 
@@ -183,13 +185,13 @@ class _Choosing:
     def _least_streamed(self, lanes: int) -> int:
         """Return the shortest contiguous runs, in bytes, for which non-temporal stores pay."""
         if self.innermost[1] % lanes == 0:
-            return fixed.MIN_PEELED_BYTES if role(self.innermost) == "indices" else STREAM_BYTES
+            return fixed.MIN_PEELED_BYTES if self.innermost[0].role == "indices" else STREAM_BYTES
         if self._overlaps(lanes):
             return fixed.MIN_STREAMED_ROW_BYTES
         return self.nest.least_peeled_bytes
 
     def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
-        inside = {name: f"{name}_i" if name in tiles else name for name, _ in self.loops}
+        inside = {name: name.inner_tile if name in tiles else name for name, _ in self.loops}
         repeats = self._repeating() is not None
         prefetches, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
         if prefetches:

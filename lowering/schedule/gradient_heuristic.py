@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from .loop_sizes import NestShape, role, trips
+from ...ir.loop_name import LoopName
+from .loop_sizes import Loop, NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import NEAR
 from .schedule import Choice, Prefetch, Schedule
@@ -34,7 +35,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     if rows.specialize is not None:
         known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
         reasons = (*reasons, known)
-    counted = [name for name, _ in adding if role((name, 0)) == "indices"]
+    counted = [name for name, _ in adding if name.role == "indices"]
     if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
         distance = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
@@ -61,21 +62,21 @@ def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
 
 def _clears_in_vectors(nest: NestShape) -> bool:
     """Return whether a run of the innermost clearing loop is whole vectors, or much longer than its two ends."""
-    name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), ("", 0))
+    name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), (LoopName(), 0))
     run_bytes = nest.width_bytes * size
-    is_even = run_bytes % STREAM_BYTES == 0 and role((name, size)) != "axis"
+    is_even = run_bytes % STREAM_BYTES == 0 and name.role != "axis"
     return nest.has_packed_rows and (is_even or run_bytes >= nest.least_peeled_bytes)
 
 
-def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel, rows: Schedule) -> Choice:
+def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Choice:
     """Pick the parallel loops."""
     threads, line_bytes = machine.threads, machine.line_bytes
     beside = _share_beside(nest, machine)
-    free = [loop for loop in adding if role(loop) in ("batch", "outer")]
+    free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
         return Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
-    inner = [loop for loop in adding if role(loop) in ("inner", "unit")]
+    inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
     row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
     shares_lines = rows.specialize is not None and row_bytes % line_bytes != 0 and not is_large
@@ -83,8 +84,8 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel
     part_bytes = -(-row_bytes // max(parts, 1) // line_bytes) * line_bytes
     if parts == threads:
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
-    has_own_index = any(name.startswith("data_") for name, _ in nest.table)
-    axis, positions = max((loop for loop in nest.table if role(loop) == "axis"), key=lambda loop: loop[1])
+    has_own_index = any(name.loop != name for name, _ in nest.table)
+    axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > machine.unrolled_row_bytes and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
     is_worth_owners = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
     if (is_long or is_worth_owners) and not has_own_index:
@@ -103,21 +104,21 @@ def _share(nest: NestShape, adding: list[tuple[str, int]], machine: MachineModel
     return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
 
 
-def _share_rows(beside: Schedule, adding: list[tuple[str, int]], name: str, size: int, width_bytes: int) -> Choice:
+def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:
     others = [label for label, _ in adding if label != name]
-    order = (f"{name}_o", *others, f"{name}_i")
-    schedule = Schedule((*beside.tiles, (name, size)), order, (f"{name}_o", *beside.parallel))
+    order = (name.outer_tile, *others, name.inner_tile)
+    schedule = Schedule((*beside.tiles, (name, size)), order, (name.outer_tile, *beside.parallel))
     return Choice(schedule, (f"rows parallel, in tiles of {size * width_bytes} B",))
 
 
 def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
     """Pick the parallel loops of the nests that check, clear and scale."""
     tiles, parallel = tile_checks(nest.checked, machine)
-    rows = 1 + max(place for place, loop in enumerate(nest.table) if role(loop) == "axis")
-    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or role(loop) == "axis"]  # code is for any axis
+    rows = 1 + max(place for place, loop in enumerate(nest.table) if loop[0].role == "axis")
+    outside = [loop for loop in nest.table[:rows] if loop[1] != 1 or loop[0].role == "axis"]  # code is for any axis
     unit = nest.width_bytes * trips(nest.table[rows:])
-    for prefix in ("clear_", *(["scale_"] if nest.scales else [])):
-        loops = [(prefix + name, size) for name, size in outside]
+    for other in ("clear", *(["scale"] if nest.scales else [])):
+        loops = [(name.beside(other), size) for name, size in outside]
         more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
     return Schedule(tiles, parallel=parallel)

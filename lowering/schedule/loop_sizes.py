@@ -4,10 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...ir.loop_name import LoopName
 from .machine_model import MIN_SINGLE_BYTES
 from .thresholds import MIN_NARROW_PEELED_BYTES, MIN_PEELED_BYTES
 
-Loops = Sequence[tuple[str, int]]
+Loop = tuple[LoopName, int]
+Loops = Sequence[Loop]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +28,35 @@ class NestShape:
         has_packed_rows: whether the elements of a row of data lie side by side.
     """
 
-    copied: tuple[tuple[str, int], ...]
-    checked: tuple[tuple[str, int], ...]
+    copied: tuple[Loop, ...]
+    checked: tuple[Loop, ...]
     width_bytes: int
-    table: tuple[tuple[str, int], ...] = ()
+    table: tuple[Loop, ...] = ()
     scales: bool = False
     looked_up: frozenset[str] = frozenset()
     index_bytes: int = 8
     is_packed: bool = True
     has_packed_rows: bool = True
 
+    def __post_init__(self) -> None:
+        for field in ("copied", "checked", "table"):
+            loops = tuple((LoopName(name), size) for name, size in getattr(self, field))
+            object.__setattr__(self, field, loops)
+
     @property
-    def loops(self) -> tuple[tuple[str, int], ...]:
+    def loops(self) -> tuple[Loop, ...]:
         """Those of `copied` that run more than once, or never; the others are dropped."""
         return tuple(loop for loop in self.copied if loop[1] != 1)
 
     @property
-    def row(self) -> tuple[tuple[str, int], ...]:
+    def row(self) -> tuple[Loop, ...]:
         """The loops that copy the slice of one index."""
-        return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and role(loop) in ("inner", "unit"))
+        return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit"))
 
     @property
-    def innermost(self) -> tuple[str, int]:
+    def innermost(self) -> Loop:
         """The innermost of `loops`."""
-        return self.loops[-1] if self.loops else ("", 1)
+        return self.loops[-1] if self.loops else (LoopName(), 1)
 
     @property
     def is_row(self) -> bool:
@@ -59,7 +66,7 @@ class NestShape:
     @property
     def has_plain_rows(self) -> bool:
         """Whether a slice is the one inner dimension of data, and the innermost loop copies it."""
-        names = [name for name, _ in self.table if role((name, 0)) == "inner"]
+        names = [name for name, _ in self.table if name.role == "inner"]
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
     @property
@@ -75,7 +82,7 @@ class NestShape:
     @property
     def span_bytes(self) -> int:
         """Bytes of data that one loop over the indices can reach."""
-        first = next(place for place, dim in enumerate(self.table) if role(dim) == "axis")
+        first = next(place for place, dim in enumerate(self.table) if dim[0].role == "axis")
         return self.width_bytes * trips(self.table[first:])
 
     @property
@@ -112,11 +119,6 @@ class NestShape:
     def indices(self) -> int:
         """How many indices there are, a tuple counting as one."""
         return trips([loop for loop in self.copied if loop[0] in self.looked_up])
-
-
-def role(loop: tuple[str, int]) -> str:
-    """Return what a loop is for: `outer` of `outer_1`."""
-    return loop[0].partition("_")[0]
 
 
 def trips(loops: Loops) -> int:

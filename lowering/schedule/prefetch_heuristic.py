@@ -6,8 +6,9 @@ read, as along the last axis, whole rows are prefetched, whatever their indices 
 
 import math
 
+from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import NestShape, role
+from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
 from .schedule import Prefetch
 
@@ -19,7 +20,7 @@ NOTHING: Prefetches = ((), "")
 
 
 def choose_prefetches(
-    nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int | None, *, repeats: bool
+    nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int | None, *, repeats: bool
 ) -> Prefetches:
     """Choose the prefetches.
 
@@ -51,19 +52,19 @@ def choose_prefetches(
     return (Prefetch(inside[counted[-1][0]], distance, locality=FAR),), why
 
 
-def next_slices(nest: NestShape, machine: MachineModel) -> tuple[str, int] | None:
+def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
     """Return the loop whose next slice of data is worth prefetching whole, and lines a step.
 
     Such a slice fits in L2, and nearly all of its lines are read.
     """
     names = [name for name, _ in nest.loops]
-    axes = [size for name, size in nest.table if role((name, size)) == "axis"]
-    counted = [place for place, name in enumerate(names) if role((name, 0)) == "indices"]
+    axes = [size for name, size in nest.table if name.role == "axis"]
+    counted = [place for place, name in enumerate(names) if name.role == "indices"]
     if not nest.span_bytes or len(axes) != 1 or len(counted) != 1 or counted[0] in (0, len(names) - 1):
         return None
     name, rows = nest.loops[counted[0] - 1]
     indices = nest.loops[counted[0]][1]
-    own = {dim.removeprefix("data_") for dim, _ in nest.table}
+    own = {dim.loop for dim, _ in nest.table}
     row_bytes = nest.span_bytes // axes[0]
     piece_bytes = min(row_bytes if nest.is_row else nest.width_bytes, LINE_BYTES)
     uses = indices * row_bytes / nest.span_bytes * LINE_BYTES / piece_bytes
@@ -107,15 +108,15 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into L1"
 
 
-def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[str, str], lanes: int) -> Prefetches:
+def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:
     """Prefetch the next rows of the loop around the innermost one, some lines in each step."""
     is_long = fixed.MIN_NEXT_ROW_BYTES <= nest.span_bytes <= machine.l1_bytes
     if len(nest.loops) < 2 or not is_long or nest.table_bytes <= machine.l2_bytes:
         return NOTHING
     name, rows = nest.loops[-2]
     lines = -(-nest.span_bytes // (LINE_BYTES * max(nest.innermost[1] // lanes, 1)))
-    has_own_row = any(dim.removeprefix("data_") == name for dim, _ in nest.table)
-    has_one_axis = sum(role(dim) == "axis" for dim in nest.table) == 1
+    has_own_row = any(dim.loop == name for dim, _ in nest.table)
+    has_one_axis = sum(dim[0].role == "axis" for dim in nest.table) == 1
     if lines > lanes or rows <= fixed.LATER_ROW or not has_own_row or not has_one_axis:
         return NOTHING
     why = f"the next row of data is prefetched, {lines} lines a step"

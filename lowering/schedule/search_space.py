@@ -10,13 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .loop_sizes import NestShape
+from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
 
-# The prefixes of the loops in the nests that check, clear and scale.
-BESIDE = ("check_", "clear_", "scale_")
 ROW = ("inner", "unit")
 
 # Gives the microseconds that a nest takes under a schedule.
@@ -40,14 +39,14 @@ class Space:
     is_gradient: bool = False
 
     @property
-    def loops(self) -> tuple[tuple[str, int], ...]:
+    def loops(self) -> tuple[Loop, ...]:
         """(name, iterations) of the loops that are there, outermost first; those of size 1 are dropped."""
         return self.nest.loops
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row: the slice of one index."""
-        return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.startswith(ROW))
+        return self.nest.width_bytes * math.prod(size for name, size in self.loops if name.role in ROW)
 
     def tile_bytes(self, place: int) -> int:
         """Return the bytes that one iteration of the loop at `place` writes."""
@@ -125,12 +124,12 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             piece_bytes = count * space.tile_bytes(place)
             if 2 * count <= size and fixed.LEAST_TRIED_TILE_BYTES <= piece_bytes <= fixed.MOST_TRIED_TILE_BYTES:
                 cut = ((name, count), *tiles)
-                yield _with_loops(space, schedule, cut, (), (*outside, f"{name}_o", *shared))
+                yield _with_loops(space, schedule, cut, (), (*outside, name.outer_tile, *shared))
 
 
 def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Other tiles of the nest that checks the indices; and that nest on one thread."""
-    checks = [name for name, _ in schedule.tiles if name.startswith("check_")]
+    checks = [name for name, _ in schedule.tiles if LoopName(name).nest == "check"]
     if not checks:
         return
     for count in fixed.TRIED_CHECK_TILES:
@@ -138,32 +137,32 @@ def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     yield replace(
         schedule,
         tiles=tuple(tile for tile in schedule.tiles if tile[0] not in checks),
-        parallel=tuple(name for name in schedule.parallel if not name.startswith("check_")),
+        parallel=tuple(name for name in schedule.parallel if LoopName(name).nest != "check"),
     )
 
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """The tiles of a loop as the outermost loop: one tile of the indices, or of the rows, for every slice."""
     names = [name for name, _ in space.loops]
-    cut = [name for name, _ in schedule.tiles if name in names]
+    cut = [LoopName(name) for name, _ in schedule.tiles if name in names]
     if space.is_gradient or schedule.order or len(cut) != 1 or names.index(cut[0]) == 0:
         return
     name, place = cut[0], names.index(cut[0])
-    order = (f"{name}_o", *names[:place], f"{name}_i", *names[place + 1 :])
+    order = (name.outer_tile, *names[:place], name.inner_tile, *names[place + 1 :])
     yield _with_loops(space, schedule, schedule.tiles, order, (order[0], *_beside(schedule)[1]))
 
 
 def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Long rows in tiles that threads share, so that few long rows use all threads, too."""
     loops, place = space.loops, len(space.loops) - 1
-    if schedule != space.default or not loops or not loops[-1][0].startswith(ROW):
+    if schedule != space.default or not loops or loops[-1][0].role not in ROW:
         return
     (name, size), (tiles, shared) = loops[-1], _beside(schedule)
     for piece_bytes in fixed.TRIED_ROW_PIECE_BYTES:
         count = piece_bytes // space.nest.width_bytes
         if 2 * count > size:
             return
-        order = (f"{name}_o", *(outer for outer, _ in loops[:place]), f"{name}_i")
+        order = (name.outer_tile, *(outer for outer, _ in loops[:place]), name.inner_tile)
         cut = (*tiles, (name, count)) if space.is_gradient else ((name, count), *tiles)
         yield _with_loops(space, replace(schedule, owners=None), cut, order, (order[0], *shared))
 
@@ -174,7 +173,7 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         return
     tiles, shared = _beside(schedule)
     yield replace(_with_loops(space, schedule, tiles, (), shared), owners=None)
-    axes = [(size, name) for name, size in space.nest.table if name.startswith("axis")]
+    axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
     for count in sorted({space.threads, 2 * space.threads} - {1}):
         if axes and max(axes)[0] >= count:
             owned = (max(axes)[1], count)
@@ -206,13 +205,15 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Indices staged before the loops that repeat them, or resolved where they are read."""
     if schedule.hoist is not None:
         yield replace(schedule, hoist=None)
-    names, sizes, cut = [name for name, _ in space.loops], dict(space.loops), dict(schedule.tiles)
+    names, cut = [name for name, _ in space.loops], dict(schedule.tiles)
+    sizes: dict[str, int] = dict(space.loops)
     count = 1 << max(sizes.get("indices", 0) - 1, 0).bit_length()
     if space.is_gradient or "indices" not in sizes:
         return
+    tile = LoopName("indices").outer_tile
     if "indices" in cut:
         loops = _scheduled_loops(space, schedule)
-        yield replace(schedule, hoist=loops[loops.index("indices_o") + 1])
+        yield replace(schedule, hoist=loops[loops.index(tile) + 1])
     elif (
         count <= fixed.MOST_STAGED
         and not schedule.order
@@ -222,19 +223,19 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         tiles = (*schedule.tiles, ("indices", count))
         loops = _scheduled_loops(space, replace(schedule, tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
-        order = (*shared, "indices_o", *(name for name in loops if name not in (*shared, "indices_o")))
+        order = (*shared, tile, *(name for name in loops if name not in (*shared, tile)))
         yield replace(_with_loops(space, schedule, tiles, order, schedule.parallel), hoist=order[len(shared) + 1])
 
 
 def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Prefetches of a later row at some distances, or none."""
-    loops = [name for name in _scheduled_loops(space, schedule) if name.startswith("indices")]
+    loops = [name for name in _scheduled_loops(space, schedule) if name.role == "indices"]
     if loops and not space.is_gradient:
         lines = min(fixed.MOST_TRIED_LINES, max(1, -(-space.row_bytes // LINE_BYTES)))
         near, far = (Prefetch(loops[-1], distance, lines) for distance in fixed.TRIED_DISTANCES)
         for prefetches in ((near,), (far,), (replace(far, locality=2),), (replace(far, locality=2), near)):
             yield replace(schedule, prefetch=prefetches)
-        around = [name for name in _scheduled_loops(space, schedule) if name.startswith(("outer", "batch"))]
+        around = [name for name in _scheduled_loops(space, schedule) if name.role in ("outer", "batch")]
         if around and space.row_bytes <= LINE_BYTES:
             yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
     if schedule.prefetch:
@@ -275,21 +276,21 @@ GENERATORS: tuple[Generator, ...] = (
 
 def _beside(schedule: Schedule) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
     """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
-    tiles = tuple(tile for tile in schedule.tiles if tile[0].startswith(BESIDE))
-    return tiles, tuple(name for name in schedule.parallel if name.startswith(BESIDE))
+    tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
+    return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
 
 
-def _scheduled_loops(space: Space, schedule: Schedule) -> tuple[str, ...]:
+def _scheduled_loops(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:
     """Return the loops that copy or add under a schedule, outermost first."""
     cut = dict(schedule.tiles)
-    names = [(f"{name}_o", f"{name}_i") if name in cut else (name,) for name, _ in space.loops]
-    return schedule.order or tuple(part for parts in names for part in parts)
+    names = [(name.outer_tile, name.inner_tile) if name in cut else (name,) for name, _ in space.loops]
+    return tuple(map(LoopName, schedule.order)) or tuple(part for parts in names for part in parts)
 
 
 def _innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
     """Return (name, iterations) of the innermost loop under a schedule."""
     name = _scheduled_loops(space, schedule)[-1]
-    return name, {**dict(space.loops), **{f"{loop}_i": size for loop, size in schedule.tiles}}[name]
+    return name, {**dict(space.loops), **{LoopName(loop).inner_tile: size for loop, size in schedule.tiles}}[name]
 
 
 def _with_loops(
@@ -304,8 +305,8 @@ def _with_loops(
     loops = _scheduled_loops(space, changed)
 
     def now(name: str) -> str:
-        whole = name.removesuffix("_i").removesuffix("_o")
-        return next((other for other in (name, f"{whole}_i", whole) if other in loops), name)
+        whole = LoopName(name).untiled
+        return next((other for other in (name, whole.inner_tile, whole) if other in loops), name)
 
     return replace(
         changed,

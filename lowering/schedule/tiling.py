@@ -1,9 +1,8 @@
 """Tiling loops for threads."""
 
+from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, trips
 from .machine_model import MachineModel, tile_size
-
-CHECK_PREFIX = "check_"
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -11,7 +10,7 @@ Tiling = tuple[Tiles, tuple[str, ...]]
 
 def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
-    loops = [(CHECK_PREFIX + name, size) for name, size in checked if size != 1]
+    loops = [(name.beside("check"), size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
     return ((), ()) if trips(loops) < least else tile_innermost(loops, 1, least // 16, least // 4)
 
@@ -32,7 +31,7 @@ def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:
     return (), ()
 
 
-def _tile(name: str, wanted: int) -> Tiling:
+def _tile(name: LoopName, wanted: int) -> Tiling:
     """Return (tiles, parallel loops) of a loop in tiles of at most `wanted` iterations."""
     size = tile_size(wanted)
-    return (((name, size),), (f"{name}_o",)) if size > 1 else ((), (name,))
+    return (((name, size),), (name.outer_tile,)) if size > 1 else ((), (name,))

@@ -79,8 +79,8 @@ def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
     free: list[tuple[int, int]] = []
     dims = zip(canonical.data.dims, canonical.data.shape, byte_strides(canonical.data, width_bytes), strict=True)
     for dim, size, stride in dims:
-        loop = dim.removeprefix("data_")
-        if loop.partition("_")[0] == "axis":
+        loop = dim.loop
+        if loop.role == "axis":
             axes.append((size, stride))
         elif loop in canonical.indices.dims:
             own.append((loop, trips[loop], stride))

@@ -13,6 +13,7 @@ from gathernest.ir.canonical import (
     layout_class,
     view_dims,
 )
+from gathernest.ir.loop_name import LoopName
 from gathernest.ir.semantics import DYNAMIC
 
 
@@ -130,7 +131,7 @@ def test_view_has_the_sizes_and_the_last_strides_of_its_groups():
     [(1, "outer", 1), (1, "axis", DYNAMIC), (1, "axis_0", DYNAMIC), (3, "tuple", 3), (3, "inner", DYNAMIC)],
 )
 def test_kernel_knows_sizes_of_1_and_of_tuples(size, dim, known):
-    assert erased_size(size, dim) == known
+    assert erased_size(size, LoopName(dim)) == known
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ....ir.dialects.attributes import NARROW_AXES, VIEW
 from ....ir.dialects.gather_dialect import ViewAttr
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ....ir.semantics import LARGEST_NARROW_AXIS
 from ...nest.queries import functions, loops, update_signature
 
@@ -75,11 +76,11 @@ def _axis_sizes(function: func.FuncOp) -> list[int]:
         attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
         if isinstance(argument.type, MemRefType) and isinstance(view := attributes.get(VIEW), ViewAttr):
             named = zip(view.dims, argument.type.get_shape(), strict=True)
-            sizes += [size for dim, size in named if dim.partition("_")[0] == "axis"]
+            sizes += [size for dim, size in named if dim.role == "axis"]
     return sizes
 
 
-def _erased(type_: MemRefType, dims: tuple[str, ...]) -> MemRefType:
+def _erased(type_: MemRefType, dims: tuple[LoopName, ...]) -> MemRefType:
     shape = type_.get_shape()
     sizes = [erased_size(size, dim) for size, dim in zip(shape, dims, strict=True)]
     return memref_type(sizes, type_.element_type, layout_class(shape, strides_of(type_), 1))

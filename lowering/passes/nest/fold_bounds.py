@@ -16,7 +16,7 @@ from ....ir.errors import ScheduleError
 from ....ir.semantics import Bounds
 from ...nest.bounds_arithmetic import Emitter, IndexFacts
 from ...nest.constant_indices import fold_constant_indices
-from ...nest.queries import enclosing_loops, functions, short_name, update_signature
+from ...nest.queries import enclosing_loops, functions, update_signature
 
 Access = MaskedLoadOp | AccumulateOp
 
@@ -224,8 +224,8 @@ class _Folding:
         made: list[LoopOp] = []
         for loop in around:
             block = Block(arg_types=[IndexType()])
-            name = f"check_{loop.label}"
-            block.args[0].name_hint = short_name(name)
+            name = loop.label.beside("check")
+            block.args[0].name_hint = name.induction
             inductions[loop.induction] = block.args[0]
             made.append(builder.insert(LoopOp(name, loop.lower, loop.upper, loop.step, block, sums=True)))
             builder = Builder(InsertPoint.at_end(block))

@@ -62,7 +62,7 @@ def _lower(gather: OperatorOp) -> None:
     roles = gather.roles()
     data_dims, index_dims, out_dims = (dim_names(roles, array) for array in ("data", "indices", "out"))
     sizes = [size_of(builder, gather.target, dim, name) for dim, name in enumerate(out_dims)]
-    axes = [dim for dim, name in enumerate(data_dims) if name.partition("_")[0] == "axis"]
+    axes = [dim for dim, name in enumerate(data_dims) if name.role == "axis"]
     axis_sizes = [size_of(builder, gather.source, dim, data_dims[dim]) for dim in axes]
     components = [index_constant(builder, component) for component in range(len(axes))]
 

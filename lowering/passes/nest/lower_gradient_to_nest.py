@@ -82,11 +82,11 @@ class _Lowering:
         roles = gradient.roles()
         self.dims = {array: dim_names(roles, array) for array in ("data", "indices", "out")}
         self.sizes = [
-            size_of(self.builder, gradient.target, dim, name if name.startswith("axis") else f"out_{name}")
+            size_of(self.builder, gradient.target, dim, name if name.role == "axis" else f"out_{name}")
             for dim, name in enumerate(self.dims["data"])
         ]
         self.trips = [size_of(self.builder, gradient.source, dim, name) for dim, name in enumerate(self.dims["out"])]
-        self.axes = [dim for dim, name in enumerate(self.dims["data"]) if name.partition("_")[0] == "axis"]
+        self.axes = [dim for dim, name in enumerate(self.dims["data"]) if name.role == "axis"]
         self.components = [index_constant(self.builder, component) for component in range(len(self.axes))]
         self.zero, self.one = index_constant(self.builder, 0), index_constant(self.builder, 1)
 
@@ -100,16 +100,16 @@ class _Lowering:
     def _nest(self) -> NestBuilder:
         return NestBuilder(self.builder, self.zero, self.one)
 
-    def _over_target(self, prefix: str) -> tuple[NestBuilder, list[SSAValue]]:
+    def _over_target(self, beside: str) -> tuple[NestBuilder, list[SSAValue]]:
         """Open one loop for each dimension of the table; return the nest and its induction variables."""
         nest = self._nest()
         dims = zip(self.dims["data"], self.sizes, strict=True)
-        return nest, [nest.loop(prefix + name, size) for name, size in dims]
+        return nest, [nest.loop(name.beside(beside), size) for name, size in dims]
 
     def _clear(self) -> None:
         nothing = self.builder.insert(arith.ConstantOp(_number(0, self.element))).result
         nothing.name_hint = "nothing"
-        nest, inductions = self._over_target("clear_")
+        nest, inductions = self._over_target("clear")
         nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, inductions))
         nest.close()
 
@@ -117,7 +117,7 @@ class _Lowering:
         gradient, names = self.gradient, self.dims["out"]
         nest = self._nest()
         inductions = {
-            name: nest.loop(name, size, ordered=name.partition("_")[0] == "indices")
+            name: nest.loop(name, size, ordered=name.role == "indices")
             for name, size in zip(names, self.trips, strict=True)
         }
         dims = self.dims["data"], self.dims["indices"]
@@ -130,7 +130,7 @@ class _Lowering:
 
     def _scale(self) -> None:
         scale = self._scale_argument()
-        nest, inductions = self._over_target("scale_")
+        nest, inductions = self._over_target("scale")
         total = nest.builder.insert(memref.LoadOp.get(self.gradient.target, inductions)).res
         total.name_hint = "total"
         multiply = arith.MuliOp if isinstance(self.element, IntegerType) else arith.MulfOp

@@ -23,7 +23,6 @@ from ...nest.queries import (
     find_loop,
     functions,
     most_iterations,
-    short_name,
     static_size,
 )
 
@@ -127,7 +126,7 @@ class _Hoisting:
         for loop, size in zip(self.loops, self.sizes, strict=True):
             if static_size(loop.step) != 1 or not size:
                 raise ScheduleError(
-                    f"hoist-indices: expected a tile of {loop.label.removesuffix('_o')}, whose size the buffer has; "
+                    f"hoist-indices: expected a tile of {loop.label.untiled}, whose size the buffer has; "
                     f"{loop.label} is none: tile it first"
                 )
             if any(is_inside(bound, self.root) for bound in (loop.lower, loop.upper)):
@@ -159,9 +158,9 @@ class _Hoisting:
         one = index_constant(builder, 1)
         for loop in self.loops:
             body = Block(arg_types=[IndexType()])
-            body.args[0].name_hint = short_name(loop.label)
+            body.args[0].name_hint = loop.label.induction
             mapping[loop.induction] = body.args[0]
-            made.append(builder.insert(LoopOp(f"resolve_{loop.label}", loop.lower, loop.upper, one, body)))
+            made.append(builder.insert(LoopOp(loop.label.beside("resolve"), loop.lower, loop.upper, one, body)))
             builder = Builder(InsertPoint.at_end(body))
         mapping = clone_slice(slice_of(self._resolved(), self.root), builder, mapping)
         place = self._place(builder, mapping)

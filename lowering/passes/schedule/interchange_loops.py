@@ -68,7 +68,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         raise ScheduleError(
             f"interchange-loops: expected every loop of the nest once ({', '.join(names)}), got {', '.join(order)}"
         )
-    by_name = dict(zip(names, nest, strict=True))
+    by_name: dict[str, LoopOp] = dict(zip(names, nest, strict=True))
     _check_parallel_first([by_name[name] for name in order])
     _check_ordered(nest, order)
     between = [_computations(loop) for loop in nest[:-1]]
@@ -172,7 +172,7 @@ def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, Loo
             if bound is other.induction and other.label not in placed:
                 needs = True
         if needs:
-            source = loop.label[:-1] + "o" if loop.label.endswith("_i") else "another loop"
+            source = loop.label.untiled.outer_tile if loop.label.is_inner_tile else "another loop"
             raise ScheduleError(
                 f"interchange-loops: the bounds of {loop.label} come from {source}, which must stand around it"
             )

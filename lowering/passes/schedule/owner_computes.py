@@ -96,7 +96,7 @@ def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int
     view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
     if not isinstance(view, ViewAttr):
         raise ScheduleError("owner-computes: the table carries no #gather.view; run collapse-dims first")
-    axes = [name for name in view.dims if name.partition("_")[0] == "axis"]
+    axes = [name for name in view.dims if name.role == "axis"]
     if axis not in axes:
         raise ScheduleError(
             f"owner-computes: there is no axis {axis!r}; there is {', '.join(axes)}{did_you_mean(axis, axes)}"

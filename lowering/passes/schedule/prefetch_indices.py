@@ -19,7 +19,6 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.builder import index_constant, size_of
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
-from ...nest.split_loop import REMAINDER
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
@@ -114,7 +113,7 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
 
 def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
     """Return the loads of data in a loop, or a gradient's additions, without those of remainder loops."""
-    remainders = {inner for inner in loops(loop) if inner.label.endswith(REMAINDER) and inner is not loop}
+    remainders = {inner for inner in loops(loop) if inner.label.is_remainder and inner is not loop}
     accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
     sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp)]
     return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]

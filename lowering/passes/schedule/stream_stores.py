@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     NoneAttr,
-    StringAttr,
     VectorType,
     i64,
 )
@@ -26,7 +25,7 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import index_constant, size_of
 from ...nest.queries import functions, static_size
-from ...nest.split_loop import PROLOGUE, REMAINDER, split_off_remainder, whole_end
+from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
 from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 
@@ -126,7 +125,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
 def _ends_row(store: vector.StoreOp) -> bool:
     """Return whether a store writes the overlapping vector at the end of a row."""
     loop = store.parent_op()
-    return isinstance(loop, LoopOp) and loop.label.endswith(REMAINDER)
+    return isinstance(loop, LoopOp) and loop.label.is_remainder
 
 
 def _vector_store(loop: LoopOp) -> vector.StoreOp | None:
@@ -138,10 +137,9 @@ def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
     store.attributes["alignment"] = IntegerAttr(alignment_bytes, i64)
 
 
-def _streaming(loop: LoopOp, alignment_bytes: int, suffix: str = "") -> LoopOp:
-    """Return a copy of a loop that streams its vectors; its name gets the suffix."""
+def _streaming(loop: LoopOp, alignment_bytes: int) -> LoopOp:
+    """Return a copy of a loop that streams its vectors."""
     copy = loop.clone()
-    copy.loop_name = StringAttr(loop.label + suffix)
     copy.body.block.args[0].name_hint = loop.induction.name_hint
     for op in copy.walk():
         if isinstance(op, vector.StoreOp):
@@ -155,7 +153,7 @@ def _either(builder: Builder, condition: SSAValue, streaming: list[LoopOp], cach
     builder.insert(conditional)
     for loop in cached:
         loop.detach()
-        loop.loop_name = StringAttr(f"{loop.label}_cached")
+        loop.label = loop.label.cached
     conditional.true_region.block.add_ops([*streaming, scf.YieldOp()])
     conditional.false_region.block.add_ops([*cached, scf.YieldOp()])
 
@@ -211,7 +209,7 @@ class _Streaming:
         """Return the remainder loop behind this one."""
         behind = self.loop.next_op
         while behind is not None:
-            if isinstance(behind, LoopOp) and behind.label == self.loop.label + REMAINDER:
+            if isinstance(behind, LoopOp) and behind.label == self.loop.label.remainder:
                 return behind
             behind = behind.next_op
         return None
@@ -231,7 +229,8 @@ class _Streaming:
         """
         builder = Builder(InsertPoint.before(remainder))
         over = self._over(builder, self._address(builder))
-        first = _streaming(self.loop, 1, PROLOGUE)
+        first = _streaming(self.loop, 1)
+        first.label = self.loop.label.prologue
         end = self._binary(builder, arith.AddiOp, first.lower, index_constant(builder, self.lanes), "end")
         first.operands[1] = end
         whole = _streaming(self.loop, self.alignment_bytes)
@@ -252,7 +251,7 @@ class _Streaming:
         stop.name_hint = "aligned"
         end = whole_end(builder, stop, upper, self.lanes)
         first = remainder.clone()
-        first.loop_name = StringAttr(self.loop.label + PROLOGUE)
+        first.label = self.loop.label.prologue
         first.body.block.args[0].name_hint = self.loop.induction.name_hint
         first.operands[0], first.operands[1] = lower, stop
         builder.insert(first)

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import index_constant
-from ...nest.queries import find_loop, functions, short_name, static_size
+from ...nest.queries import find_loop, functions, static_size
 
 LARGEST_TILE = 2**31
 
@@ -74,10 +74,12 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"tile-loops: expected a tile of 1 to {LARGEST_TILE} iterations for {loop.label}, got {size}"
         )
     if static_size(loop.step) != 1:
-        inner = f"; tile {loop.label[:-1]}i instead" if loop.label.endswith("_o") else ""
+        inner = f"; tile {loop.label.untiled.inner_tile} instead" if loop.label.is_outer_tile else ""
         raise ScheduleError(f"tile-loops: {loop.label} does not have step 1{inner}")
     if loop.parallel is not None:
-        raise ScheduleError(f"tile-loops: {loop.label} is parallel; tile it first, then make {loop.label}_o parallel")
+        raise ScheduleError(
+            f"tile-loops: {loop.label} is parallel; tile it first, then make {loop.label.outer_tile} parallel"
+        )
     first, last = static_size(loop.lower), static_size(loop.upper)
     trips = None if first is None or last is None else last - first
     if tail == "perfect" and (trips is None or trips % size):
@@ -90,14 +92,14 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     start = outer_body.args[0]
     builder = Builder(InsertPoint.before(loop))
     step = index_constant(builder, size)
-    outer = builder.insert(LoopOp(f"{loop.label}_o", loop.lower, loop.upper, step, outer_body, **_kind(loop)))
-    start.name_hint = short_name(outer.label)
+    outer = builder.insert(LoopOp(loop.label.outer_tile, loop.lower, loop.upper, step, outer_body, **_kind(loop)))
+    start.name_hint = outer.label.induction
     builder = Builder(InsertPoint.at_end(outer_body))
     divides = trips is not None and trips % size == 0
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
     body = loop.detach_region(loop.body)
-    body.block.args[0].name_hint = short_name(f"{loop.label}_i")
-    inner = builder.insert(LoopOp(f"{loop.label}_i", start, end, loop.step, body, **_kind(loop)))
+    body.block.args[0].name_hint = loop.label.inner_tile.induction
+    inner = builder.insert(LoopOp(loop.label.inner_tile, start, end, loop.step, body, **_kind(loop)))
     builder.insert(YieldOp(inner.total))
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"

@@ -1,0 +1,89 @@
+"""What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
+
+NESTS = ("check", "clear", "scale")
+SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
+
+
+class LoopName(str):
+    """The name of a loop, or of the dimension that it runs over, such as `check_indices_o`, `outer_1` or `data_inner`.
+
+    It is a nest beside the main one, the role, the number among several of that role, and how the loop was split. The
+    text is the value, since schedules, MLIR and the keys of kernels hold it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def nest(self) -> str:
+        """`check`, `clear` or `scale` in a nest beside the one that copies or adds; empty in that one."""
+        return next((nest for nest in NESTS if self.startswith(f"{nest}_")), "")
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether it is a dimension of data whose size is not the trip count of its loop."""
+        return self.startswith("data_")
+
+    @property
+    def loop(self) -> "LoopName":
+        """The loop that runs over this dimension of data."""
+        return LoopName(self.removeprefix("data_"))
+
+    @property
+    def role(self) -> str:
+        """`batch`, `outer`, `axis`, `indices`, `inner`, `unit`, `tuple` or another word."""
+        return self.removeprefix(f"{self.nest}_").removeprefix("data_").partition("_")[0]
+
+    @property
+    def induction(self) -> str:
+        """The name of the induction variable: `b` for batch, `i_o` for indices_o and check_indices_o."""
+        role, separator, tail = self.removeprefix(f"{self.nest}_").partition("_")
+        return SHORT_NAMES.get(role, role) + separator + tail
+
+    def beside(self, nest: str) -> "LoopName":
+        """Return the name of this loop in another nest, such as `check` or `resolve`."""
+        return LoopName(f"{nest}_{self}")
+
+    @property
+    def outer_tile(self) -> "LoopName":
+        """The loop over the tiles of this one."""
+        return LoopName(f"{self}_o")
+
+    @property
+    def inner_tile(self) -> "LoopName":
+        """The loop within a tile of this one."""
+        return LoopName(f"{self}_i")
+
+    @property
+    def is_outer_tile(self) -> bool:
+        """Whether it runs over tiles."""
+        return self.endswith("_o")
+
+    @property
+    def is_inner_tile(self) -> bool:
+        """Whether it runs within a tile."""
+        return self.endswith("_i")
+
+    @property
+    def untiled(self) -> "LoopName":
+        """The loop that was tiled; the loop itself where it runs neither over tiles nor within one."""
+        return LoopName(self[:-2]) if self.is_outer_tile or self.is_inner_tile else self
+
+    @property
+    def remainder(self) -> "LoopName":
+        """The loop over the iterations that fill no whole step."""
+        return LoopName(f"{self}_rest")
+
+    @property
+    def is_remainder(self) -> bool:
+        """Whether it is a remainder loop."""
+        return self.endswith("_rest")
+
+    @property
+    def prologue(self) -> "LoopName":
+        """The loop over the iterations before the first aligned one."""
+        return LoopName(f"{self}_head")
+
+    @property
+    def cached(self) -> "LoopName":
+        """The loop that stores through the caches where another does not."""
+        return LoopName(f"{self}_cached")
