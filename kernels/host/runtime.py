@@ -1,7 +1,7 @@
-"""What the calls of one process share: a lock, the kernels and plans that were made, and a team of threads.
+"""The state that the calls of one process share: a lock, kernels, prepared calls and the thread team.
 
-A fork copies one thread alone. What another thread held or had half imported at that moment stays so in the child for
-ever: so all that is imported or compiled is so under one lock, and a fork waits for it.
+A fork copies one thread only. Locks that other threads hold, and modules that they have half imported, stay so in the
+child. So everything is imported and compiled under one lock, and a fork waits for it.
 """
 
 import contextvars
@@ -24,18 +24,18 @@ class Forgets(Protocol):
 
 
 class Runtime:
-    """What the calls of one process share.
+    """The shared state of one process.
 
     Attributes:
-        lock: held while something is imported, compiled or remembered.
+        lock: held while something is imported, compiled or cached.
         launching: held while the team runs a kernel.
         team: the threads that share a kernel's tiles, made by the first launch that needs them; False where the system
             has none.
-        entry: the native entry of calls, made by the first call that repeats; False where there can be none.
+        entry: the fast call, made by the first call that repeats; False where this system has none.
         loaded: the kernels by their keys.
-        prepared: what runs a call, by all that decides it.
+        prepared: the prepared calls, by everything that decides them.
         tuned: the tuned schedules of each file that was read.
-        tables: the tables of calls that machine code finds.
+        tables: the tables of the call cache.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The one way of a call: arguments, problem, plan, prepared kernel, run; for gathers and gradients alike.
+"""The way of a call: request, problem, plan, prepared kernel, run; for gathers and gradients.
 
-A call comes in as a `Request` with arrays in memory. What runs it is remembered by all that decides it; a call that is
-like none before it becomes a `Problem`, is planned and prepared. Each step hands a frozen value to the next.
+A call comes in as a `Request` with arrays in memory. A prepared kernel is cached by everything that decides it; a new
+call becomes a `Problem`, is planned and prepared. Each step passes a frozen value to the next.
 """
 
 import operator
@@ -38,15 +38,15 @@ _MOST_REMEMBERED = 4096
 
 
 class Request(NamedTuple):
-    """What a call asks for, but for its arrays.
+    """The arguments of a call without its arrays.
 
     Attributes:
         operator: the operator, with its attributes as the caller wrote them.
         bounds: what an index outside means.
-        gradient: what a gradient asks for; None of a gather.
+        gradient: the attributes of a gradient; None for a gather.
         table_shape: of a gradient, the shape of data.
         version, node: where it comes from, for the reader.
-        schedule: how it is to be run; chosen by the sizes when None.
+        schedule: the schedule; the heuristic's when None.
     """
 
     operator: OperatorSpec
@@ -76,7 +76,7 @@ class Request(NamedTuple):
         return self.bounds is Bounds.ERROR and may_be_shared(indices)
 
     def keys(self, settings: Settings) -> Keys:
-        """Return the objects by which its calls are found: the arguments themselves where they say it all."""
+        """Return the keys of its calls: the arguments themselves where they suffice."""
         if self.gradient is not None:
             return one_object((self, repr(self.gradient), settings.num_threads)), None, None  # 0.0 is not -0.0
         if self.version is None and self.node is None and self.schedule is None:
@@ -129,11 +129,11 @@ def run(
     """Carry out a call.
 
     Args:
-        source: what is read: data, or grad of a gradient.
+        source: the array that is read: data, or grad of a gradient.
         indices: of a native integer dtype.
         out: where to put the result; may overlap the inputs or itself.
-        calls: where calls of this request, and of no other, are remembered; `CALLS` when omitted.
-        asked: the arrays and the keys that were not found among the calls already, and are not looked for again.
+        calls: the table of calls of this request, and of no other; `CALLS` when omitted.
+        asked: the arrays and the keys of a look-up that failed already, and is not repeated.
 
     Raises:
         BoundsError: an index is not valid; `out` is untouched.
@@ -177,7 +177,7 @@ def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
-    """Return what a kernel reads: the array, or a copy in the dtype that sums are in; None where NumPy must do it."""
+    """Return the array for a kernel to read, or a copy in the dtype of the sums; None where NumPy must do the work."""
     if request.gradient is None:
         return source if is_movable(source.dtype) and source.dtype.itemsize else None
     summed = summation_dtype(source.dtype)
@@ -204,7 +204,7 @@ def _is_even(array: np.ndarray) -> bool:
 
 
 def _remembered(like: tuple[Any, ...], problem: Problem, schedule: Schedule | None, settings: Settings) -> Prepared:
-    """Return what runs a problem, made now and remembered."""
+    """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = RUNTIME.make(lambda: prepare_problem(problem, schedule))
     if len(RUNTIME.prepared) >= _MOST_REMEMBERED:
@@ -214,7 +214,7 @@ def _remembered(like: tuple[Any, ...], problem: Problem, schedule: Schedule | No
 
 
 def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """Carry out a call on elements that no kernel moves or adds."""
+    """Run a call on elements that no kernel moves or adds."""
     problem = request.problem(source, indices)
     if out is not None:
         check_out(out, problem.result.shape, source.dtype)

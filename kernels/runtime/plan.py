@@ -1,7 +1,7 @@
-"""From the arrays of one call to the kernel that serves it and the numbers that it is called with. Plain Python.
+"""From the specs of a call's arrays to the key of its kernel and its run-time numbers. Plain Python.
 
-A plan asks the same functions that the passes ask (`ir.canonical`, `ir.semantics`), so what a kernel is handed is what
-its IR says. The key of a kernel names no size and no rank: only what the erased IR and the schedule still show.
+A plan uses the functions of the passes (`ir.canonical`, `ir.semantics`), so the views and numbers fit the kernel's IR.
+The key of a kernel has no size and no rank: only facts that remain in the erased IR, and the schedule.
 """
 
 import math
@@ -27,7 +27,7 @@ MOST_DIMENSIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One gather or one gradient, as far as it is known without the values in its arrays.
+    """One gather or one gradient, without the values of its arrays.
 
     A gather reads the table and writes the slices; a gradient reads the slices and adds them to the table.
 
@@ -35,9 +35,9 @@ class Problem:
         operator: the operator, normalised.
         table: the array that indices point into: data, or its gradient.
         indices: of an integer dtype.
-        slices: the array with a slice for each index: what a gather gives, or the gradient of that.
+        slices: the array with a slice for each index: the result of a gather, or its gradient.
         bounds: what an index outside means.
-        gradient: what a gradient asks for; None of a gather.
+        gradient: the attributes of a gradient; None for a gather.
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
         has_shared_indices: whether other processes may write to the indices while they are read.
@@ -130,12 +130,12 @@ def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one problem asks of the machine.
+    """A problem with its layout, its schedule and the key of its kernel.
 
     Attributes:
         problem: the problem.
         schedule: how the nest is run.
-        key: names the kernel; two plans of one key are served by the same code.
+        key: names the kernel; plans with the same key have the same code.
         canonical: the arrays as the kernel sees them, strides in elements of `width_bytes`.
         width_bytes: the size of the elements it moves.
         work_bytes: bytes of indices read and output written; for a gradient those read, too.
@@ -160,7 +160,7 @@ class Plan:
 
     @property
     def problem_class(self) -> str:
-        """What tuning records a schedule for: problems of one class get the same."""
+        """The class that tuning records a schedule for: its problems get the same schedule."""
         return problem_class(self.kernel_class, self.nest, sharing_threads())
 
     @property
@@ -176,7 +176,7 @@ class Plan:
         return (table, indices, slices) if self.problem.gradient is None else (slices, indices, table)
 
     def parameter(self, kind: str, argument: int, dim: int) -> float:
-        """Return the size, the stride in elements, or the scale that a kernel asks for."""
+        """Return the value of a kernel's parameter: a size, a stride in elements, or the scale."""
         if kind == "scale":
             assert self.problem.gradient is not None
             return number_scale(self.problem.gradient.scale, self.problem.table.dtype)
@@ -211,7 +211,7 @@ def make_plan(problem: Problem, schedule: Schedule | None = None, *, takes_tuned
     takes_tuned = takes_tuned and schedule is None and action == "run"
     tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
     if schedule is not None:
-        choice = Choice(schedule, ("it was asked for",))
+        choice = Choice(schedule, ("given by the caller",))
     elif tuned is not None:
         choice = Choice(tuned, ("tuning found it the fastest on this machine",))
     else:

@@ -1,4 +1,4 @@
-"""The way from the arguments of a call to a kernel ready to launch, remembered by shapes, strides and dtypes."""
+"""From the arguments of a call to a kernel ready to launch, cached by shapes, strides and dtypes."""
 
 import math
 from dataclasses import dataclass
@@ -33,11 +33,10 @@ class Prepared:
     Attributes:
         plan: the plan.
         loaded: the compiled kernel; None when there is nothing to run.
-        numbers: what the kernel takes after the three addresses: sizes, strides, and the scale of a gradient.
+        numbers: the kernel's arguments after the three addresses: sizes, strides, and the scale of a gradient.
         is_shared: whether the work is worth several threads.
         was_run: whether it has been carried out.
-        splits_rows: whether threads add to different parts of the same rows. Where two parts are in one line, each
-            thread waits for the other to let go of it.
+        splits_rows: whether threads add to different parts of the same rows. Two parts in one line cause false sharing.
     """
 
     plan: Plan
@@ -104,7 +103,7 @@ def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
 
 
 def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
-    """Return what runs a problem, planned by `planned`."""
+    """Return the prepared kernel of a problem, planned by `planned`."""
     plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
         return Prepared(plan, None, ())

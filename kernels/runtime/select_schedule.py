@@ -1,4 +1,4 @@
-"""Which schedule a gather gets: one that tuning recorded for its like, or the one that its sizes ask for."""
+"""The schedule of a gather: the one that tuning recorded for its problem class, or the heuristic's."""
 
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def reject_tuned(plan: "Plan", error: ScheduleError) -> None:
 
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
-    """Return the schedule that the sizes ask for."""
+    """Return the schedule that the heuristic chooses."""
     return (choose_gradient_schedule if is_gradient else choose_schedule)(nest, machine_model())
 
 

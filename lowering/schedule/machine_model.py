@@ -1,7 +1,6 @@
-"""What a machine can do, in the numbers that schedules are chosen by; and the models that are built in. Plain Python.
+"""The machine model, from which schedules are chosen, and the built-in models. Plain Python.
 
-Times and rates are those of one thread. What follows from the numbers is a property here; what does not is in
-`thresholds`.
+Times and rates are those of one thread. Derived thresholds are properties here; the others are in `thresholds`.
 """
 
 from dataclasses import dataclass
@@ -61,17 +60,17 @@ class MachineModel:
     # the caches
 
     def exceeds_last_level_cache(self, working_set_bytes: float) -> bool:
-        """Return whether so many bytes do not stay in the last cache."""
+        """Return whether so many bytes exceed the last cache."""
         return working_set_bytes > self.l3_bytes
 
     @property
     def l2_room_bytes(self) -> int:
-        """What a thread can count on of its second cache; the rest is for what it writes."""
+        """The part of L2 that a thread can use for reads; the other part is for writes."""
         return int(self.l2_bytes * self.l2_share)
 
     @property
     def l3_room_bytes(self) -> int:
-        """What a thread can count on of the last cache."""
+        """The part of the last cache that a thread can use."""
         return int(self.l3_bytes * self.l3_share)
 
     # times
@@ -96,7 +95,7 @@ class MachineModel:
 
         Args:
             work_bytes: bytes that the kernel moves.
-            rows: how many pieces of the table it reads, each in one place.
+            rows: how many rows of the table it reads.
             table_bytes: the size of the table that they lie in.
         """
         return work_bytes * self.byte_ns + rows * self.random_line_ns(table_bytes, UNPREFETCHED)
@@ -119,7 +118,7 @@ class MachineModel:
 
     @property
     def tile_bytes(self) -> int:
-        """What a thread writes in a tile: a small part of its second cache."""
+        """The bytes that a thread writes in a tile: a small part of L2."""
         return self.l2_bytes // 16
 
     @property
@@ -129,7 +128,7 @@ class MachineModel:
 
     @property
     def staged_indices(self) -> int:
-        """How many resolved indices, of 4 bytes, stay in the first cache."""
+        """How many staged indices, of 4 bytes, fit in L1."""
         return tile_size(int(self.l1_bytes * self.l1_share) // 4)
 
     @property

@@ -156,7 +156,7 @@ def test_reasons_are_printed_and_predictions_where_they_are_given():
     found = explain(kernel, rounds=1, predict=predict)
     assert seen == [(kernel.problem, RATES)]
     assert (found.predicted_us, found.to_json()["predicted_us"]) == (12.5, 12.5)
-    assert found.sections()["Why this schedule"] == list(found.reasons) == ["it was asked for"]
+    assert found.sections()["Why this schedule"] == list(found.reasons) == ["given by the caller"]
     assert any(line.startswith("predicted") and "12.5 µs" in line for line in found.sections()["The time"])
 
 
