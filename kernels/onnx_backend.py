@@ -79,11 +79,6 @@ class GathernestBackend(Backend):
         return GathernestRep(Model(import_onnx_model(model, reader), model.graph.name or "model"))
 
     @classmethod
-    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
-        """Prepare a model and run it; see `prepare` and `GathernestRep.run`."""
-        return cls.prepare(model, device).run(inputs)
-
-    @classmethod
     def run_node(
         cls,
         node: onnx.NodeProto,

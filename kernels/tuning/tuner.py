@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -14,7 +15,6 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...lowering.schedule.cost_model import predict_us
-from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.search_space import Space, best_predicted, search
@@ -178,19 +178,14 @@ class Tuner:
                 f"{problem.name} {problem.table} by {problem.indices} moves nothing; tune larger sizes"
             )
         self._plan: Plan = plan
-        self._machine = machine_model() if machine is None else machine
-        self._default = plan.schedule
-        self._space = Space(plan.nest, self._default, sharing_threads(), problem.gradient is not None)
+        self._predict = partial(predict_us, machine=machine_model() if machine is None else machine)
+        self.default = plan.schedule
+        self._space = Space(plan.nest, self.default, sharing_threads(), problem.gradient is not None)
         self._out = np.zeros(problem.result.shape, problem.table.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}
         self._ratios: dict[str, list[float]] = {}
         self._done, self._total = 0, 3  # the default, the race, and the confirmation
-
-    @property
-    def default(self) -> Schedule:
-        """The schedule that is chosen without tuning."""
-        return self._default
 
     def run(self, candidates: Sequence[Schedule] | None = None) -> TuningResult:
         """Time the candidates and confirm the winner; see `gathernest.tune`, which records what this returns.
@@ -202,11 +197,11 @@ class Tuner:
         if candidates is None:
             search(self._space, lambda schedules: self._fastest(schedules, expected))
         else:
-            self._fastest([self._default, *dict.fromkeys(candidates)], expected)
+            self._fastest([self.default, *dict.fromkeys(candidates)], expected)
         self._report("racing")
         can_win = self._who_can_win()
-        others = [name for name in self._calls if name != str(self._default) and can_win(Schedule.parse(name))]
-        order = race(str(self._default), others, self._time)
+        others = [name for name in self._calls if name != str(self.default) and can_win(Schedule.parse(name))]
+        order = race(str(self.default), others, self._time)
         found = None
         if order:
             self._report("confirming the winner")
@@ -225,12 +220,9 @@ class Tuner:
             self._try(schedule, expected)
         can_win = self._who_can_win()
         running = [schedule for schedule in schedules if str(schedule) in self._calls and can_win(schedule)]
-        running = [schedule for schedule in running if schedule != self._default]
+        running = [schedule for schedule in running if schedule != self.default]
         ranked = sorted(running, key=lambda schedule: -self._score(str(schedule)))
-        return [self._default, *ranked[:SEARCH_WIDTH]]
-
-    def _predict(self, nest: NestShape, schedule: Schedule) -> float:
-        return predict_us(nest, schedule, self._machine)
+        return [self.default, *ranked[:SEARCH_WIDTH]]
 
     def confirm(self, schedule: Schedule) -> Confirmation:
         """Measure one schedule against the default in fresh pairs.
@@ -247,20 +239,20 @@ class Tuner:
 
     def _run_default(self) -> np.ndarray:
         """Compile the default and run it once; return the bytes that every other schedule must give."""
-        default = prepare_problem(self._problem, self._default)
+        default = prepare_problem(self._problem, self.default)
         expected = self._first_call(default).copy()
-        self._calls[str(self._default)] = self._call(default)
-        self._time([str(self._default)], 1)
+        self._calls[str(self.default)] = self._call(default)
+        self._time([str(self.default)], 1)
         return expected
 
     def _confirm(self, name: str) -> Confirmation:
-        default = str(self._default)
+        default = str(self.default)
         times_s = self._time([default, name], self._rounds).rounds_s
         return confirmation(times_s[default], times_s[name])
 
     def _time(self, names: Sequence[str], rounds: int) -> Timings:
         timings = self._timer({name: self._calls[name] for name in names}, rounds=rounds)
-        self._trials[self._default] = Trial(self._default, "default", timings.median_s(names[0]) * 1e6, 1.0)
+        self._trials[self.default] = Trial(self.default, "default", timings.median_s(names[0]) * 1e6, 1.0)
         for name in names[1:]:
             pairs = zip(timings.rounds_s[names[0]], timings.rounds_s[name], strict=True)
             self._ratios.setdefault(name, []).extend(default / own for default, own in pairs)
@@ -288,9 +280,9 @@ class Tuner:
         alike = [name for name in self._ratios if bool(Schedule.parse(name).parallel) == bool(schedule.parallel)]
         best = max((min(self._ratios[name]) for name in alike), default=0.0)
         for _ in range(2):  # once more, as a busy machine may have slowed one round
-            self._time([str(self._default), name], 1)
+            self._time([str(self.default), name], 1)
             if max(self._ratios[name]) * FAR_SLOWER >= best:
-                self._time([str(self._default), name], FIRST_ROUNDS - len(self._ratios[name]))
+                self._time([str(self.default), name], FIRST_ROUNDS - len(self._ratios[name]))
                 return
         timed, ratio = self._trials[schedule], max(self._ratios.pop(name))
         del self._calls[name]
@@ -314,7 +306,7 @@ class Tuner:
     def _who_can_win(self) -> Callable[[Schedule], bool]:
         """Return which schedules can win: all, or on a busy machine those that share work where the default does."""
         is_busy = self._busy_cores() > BUSY * sharing_threads()
-        return lambda schedule: not is_busy or bool(schedule.parallel) == bool(self._default.parallel)
+        return lambda schedule: not is_busy or bool(schedule.parallel) == bool(self.default.parallel)
 
     def _report(self, doing: str) -> None:
         """Tell what is begun now; every report but the last begins a step."""
@@ -334,7 +326,7 @@ class Tuner:
         return statistics.median(self._ratios[name])
 
     def _result(self, best: Schedule | None, found: Confirmation | None) -> TuningResult:
-        chosen = self._default
+        chosen = self.default
         if best is not None and found is not None and found.holds:
             chosen = best
             self._trials[best] = Trial(best, "winner", found.other_us, found.ratio)

@@ -11,7 +11,7 @@ import sysconfig
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ WIDTH = 384
 TOKEN = re.compile(r"\w+|[^\w\s]")
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycache__"}
 MOST_COLUMNS = 96
+# Medians in milliseconds, by who and by whether the call allocates the result or is given one.
+Times = dict[str, dict[str, float]]
+
 EXAMPLES = """examples:
   gathernest demo
   gathernest demo --rounds 3 --json
@@ -55,14 +58,6 @@ class Text:
     size_bytes: int
     words: tuple[str, ...]
     ids: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Medians in milliseconds: with the result allocated by the call, and written into one that is given."""
-
-    allocated_ms: float
-    out_given_ms: float
 
 
 def add_arguments(parser: Parser) -> None:
@@ -112,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
         "from_cache": _is_from_cache(kernel),
         "same_bytes": equal,
         "rounds": options.rounds,
-        "median_ms": {name: asdict(measured) for name, measured in times.items()},
+        "median_ms": times,
     }
     if options.json:
         print(json.dumps(facts))
@@ -172,7 +167,7 @@ def same_bytes(got: np.ndarray, expected: np.ndarray) -> bool:
     return got.shape == expected.shape and np.array_equal(got.view(np.uint32), expected.view(np.uint32))
 
 
-def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndarray, rounds: int) -> dict[str, Times]:
+def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndarray, rounds: int) -> Times:
     """Time the look-up by gathernest, by gathernest on one thread and by NumPy, in turn, round by round."""
     from ...kernels.runtime.launch import available_threads
 
@@ -187,16 +182,19 @@ def measure(kernel: "Kernel", table: np.ndarray, batch: np.ndarray, out: np.ndar
     }
     if available_threads() == 1:
         del calls["gathernest"]
-    measured: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in calls}
+    measured = {name: {"allocated_ms": list[float](), "out_given_ms": list[float]()} for name in calls}
     with progress("timing", rounds) as advance:
         for _ in range(rounds):
             for name, call in calls.items():
-                for times, given in zip(measured[name], (None, out), strict=True):
+                for times, given in zip(measured[name].values(), (None, out), strict=True):
                     start = time.perf_counter()
                     call(given)
                     times.append((time.perf_counter() - start) * 1e3)
             advance(1)
-    return {name: Times(*(round(statistics.median(times), 3) for times in pair)) for name, pair in measured.items()}
+    return {
+        name: {kind: round(statistics.median(times), 3) for kind, times in kinds.items()}
+        for name, kinds in measured.items()
+    }
 
 
 def _is_from_cache(kernel: "Kernel") -> bool:
@@ -257,7 +255,7 @@ def _print_rows(console: "Console", *rows: tuple[str, str]) -> None:
         )
 
 
-def _print_result(console: "Console", facts: dict[str, Any], times: dict[str, Times]) -> None:
+def _print_result(console: "Console", facts: dict[str, Any], times: Times) -> None:
     from ...kernels.runtime.launch import available_threads
 
     console.print("\nThe result", style="bold")
@@ -276,7 +274,7 @@ def _print_result(console: "Console", facts: dict[str, Any], times: dict[str, Ti
     console.print(f"\nMedians of {facts['rounds']} interleaved rounds", style="bold")
     console.print(f"  {'':<26}{'result allocated':>24}{'out= given':>24}")
     for name, measured in times.items():
-        cells = [f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in (measured.allocated_ms, measured.out_given_ms)]
+        cells = [f"{ms:.1f} ms {moved / ms / 1e6:6.1f} GB/s" for ms in measured.values()]
         label = f"{name}, {available_threads()} threads" if name == "gathernest" else name
         console.print(f"  {label:<26}{cells[0]:>24}{cells[1]:>24}")
     console.print(

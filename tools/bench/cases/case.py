@@ -146,10 +146,11 @@ class Case:
             by_size = next(number for most, number in SETS_BY_INDEX_BYTES.items() if self.index_bytes <= most)
             sets = 1 if self.family == "call" else by_size
         indices = tuple(self._draw(rng) for _ in range(sets))
+        # np.ones touches the pages of the result: the first write to a page is slow.
         if not self.is_gradient:
-            return Inputs(_elements(self.data, self.dtype, rng), indices, _touched(self.gathered, self.dtype))
+            return Inputs(_elements(self.data, self.dtype, rng), indices, np.ones(self.gathered, self.dtype))
         grad = rng.integers(-8, 9, self.gathered, np.int8).astype(self.dtype)
-        return Inputs(grad, indices, _touched(self.data, self.dtype))
+        return Inputs(grad, indices, np.ones(self.data, self.dtype))
 
     @property
     def _width(self) -> int:
@@ -220,13 +221,6 @@ def _elements(shape: Shape, dtype: str, rng: np.random.Generator) -> np.ndarray:
         return rng.random(shape, drawn).astype(kind, copy=False)
     limits = np.iinfo(kind)
     return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
-
-
-def _touched(shape: Shape, dtype: str) -> np.ndarray:
-    """Return an array whose pages are touched: the first write to a page is slow."""
-    out = np.empty(shape, dtype)
-    out.fill(1)
-    return out
 
 
 def _type(shape: Shape, dtype: str) -> str:
