@@ -121,7 +121,7 @@ class Model:
     def stages(self) -> Mapping[str, str]:
         """The module after every pass of the pipeline, as text: `operator`, as it was read, first.
 
-        Made when it is first asked for: the pipeline runs again on the module as it was read.
+        Made at the first use: the pipeline runs again on the module as it was read.
         """
         from ..ir.modules.weights import model_context
         from ..lowering.pipeline import run_pipeline

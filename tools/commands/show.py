@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     _check_explain(options)
     arguments = problem_arguments(options)
     schedule = None if options.schedule is None else Schedule.parse(options.schedule)
-    with knobs.scope(interpret=True):  # nothing is compiled until LLVM IR or assembly is asked for
+    with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
         kernel = compile_gather(**arguments, schedule=schedule)
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)

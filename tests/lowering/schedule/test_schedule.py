@@ -80,9 +80,7 @@ def test_empty_schedule_is_empty_text():
     [
         (
             "tile-loop{loops=a sizes=1}",
-            "'tile-loop' is not a pass of a schedule; use specialize-inner, owner-computes, tile-loops, "
-            "interchange-loops, parallelize-loops, hoist-indices, vectorize-inner, unroll, prefetch-indices, "
-            "stream-stores; did you mean 'tile-loops'?",
+            f"'tile-loop' is not a pass of a schedule; use {', '.join(STEPS)}; did you mean 'tile-loops'?",
         ),
         ("tile-loops{loops=a}", "tile-loops in a schedule takes loops and sizes"),
         (
