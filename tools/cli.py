@@ -10,7 +10,7 @@ from .. import __version__
 from ..ir.errors import did_you_mean
 from . import bench
 from .commands import cache, demo, doctor, run, show, tune, warm
-from .terminal import MISUSED, Parser, UsageError, run_tool
+from .console.terminal import MISUSED, Parser, UsageError, run_tool
 
 COMMANDS = {
     "demo": demo,

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gathernest.tools import cli, terminal
+from gathernest.tools import cli
 from gathernest.tools.commands import doctor
+from gathernest.tools.console import terminal
 
 SHOW = ("show", "--data", "9x4xf32", "--indices", "5xi64")
 
@@ -181,7 +182,7 @@ def test_full_disk_is_one_line():
 def test_encoding_without_a_character_prints_a_question_mark():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     script = (
-        "import sys; from gathernest.tools.terminal import run_tool; "
+        "import sys; from gathernest.tools.console.terminal import run_tool; "
         "sys.exit(run_tool('gathernest', lambda: print('2×3') or 0))"
     )
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
-from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
 if TYPE_CHECKING:
     from .cases.case import Case

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import DependencyError
-from ..terminal import UsageError
+from ..console.terminal import UsageError
 from .measure import OURS, Measured
 from .report import Report
 from .table import conditions

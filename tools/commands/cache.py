@@ -5,7 +5,7 @@ import json
 
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ..terminal import DONE, Parser, UsageError, make_console, positive
+from ..console.terminal import DONE, Parser, UsageError, make_console, positive
 
 ACTIONS = {
     "info": "how many kernels there are, of these versions and of others, and the limit",

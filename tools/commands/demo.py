@@ -20,8 +20,8 @@ import numpy as np
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ..stage_text import draw
-from ..terminal import DONE, FAILED, Parser, make_console, positive, progress
+from ..console.stage_text import draw
+from ..console.terminal import DONE, FAILED, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,7 @@ from ...ir.errors import GathernestError, did_you_mean
 from ...kernels.host import cpu
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
-from ..terminal import DONE, FAILED, Parser, make_console
+from ..console.terminal import DONE, FAILED, Parser, make_console
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ import numpy as np
 from ...ir.element_types import element_type_name
 from ...ir.errors import ModelError, did_you_mean
 from ...kernels.model import Model, TensorSpec, check_input_names, load
-from ..terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
 
 if TYPE_CHECKING:
     from .compare import Comparison

@@ -12,9 +12,9 @@ from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
 from ...kernels.runtime.plan import make_plan
 from ...lowering.schedule.schedule import Schedule
-from ..problem_options import add_problem_options, problem_arguments
-from ..stage_text import draw, join_stages
-from ..terminal import DONE, Parser, make_console, positive, progress
+from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.stage_text import draw, join_stages
+from ..console.terminal import DONE, Parser, make_console, positive, progress
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage

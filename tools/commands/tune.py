@@ -12,8 +12,8 @@ from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
 from ...kernels.host.machine import sharing_threads
 from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
-from ..problem_options import add_problem_options, problem_arguments
-from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
+from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
 if TYPE_CHECKING:
     from ...kernels.tuning.tuner import Progress, TuningResult

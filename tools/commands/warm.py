@@ -11,8 +11,8 @@ import numpy as np
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
-from ..problem_options import add_problem_options, problem_arguments
-from ..terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
 EXAMPLES = """examples:
   gathernest warm

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from ...kernels.host.dependencies import require
-from ..terminal import DONE, FAILED, UsageError, run_tool
+from ..console.terminal import DONE, FAILED, UsageError, run_tool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

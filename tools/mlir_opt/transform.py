@@ -30,8 +30,8 @@ from ...ir.modules.context import load_dialects, print_generic, verify_module
 from ...lowering.numba.emitter import emit
 from ...lowering.pipeline import Stage, parse_passes, record_stages
 from ...lowering.registry import PASSES, PIPELINES, all_passes, summary
-from ..stage_text import SEPARATOR, join_stages
-from ..terminal import DONE, FAILED, Parser, UsageError
+from ..console.stage_text import SEPARATOR, join_stages
+from ..console.terminal import DONE, FAILED, Parser, UsageError
 from .diagnostics import InputError, mismatches
 
 PROGRAM = "gathernest-opt"

@@ -14,7 +14,7 @@ from gathernest.tools.bench import peers
 from gathernest.tools.bench.cases.case import Case, expected
 from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.peers import enter
-from gathernest.tools.terminal import UsageError
+from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9
 INSTALLED = {

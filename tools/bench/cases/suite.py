@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from ....ir.errors import did_you_mean
-from ...terminal import UsageError
+from ...console.terminal import UsageError
 from .case import Case
 
 M = 1_000_000

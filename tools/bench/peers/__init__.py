@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ....ir.errors import DependencyError, did_you_mean
 from ....kernels.host.cpu import package_version
-from ...terminal import UsageError
+from ...console.terminal import UsageError
 from .peer import Peer
 
 # The adapter of each peer, in the order of the table; a peer is called as its package is imported.

@@ -12,7 +12,7 @@ from gathernest.tools.bench.cases.case import RUN, Case, expected
 from gathernest.tools.bench.cases.suite import APART, FAMILIES, SUITE, chosen
 from gathernest.tools.bench.peers.gathernest_peer import Gathernest
 from gathernest.tools.bench.peers.numpy_peer import NumPy
-from gathernest.tools.terminal import UsageError
+from gathernest.tools.console.terminal import UsageError
 
 SMALL = 9
 every_case = pytest.mark.parametrize("case", [case.cut(SMALL) for case in SUITE], ids=lambda case: case.name)

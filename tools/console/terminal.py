@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ..ir.errors import GathernestError, did_you_mean
-from ..kernels.host.knobs import knobs
+from ...ir.errors import GathernestError, did_you_mean
+from ...kernels.host.knobs import knobs
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..lowering.pipeline import Stage
+    from ...lowering.pipeline import Stage
 
 SEPARATOR = "// -----"
 OPERATOR_LEVEL = re.compile(r"\bgather\.gather(_nd|_elements)?\b")
@@ -13,8 +13,8 @@ OPERATOR_LEVEL = re.compile(r"\bgather\.gather(_nd|_elements)?\b")
 
 def draw(stage: "Stage") -> str | None:
     """Return the loops of a stage as a person would draw them; None where it has none yet."""
-    from ..ir.modules.context import parse_module
-    from ..ir.modules.pseudocode import print_loop_nest
+    from ...ir.modules.context import parse_module
+    from ...ir.modules.pseudocode import print_loop_nest
 
     return None if OPERATOR_LEVEL.search(stage.text) else print_loop_nest(parse_module(stage.text))
 

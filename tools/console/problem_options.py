@@ -3,9 +3,9 @@
 import argparse
 from typing import Any
 
-from ..ir.array_spec import ArraySpec
-from ..ir.errors import GathernestError, InvalidGatherError
-from ..kernels.kernel import OPERATORS
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError, InvalidGatherError
+from ...kernels.kernel import OPERATORS
 from .terminal import Parser, UsageError
 
 

@@ -1,0 +1,1 @@
+"""How the tools talk: the terminal, the options that name a gather, and stages as text."""
