@@ -308,7 +308,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
 def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[str, TensorSpec]:
     """Return what the function's arguments or results are, by the names that they carry."""
     from ..ir.dialects.attributes import DIMS, NAME
-    from ..ir.dialects.graph_ops import shape_of_value, tensor_type
+    from ..ir.dialects.graph_op import shape_of_value, tensor_type
     from ..ir.dialects.types import numpy_dtype
     from ..ir.semantics import DYNAMIC
 
@@ -323,7 +323,7 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
 
 def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]:
     """Yield what carries out each operation on the arrays of its operands."""
-    from ..ir.dialects.graph_ops import GraphOp, tensor_type
+    from ..ir.dialects.graph_op import GraphOp, tensor_type
     from ..ir.dialects.types import numpy_dtype
     from ..ir.interpreters.graph import reject_negative_indices
     from ..ir.modules.known_values import AnyGather

@@ -2,15 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, base, result_def, var_operand_def
+from xdsl.irdl import IRDLOperation, base, result_def, traits_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ..errors import ModelError
@@ -26,15 +27,14 @@ class GraphOp(IRDLOperation, ABC):
 
     # How many operands; None for one or more.
     OPERANDS: ClassVar[int | None] = 1
-    # The fields in the order in which they print: int, tuple (of ints), bool (a flag) or str.
-    FIELDS: ClassVar[Mapping[str, type]] = {}
     KEEPS_ELEMENT_TYPE: ClassVar[bool] = True
 
     inputs = var_operand_def(base(TensorType))
     result = result_def(base(TensorType))
+    traits = traits_def(Pure())
 
     def __init__(self, inputs: Sequence[SSAValue], result_type: TensorType, **fields: Any):
-        given = {name: _attribute(fields[name]) for name in self.FIELDS}
+        given = {name: _attribute(fields[name]) for name in self.field_kinds()}
         properties = {name: value for name, value in given.items() if value is not None}
         Operation.__init__(self, operands=inputs, result_types=[result_type], properties=properties)
 
@@ -73,9 +73,16 @@ class GraphOp(IRDLOperation, ABC):
             arrays: the operands.
         """
 
+    @classmethod
+    @cache
+    def field_kinds(cls) -> Mapping[str, type[Attribute]]:
+        """Return the fields' names, in the order in which they print, and the kinds of attributes that hold them."""
+        properties = cls.get_irdl_definition().properties
+        return {name: next(iter(definition.constr.get_bases() or ())) for name, definition in properties.items()}
+
     def fields(self) -> dict[str, Any]:
         """Return the fields as Python values."""
-        return {name: _value(self.properties.get(name)) for name in self.FIELDS}
+        return {name: _value(self.properties.get(name)) for name in self.field_kinds()}
 
     def verify_(self) -> None:
         count = len(self.inputs)
@@ -116,7 +123,7 @@ class GraphOp(IRDLOperation, ABC):
         operands = [] if cls.OPERANDS == 0 else [parser.parse_unresolved_operand()]
         while operands and parser.parse_optional_punctuation(","):
             operands.append(parser.parse_unresolved_operand())
-        fields = {name: _parse_field(parser, name, kind) for name, kind in cls.FIELDS.items()}
+        fields = {name: _parse_field(parser, name, kind) for name, kind in cls.field_kinds().items()}
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         position = parser.pos
@@ -176,13 +183,13 @@ def _text(value: int | tuple[int, ...]) -> str:
     return str(value) if isinstance(value, int) else f"[{', '.join(map(str, value))}]"
 
 
-def _parse_field(parser: Parser, name: str, kind: type) -> Any:
-    if kind is bool:
+def _parse_field(parser: Parser, name: str, kind: type[Attribute]) -> Any:
+    if kind is UnitAttr:
         return parser.parse_optional_keyword(name) is not None
     parser.parse_keyword(name)
-    if kind is int:
+    if kind is IntegerAttr:
         return parser.parse_integer(allow_boolean=False)
-    if kind is str:  # xDSL reads a literal that is not ASCII as bytes
+    if kind is StringAttr:  # xDSL reads a literal that is not ASCII as bytes
         literal = parser.parse_optional_bytes_literal()
         return parser.parse_str_literal() if literal is None else literal.decode()
     return tuple(

@@ -22,34 +22,15 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Dialect, SSAValue
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ..element_types import element_type_name
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
-from .graph_op import Fields, GraphOp, Known, no_elements, shape_of_value, tensor_of, tensor_type
-from .shape_operators import concat, reshape, reshaped_sizes, slice_axis
+from .graph_op import Fields, GraphOp, Known, shape_of_value, tensor_type
+from .shape_operators import reshaped_sizes
 from .types import numpy_dtype
-
-__all__ = [
-    "CastOp",
-    "ConcatOp",
-    "Graph",
-    "GraphOp",
-    "ReshapeOp",
-    "ShapeOfOp",
-    "SliceOp",
-    "SqueezeOp",
-    "UnsqueezeOp",
-    "WeightOp",
-    "check_castable",
-    "no_elements",
-    "shape_of_value",
-    "tensor_of",
-    "tensor_type",
-]
 
 CASTABLE = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
 CASTABLE += ("float16", "bfloat16", "float32", "float64")
@@ -71,11 +52,9 @@ class WeightOp(GraphOp):
 
     name = "graph.weight"
     OPERANDS: ClassVar = 0
-    FIELDS: ClassVar = {"name": str}
     KEEPS_ELEMENT_TYPE: ClassVar = False
 
     weight = prop_def(StringAttr, prop_name="name")
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if DYNAMIC in shape_of_value(self.result):
@@ -101,8 +80,6 @@ class CastOp(GraphOp):
 
     name = "graph.cast"
     KEEPS_ELEMENT_TYPE: ClassVar = False
-
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         super().verify_()
@@ -135,12 +112,10 @@ class ShapeOfOp(GraphOp):
     """
 
     name = "graph.shape_of"
-    FIELDS: ClassVar = {"start": int, "end": int}
     KEEPS_ELEMENT_TYPE: ClassVar = False
 
     start = prop_def(IntegerAttr)
     end = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
     def verify_(self) -> None:
         super().verify_()
@@ -172,10 +147,8 @@ class ReshapeOp(GraphOp):
 
     name = "graph.reshape"
     OPERANDS: ClassVar = 2
-    FIELDS: ClassVar = {"allow_zero": bool}
 
     allow_zero = opt_prop_def(UnitAttr)
-    traits = traits_def(Pure())
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
@@ -191,12 +164,11 @@ class ReshapeOp(GraphOp):
 
     @classmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        return reshape(arrays[0], [int(size) for size in arrays[1]], allow_zero=fields["allow_zero"])
+        wanted = [int(size) for size in arrays[1]]
+        return arrays[0].reshape(reshaped_sizes(arrays[0].shape, wanted, allow_zero=fields["allow_zero"]))
 
 
 class _AxesOp(GraphOp, ABC):
-    FIELDS: ClassVar = {"axes": tuple}
-
     axes = prop_def(DenseArrayBase)
 
     @staticmethod
@@ -218,7 +190,6 @@ class SqueezeOp(_AxesOp):
     """
 
     name = "graph.squeeze"
-    traits = traits_def(Pure())
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
@@ -247,7 +218,6 @@ class UnsqueezeOp(_AxesOp):
     """
 
     name = "graph.unsqueeze"
-    traits = traits_def(Pure())
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
@@ -273,10 +243,8 @@ class ConcatOp(GraphOp):
 
     name = "graph.concat"
     OPERANDS: ClassVar = None
-    FIELDS: ClassVar = {"axis": int}
 
     axis = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
@@ -299,7 +267,10 @@ class ConcatOp(GraphOp):
 
     @classmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        return concat(arrays, fields["axis"])
+        axis = fields["axis"]
+        if len({(array.ndim, array.shape[:axis] + array.shape[axis + 1 :]) for array in arrays}) > 1:
+            raise ModelError(f"shapes {' and '.join(str(array.shape) for array in arrays)} differ off axis {axis}")
+        return np.concatenate(arrays, axis)
 
 
 @irdl_op_definition
@@ -312,13 +283,11 @@ class SliceOp(GraphOp):
     """
 
     name = "graph.slice"
-    FIELDS: ClassVar = {"axis": int, "start": int, "step": int, "count": int}
 
     axis = prop_def(IntegerAttr)
     start = prop_def(IntegerAttr)
     step = prop_def(IntegerAttr)
     count = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
@@ -333,7 +302,9 @@ class SliceOp(GraphOp):
 
     @classmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        return slice_axis(arrays[0], **fields)
+        stop = fields["start"] + fields["step"] * fields["count"]
+        positions = slice(fields["start"], stop if stop >= 0 else None, fields["step"])
+        return arrays[0][(slice(None),) * fields["axis"] + (positions,)]
 
 
 Graph = Dialect("graph", [WeightOp, CastOp, ShapeOfOp, ReshapeOp, SqueezeOp, UnsqueezeOp, ConcatOp, SliceOp], [])

@@ -1,10 +1,8 @@
-"""The shape operators of a model on arrays and sizes. Plain Python."""
+"""The sizes that a reshape gives. Plain Python."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape
@@ -47,27 +45,3 @@ def reshaped_sizes(shape: Shape, wanted: Sequence[Any], *, allow_zero: bool) -> 
     if DYNAMIC not in (*sizes, total) and math.prod(sizes) != total:
         raise ModelError(f"{text} do not fit the {total} elements of shape {shape}")
     return tuple(sizes)
-
-
-def reshape(array: np.ndarray, wanted: Sequence[int], *, allow_zero: bool) -> np.ndarray:
-    """Return `array` under other sizes, a view where its strides allow it; see `reshaped_sizes`."""
-    return array.reshape(reshaped_sizes(array.shape, wanted, allow_zero=allow_zero))
-
-
-def concat(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """Return arrays of one dtype one after the other along an axis.
-
-    Raises:
-        ModelError: their shapes differ off the axis.
-    """
-    if len({(array.ndim, array.shape[:axis] + array.shape[axis + 1 :]) for array in arrays}) > 1:
-        shapes = " and ".join(str(array.shape) for array in arrays)
-        raise ModelError(f"shapes {shapes} differ off axis {axis}")
-    return np.concatenate(arrays, axis)
-
-
-def slice_axis(array: np.ndarray, *, axis: int, start: int, step: int, count: int) -> np.ndarray:
-    """Return a view of `count` positions of an axis, from `start` on at steps of `step`."""
-    stop = start + step * count
-    positions = slice(start, stop if stop >= 0 else None, step)
-    return array[(slice(None),) * axis + (positions,)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import get_args
 
 import numpy as np
 from xdsl.dialects import builtin
@@ -18,20 +19,7 @@ from xdsl.ir import Attribute
 from ..element_types import element_type_name, parse_element_type
 from .gather_dialect import BytesType
 
-_FLOATS: dict[str, type[Attribute]] = {
-    "f16": builtin.Float16Type,
-    "bf16": builtin.BFloat16Type,
-    "f32": builtin.Float32Type,
-    "f64": builtin.Float64Type,
-    "f8E5M2": builtin.Float8E5M2Type,
-    "f8E4M3": builtin.Float8E4M3Type,
-    "f8E4M3FN": builtin.Float8E4M3FNType,
-    "f8E5M2FNUZ": builtin.Float8E5M2FNUZType,
-    "f8E4M3FNUZ": builtin.Float8E4M3FNUZType,
-    "f8E4M3B11FNUZ": builtin.Float8E4M3B11FNUZType,
-    "f8E3M4": builtin.Float8E3M4Type,
-    "f8E8M0FNU": builtin.Float8E8M0FNUType,
-}
+_FLOATS: dict[str, type[Attribute]] = {kind.name: kind for kind in get_args(builtin.AnyFloat)}
 
 
 @lru_cache

@@ -4,13 +4,16 @@ xDSL prints `scf.parallel` in the generic form only. `ParallelOp` is xDSL's with
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from xdsl.dialects import memref, scf, vector
-from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i32
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
+    ParsePropInAttrDict,
+    VarConstraint,
     base,
     irdl_op_definition,
     operand_def,
@@ -89,9 +92,16 @@ class PrefetchOp(IRDLOperation):
 
     memref = operand_def(base(MemRefType))
     indices = var_operand_def(IndexType())
-    locality = prop_def(IntegerAttr, prop_name="localityHint")
-    is_write = prop_def(IntegerAttr, prop_name="isWrite")
-    is_data_cache = prop_def(IntegerAttr, prop_name="isDataCache")
+    locality = prop_def(IntegerAttr[I32], prop_name="localityHint")
+    # Those that read, of the data cache, are the only ones: other values do not print.
+    is_write = prop_def(BoolAttr, BoolAttr.from_bool(False), prop_name="isWrite")
+    is_data_cache = prop_def(BoolAttr, BoolAttr.from_bool(True), prop_name="isDataCache")
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$memref `[` $indices `]` `,` `read` `,` `locality` `` `<` $localityHint `>` `,` `data` attr-dict "
+        "`:` type($memref)"
+    )
 
     def __init__(self, memref: SSAValue, indices: Sequence[SSAValue], locality: int):
         properties = {"localityHint": IntegerAttr(locality, i32), "isWrite": BoolAttr.from_bool(False)}
@@ -108,35 +118,6 @@ class PrefetchOp(IRDLOperation):
         if not 0 <= self.locality.value.data <= 3:
             raise VerifyException(f"memref.prefetch: expected a locality of 0 to 3, got {self.locality.value.data}")
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.memref)
-        printer.print_string("[")
-        printer.print_list(self.indices, printer.print_ssa_value)
-        printer.print_string(f"], read, locality<{self.locality.value.data}>, data")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.memref.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        memory = parser.parse_unresolved_operand()
-        places = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
-        parser.parse_punctuation(",")
-        parser.parse_keyword("read")
-        parser.parse_punctuation(",")
-        parser.parse_keyword("locality")
-        with parser.in_angle_brackets():
-            locality = parser.parse_integer()
-        parser.parse_punctuation(",")
-        parser.parse_keyword("data")
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        source = parser.resolve_operand(memory, parser.parse_type())
-        op = cls(source, [parser.resolve_operand(place, IndexType()) for place in places], locality)
-        op.attributes |= attributes
-        return op
-
 
 @irdl_op_definition
 class FromElementsOp(IRDLOperation):
@@ -144,9 +125,12 @@ class FromElementsOp(IRDLOperation):
 
     name = "vector.from_elements"
 
-    elements = var_operand_def()
-    result = result_def(base(VectorType))
+    T: ClassVar = VarConstraint("T", AnyAttr())
 
+    elements = var_operand_def(T)
+    result = result_def(VectorType.constr(T))
+
+    assembly_format = "$elements attr-dict `:` type($result)"
     traits = traits_def(Pure())
 
     def __init__(self, elements: Sequence[SSAValue]):
@@ -155,32 +139,8 @@ class FromElementsOp(IRDLOperation):
     def verify_(self) -> None:
         assert isinstance(self.result.type, VectorType)
         wanted = self.result.type.get_shape()[0]
-        if len(self.elements) != wanted or any(
-            element.type != self.result.type.element_type for element in self.elements
-        ):
-            raise VerifyException(
-                f"vector.from_elements: expected {wanted} elements of type {self.result.type.element_type}, "
-                f"got {len(self.elements)}: {', '.join(str(element.type) for element in self.elements)}"
-            )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.elements, printer.print_ssa_value)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        if not isinstance(type_, VectorType):
-            parser.raise_error(f"expected a vector type, got {type_}")
-        op = cls([parser.resolve_operand(element, type_.element_type) for element in unresolved])
-        op.attributes |= attributes
-        return op
+        if len(self.elements) != wanted:
+            raise VerifyException(f"vector.from_elements: expected {wanted} elements, got {len(self.elements)}")
 
 
 MemRef = Dialect("memref", [*memref.MemRef.operations, PrefetchOp])

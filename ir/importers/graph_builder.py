@@ -13,14 +13,15 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from ..dialects.attributes import DIMS, NAME, NODE
-from ..dialects.graph_ops import CastOp, GraphOp, check_castable, shape_of_value, tensor_of, tensor_type
+from ..dialects.graph_op import GraphOp, shape_of_value, tensor_of, tensor_type
+from ..dialects.graph_ops import CastOp, ConcatOp, SqueezeOp, UnsqueezeOp, check_castable
 from ..dialects.types import ir_element_type, numpy_dtype
 from ..errors import BoundsError, InvalidGatherError, ModelError
 from ..modules.known_values import Constants, constant_op
 from ..modules.operator_module import OPERATIONS
 from ..modules.weights import Weights
 from ..operator_spec import OperatorSpec
-from ..semantics import Bounds
+from ..semantics import DYNAMIC, Bounds
 from .file_limits import FileLimits
 
 # A value's name is printed at each of its uses: long ones would make a text of many times the size of the file.
@@ -121,6 +122,25 @@ class GraphBuilder:
         check_castable(dtype)
         return self.shape_operator(CastOp, [value], name, dtype)
 
+    def squeeze(self, value: SSAValue, axes: Sequence[int] | None, name: str) -> SSAValue:
+        """Leave out dimensions of size 1, all of them where axes are None; raises ModelError for axes that do not fit."""
+        shape = shape_of_value(value)
+        if axes is None:
+            if DYNAMIC in shape:
+                raise ModelError(f"without axes, the sizes must be known to see which are 1, got {value.type}")
+            axes = [axis for axis, size in enumerate(shape) if size == 1]
+        return self.shape_operator(SqueezeOp, [value], name, axes=_normal_axes(axes, len(shape)))
+
+    def unsqueeze(self, value: SSAValue, axes: Sequence[int], name: str) -> SSAValue:
+        """Put in dimensions of size 1; raises ModelError for axes that do not fit."""
+        rank = len(shape_of_value(value)) + len(axes)
+        return self.shape_operator(UnsqueezeOp, [value], name, axes=_normal_axes(axes, rank))
+
+    def concat(self, values: Sequence[SSAValue], axis: int, name: str) -> SSAValue:
+        """Put tensors one after the other; raises ModelError for an axis, or shapes, that do not fit."""
+        (axis,) = _normal_axes([axis], len(shape_of_value(values[0])))
+        return self.shape_operator(ConcatOp, values, name, axis=axis)
+
     def known_integers(self, value: SSAValue, what: str) -> list[int]:
         """Return the elements of an integer tensor that is known before the model runs.
 
@@ -187,13 +207,9 @@ def lookup(values: Mapping[str, SSAValue], name: str, what: str) -> SSAValue:
     return values[name]
 
 
-def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+def _normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """Return axes as non-negative numbers in ascending order; raises ModelError where one is out of range."""
-    return tuple(sorted(normal_axis(axis, rank) for axis in axes))
-
-
-def normal_axis(axis: int, rank: int) -> int:
-    """Return an axis as a non-negative number; raises ModelError where it is out of range."""
-    if not -rank <= axis < rank:
-        raise ModelError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for rank {rank}")
-    return axis % rank
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise ModelError(f"axis {axis} is out of range [{-rank}, {rank - 1}] for rank {rank}")
+    return tuple(sorted(axis % rank for axis in axes))

@@ -13,7 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from xdsl.ir import SSAValue
 
-from ..dialects.graph_ops import shape_of_value, tensor_type
+from ..dialects.graph_op import shape_of_value, tensor_type
 from ..dialects.types import numpy_dtype
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import onnx
 import onnx.defs
 from xdsl.ir import SSAValue
 
-from ..dialects.graph_ops import ConcatOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp, shape_of_value
+from ..dialects.graph_op import shape_of_value
+from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
-from ..semantics import DYNAMIC, Bounds
-from .graph_builder import GraphBuilder, normal_axes, normal_axis
+from ..semantics import Bounds
+from .graph_builder import GraphBuilder
 from .onnx_tensors import TensorReader, element_dtype, strings
 
 _Kind = onnx.AttributeProto.AttributeType
@@ -117,21 +118,9 @@ def convert(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return _CONVERTERS[node.op_type](node, builder)
 
 
-def _gathered(node: OnnxNode, builder: GraphBuilder, operator: OperatorSpec) -> SSAValue:
-    version = f"onnx.{node.op_type}-{node.version}"
-    return builder.gather(operator, node.input(0), node.input(1), Bounds.ERROR, version, node.output)
-
-
-def _gather(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
-    return _gathered(node, builder, Gather(node.attributes.get("axis", 0)))
-
-
-def _gather_nd(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
-    return _gathered(node, builder, GatherNd(node.attributes.get("batch_dims", 0)))
-
-
-def _gather_elements(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
-    return _gathered(node, builder, GatherElements(node.attributes.get("axis", 0)))
+def _gathered(operator: Callable[[int], OperatorSpec], number: str, node: OnnxNode, builder: GraphBuilder) -> SSAValue:
+    spec, version = operator(node.attributes.get(number, 0)), f"onnx.{node.op_type}-{node.version}"
+    return builder.gather(spec, node.input(0), node.input(1), Bounds.ERROR, version, node.output)
 
 
 def _constant(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -170,20 +159,14 @@ def _axes(node: OnnxNode, builder: GraphBuilder) -> list[int] | None:
 
 
 def _squeeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
-    shape, axes = shape_of_value(node.input(0)), _axes(node, builder)
-    if axes is None:
-        if DYNAMIC in shape:
-            raise ModelError(f"without axes, the sizes must be known to see which are 1, got {node.input(0).type}")
-        axes = [axis for axis, size in enumerate(shape) if size == 1]
-    return builder.shape_operator(SqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, len(shape)))
+    return builder.squeeze(node.input(0), _axes(node, builder), node.output)
 
 
 def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     axes = _axes(node, builder)
     if axes is None:
         raise ModelError("axes are missing")
-    rank = len(shape_of_value(node.input(0))) + len(axes)
-    return builder.shape_operator(UnsqueezeOp, [node.input(0)], node.output, axes=normal_axes(axes, rank))
+    return builder.unsqueeze(node.input(0), axes, node.output)
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -199,13 +182,13 @@ def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     inputs = [node.input(place) for place in range(len(node.inputs))]
     if not inputs:
         raise ModelError("inputs are missing")
-    return builder.shape_operator(ConcatOp, inputs, node.output, axis=normal_axis(axis, len(shape_of_value(inputs[0]))))
+    return builder.concat(inputs, axis, node.output)
 
 
 _CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
-    "Gather": _gather,
-    "GatherND": _gather_nd,
-    "GatherElements": _gather_elements,
+    "Gather": partial(_gathered, Gather, "axis"),
+    "GatherND": partial(_gathered, GatherNd, "batch_dims"),
+    "GatherElements": partial(_gathered, GatherElements, "axis"),
     "Constant": _constant,
     "Identity": _identity,
     "Cast": _cast,

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ..dialects.graph_ops import ConcatOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp, shape_of_value
+from ..dialects.graph_op import shape_of_value
+from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
 from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
 from .file_limits import FileLimits, read_file
-from .graph_builder import GraphBuilder, ImportedModel, normal_axes, normal_axis
+from .graph_builder import GraphBuilder, ImportedModel
 from .openvino_xml import Layer, Network, integer, read_network
 
 # OpenVINO's names of the element types that lie in a `.bin` one element after the other.
@@ -165,25 +166,16 @@ class _Reader:
         return self.builder.shape_operator(ReshapeOp, operands, layer.name, allow_zero=special in ("false", "0"))
 
     def squeeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        shape = shape_of_value(operands[0])
         if layer.attributes.get("allow_axis_skip", "false") not in ("false", "0"):
             raise ModelError("allow_axis_skip, which makes the rank depend on sizes, is not supported")
-        if len(operands) > 1:
-            axes = normal_axes(self.builder.known_integers(operands[1], "axes"), len(shape))
-        elif DYNAMIC in shape:
-            raise ModelError(f"without axes, the sizes must be known to see which are 1, got {operands[0].type}")
-        else:
-            axes = tuple(axis for axis, size in enumerate(shape) if size == 1)
-        return self.builder.shape_operator(SqueezeOp, operands[:1], layer.name, axes=axes)
+        axes = self.builder.known_integers(operands[1], "axes") if len(operands) > 1 else None
+        return self.builder.squeeze(operands[0], axes, layer.name)
 
     def unsqueeze(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        axes = self.builder.known_integers(operands[1], "axes")
-        rank = len(shape_of_value(operands[0])) + len(axes)
-        return self.builder.shape_operator(UnsqueezeOp, operands[:1], layer.name, axes=normal_axes(axes, rank))
+        return self.builder.unsqueeze(operands[0], self.builder.known_integers(operands[1], "axes"), layer.name)
 
     def concat(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        axis = normal_axis(integer(layer.required("axis"), "axis"), len(shape_of_value(operands[0])))
-        return self.builder.shape_operator(ConcatOp, operands, layer.name, axis=axis)
+        return self.builder.concat(operands, integer(layer.required("axis"), "axis"), layer.name)
 
 
 def element_dtype(name: str) -> np.dtype:

@@ -8,7 +8,8 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from .. import reference
-from ..dialects.graph_ops import GraphOp, WeightOp
+from ..dialects.graph_op import GraphOp
+from ..dialects.graph_ops import WeightOp
 from ..dialects.types import numpy_dtype
 from ..errors import InternalError
 from ..modules.known_values import AnyGather, constant_array

@@ -63,7 +63,7 @@ def interpret(
         for entry, type_ in zip(attributes, types, strict=False)
         if isinstance(scale := entry.data.get(SCALE), FloatAttr)
     ]
-    results = _Machine(module, random.Random(seed)).run_function(function, [*views, *numbers])
+    results = _Machine(module, random.Random(seed)).run_block(function.body.block, [*views, *numbers])
     if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
         bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
     elif results and results[0]:
@@ -98,17 +98,12 @@ class _Machine(VectorInterpreter):
         self.writers: list[_Writers] = []
         self.buffers: list[np.ndarray] = []
 
-    def run_function(self, function: func.FuncOp, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        return self.run_block(function.body.block, arguments)
-
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
         for argument, value in zip(block.args, arguments, strict=True):
             self.values[argument] = value
         for op in block.ops:
             operands = [self.values[operand] for operand in op.operands]
-            if isinstance(op, func.ReturnOp | scf.YieldOp | YieldOp):
-                return tuple(operands)
-            if isinstance(op, scf.ReduceOp):
+            if isinstance(op, func.ReturnOp | scf.YieldOp | YieldOp | scf.ReduceOp):
                 return tuple(operands)
             for result, value in zip(op.results, self.run_op(op, operands), strict=True):
                 self.values[result] = value
@@ -134,17 +129,14 @@ class _Machine(VectorInterpreter):
         self.writers.pop()
 
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
-        if op.name in _ARITHMETIC:
-            if isinstance(vector := op.results[0].type, VectorType):
+        if op.name in _ARITHMETIC or op.name in _FLOAT_ARITHMETIC:
+            type_ = op.results[0].type
+            if isinstance(type_, VectorType):
                 pairs = zip(*operands, strict=True)
-                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
-            bits = _bits(op.results[0].type)
-            return (_wrap(_ARITHMETIC[op.name](_operand_bits(op), *operands), bits),)
-        if op.name in _FLOAT_ARITHMETIC:
-            if isinstance(vector := op.results[0].type, VectorType):
-                pairs = zip(*operands, strict=True)
-                return (tuple(self.compute(op.name, vector.element_type, *pair) for pair in pairs),)
-            return (self.compute(op.name, op.results[0].type, *operands),)
+                return (tuple(self.compute(op.name, type_.element_type, *pair) for pair in pairs),)
+            if op.name in _FLOAT_ARITHMETIC:
+                return (self.compute(op.name, type_, *operands),)
+            return (_wrap(_ARITHMETIC[op.name](_bits(op.operands[0].type), *operands), _bits(type_)),)
         handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
         if handler is None:
             raise InternalError(f"the interpreter does not know {op.name}")
@@ -302,10 +294,6 @@ def _bits(type_: Attribute) -> int:
         return 64
     assert isinstance(type_, IntegerType)
     return type_.width.data
-
-
-def _operand_bits(op: Operation) -> int:
-    return _bits(op.operands[0].type)
 
 
 def _wrap(value: int, bits: int) -> int:

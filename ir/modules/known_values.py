@@ -11,7 +11,8 @@ from xdsl.irdl import IRDLOperation
 
 from .. import reference
 from ..dialects.gather_dialect import GatherElementsOp, GatherNdOp, GatherOp
-from ..dialects.graph_ops import CastOp, GraphOp, ShapeOfOp, WeightOp, shape_of_value
+from ..dialects.graph_op import GraphOp, shape_of_value
+from ..dialects.graph_ops import CastOp, ShapeOfOp, WeightOp
 from ..dialects.types import dense_array, ir_element_type, numpy_dtype
 from ..errors import GathernestError
 from ..semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds

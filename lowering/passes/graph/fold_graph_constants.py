@@ -7,16 +7,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ....ir.dialects.graph_ops import (
-    GraphOp,
-    ReshapeOp,
-    SliceOp,
-    SqueezeOp,
-    UnsqueezeOp,
-    WeightOp,
-    shape_of_value,
-    tensor_type,
-)
+from ....ir.dialects.graph_op import GraphOp, shape_of_value, tensor_type
+from ....ir.dialects.graph_ops import ReshapeOp, SliceOp, SqueezeOp, UnsqueezeOp, WeightOp
 from ....ir.dialects.types import numpy_dtype
 from ....ir.errors import ModelError
 from ....ir.modules.known_values import AnyGather, Constants

@@ -13,7 +13,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import NODE
 from ....ir.dialects.gather_dialect import GatherOp
-from ....ir.dialects.graph_ops import GraphOp, SliceOp, SqueezeOp, UnsqueezeOp, no_elements
+from ....ir.dialects.graph_op import GraphOp, no_elements
+from ....ir.dialects.graph_ops import SliceOp, SqueezeOp, UnsqueezeOp
 from ....ir.modules.weights import weights_of
 from ....ir.operator_spec import Gather
 from ....ir.semantics import DYNAMIC, Bounds
