@@ -275,10 +275,10 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     from xdsl.dialects.func import ReturnOp
 
     from ..ir.dialects.attributes import node_name
-    from ..ir.interpreters.graph import main_function
+    from ..ir.interpreters.graph import find_function
     from ..ir.modules.known_values import constant_array
 
-    function = main_function(imported.module)
+    function = find_function(imported.module, "main")
     block, attributes = function.body.block, function.arg_attrs
     inputs = _specs(list(block.args), attributes.data if attributes else ())
     places: dict[SSAValue, int] = {argument: number for number, argument in enumerate(block.args)}

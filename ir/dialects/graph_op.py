@@ -1,6 +1,5 @@
 """The base class of the operations of the `graph` dialect: form, text and checks."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Self
@@ -22,7 +21,7 @@ Fields = Mapping[str, Any]
 Known = Callable[[SSAValue], np.ndarray | None]
 
 
-class GraphOp(IRDLOperation, ABC):
+class GraphOp(IRDLOperation):
     """What every operation has: tensors in, one tensor out, and fields that are integers, lists of them, or flags."""
 
     # How many operands; None for one or more.
@@ -58,12 +57,11 @@ class GraphOp(IRDLOperation, ABC):
         return cls(inputs, tensor_of(element, shape), **fields)
 
     @classmethod
-    @abstractmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
         """Return the sizes of the result; raises ModelError."""
+        raise NotImplementedError
 
     @classmethod
-    @abstractmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the result for the operands' arrays, a view where that is enough; raises ModelError.
 
@@ -72,6 +70,7 @@ class GraphOp(IRDLOperation, ABC):
             dtype: of the result.
             arrays: the operands.
         """
+        raise NotImplementedError
 
     @classmethod
     @cache

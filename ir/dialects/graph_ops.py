@@ -15,7 +15,6 @@ Small integer constants are `arith.constant dense<...>`. Axes are non-negative t
 `graph.NAME operands fields {attributes} : operand types -> result type`, where a field is its name and its value.
 """
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -43,7 +42,7 @@ def _check_axis(axis: int, rank: int, what: str = "axis") -> None:
 
 @irdl_op_definition
 class WeightOp(GraphOp):
-    """A constant whose values lie in a table beside the module.
+    """A constant whose values lie in a table beside the module; its type is given, and its values are looked up.
 
     ```
     %w = graph.weight name "embedding.weight" : tensor<1000x64xf32>
@@ -59,14 +58,6 @@ class WeightOp(GraphOp):
     def verify_(self) -> None:
         if DYNAMIC in shape_of_value(self.result):
             raise VerifyException(f"{self.name}: expected a result of static sizes, got {self.result.type}")
-
-    @classmethod
-    def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
-        raise NotImplementedError  # its type is given
-
-    @classmethod
-    def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        raise NotImplementedError  # its values are looked up
 
 
 @irdl_op_definition
@@ -168,7 +159,7 @@ class ReshapeOp(GraphOp):
         return arrays[0].reshape(reshaped_sizes(arrays[0].shape, wanted, allow_zero=fields["allow_zero"]))
 
 
-class _AxesOp(GraphOp, ABC):
+class _AxesOp(GraphOp):
     axes = prop_def(DenseArrayBase)
 
     @staticmethod

@@ -123,7 +123,7 @@ class GraphBuilder:
         return self.shape_operator(CastOp, [value], name, dtype)
 
     def squeeze(self, value: SSAValue, axes: Sequence[int] | None, name: str) -> SSAValue:
-        """Leave out dimensions of size 1, all of them where axes are None; raises ModelError for axes that do not fit."""
+        """Leave out dimensions of size 1, all where `axes` is None; raises ModelError for axes that do not fit."""
         shape = shape_of_value(value)
         if axes is None:
             if DYNAMIC in shape:

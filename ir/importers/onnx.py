@@ -98,8 +98,8 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     for number, proto in enumerate(graph.node):
         label = proto.name or (proto.output[0] if proto.output else "") or f"#{number}"
         with builder.node(label, proto.op_type):
-            _check_domain(proto, model)
-            node = read_node(proto, label, opset, lambda name: lookup(values, name, "input"), reader)
+            _check_domain(proto)
+            node = read_node(proto, opset, lambda name: lookup(values, name, "input"), reader)
             result = convert(node, builder)
             _define(values, proto.output[0], result, "output")
     _add_results(graph, builder, values)
@@ -126,8 +126,7 @@ def _opset(model: onnx.ModelProto) -> int:
     return max(found)
 
 
-def _check_domain(proto: onnx.NodeProto, model: onnx.ModelProto) -> None:
-    """Check that a node is an operator of ai.onnx that is supported."""
+def _check_domain(proto: onnx.NodeProto) -> None:
     if proto.domain not in OWN_DOMAINS:
         raise ModelError(
             f"operators of the domain {proto.domain!r} are not supported; of ai.onnx, {', '.join(SUPPORTED)} are"

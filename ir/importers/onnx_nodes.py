@@ -57,9 +57,7 @@ class OnnxNode:
         return self.attributes[name]
 
 
-def read_node(
-    proto: onnx.NodeProto, label: str, opset: int, find: Callable[[str], SSAValue], reader: TensorReader
-) -> OnnxNode:
+def read_node(proto: onnx.NodeProto, opset: int, find: Callable[[str], SSAValue], reader: TensorReader) -> OnnxNode:
     """Return a node, checked against its operator's document in an opset.
 
     Raises:

@@ -19,7 +19,7 @@ from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
 from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel
-from .openvino_xml import Layer, Network, integer, read_network
+from .openvino_xml import Layer, integer, read_layers
 
 # OpenVINO's names of the element types that lie in a `.bin` one element after the other.
 ELEMENTS = {
@@ -44,9 +44,9 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
         ModelError: a file is damaged, or the model holds what is not supported; names the layer.
     """
     limits = limits or FileLimits()
-    network = read_network(path, limits)
-    reader = _Reader(network, GraphBuilder(limits), path.with_suffix(".bin"))
-    for layer in network.layers:
+    layers = read_layers(path, limits)
+    reader = _Reader(layers, GraphBuilder(limits), path.with_suffix(".bin"))
+    for layer in layers.values():
         with reader.builder.node(layer.name, layer.type):
             reader.read(layer)
     if not reader.outputs:
@@ -59,8 +59,8 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
 class _Reader:
     """Turns layers into operations, in an order in which every input comes before its use."""
 
-    def __init__(self, network: Network, builder: GraphBuilder, weights: Path):
-        self.network, self.builder, self.weights = network, builder, weights
+    def __init__(self, layers: Mapping[int, Layer], builder: GraphBuilder, weights: Path):
+        self.layers, self.builder, self.weights = layers, builder, weights
         self.values: dict[int, SSAValue] = {}
         self.outputs: dict[str, SSAValue] = {}
         self._inputs: set[str] = set()
@@ -107,7 +107,7 @@ class _Reader:
         return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
 
     def result(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        (source,) = (self.network.by_id[number] for number in layer.sources)
+        (source,) = (self.layers[number] for number in layer.sources)
         given = layer.result_names or (source.output.names if source.output is not None else ())
         name = next((name for name in given if name not in self.outputs), layer.name)
         if name in self.outputs:

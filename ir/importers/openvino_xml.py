@@ -70,14 +70,6 @@ class Layer:
         return integer(self.attributes[name], name) if name in self.attributes else default
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """The layers of a model, every one after those that feed it."""
-
-    layers: tuple[Layer, ...]
-    by_id: Mapping[int, Layer]
-
-
 def integer(text: str | None, what: str) -> int:
     """Return the whole number that a text is; raises ModelError where it is none of 64 bits."""
     if text is None or not is_whole_number(text):
@@ -85,8 +77,8 @@ def integer(text: str | None, what: str) -> int:
     return int(text)
 
 
-def read_network(path: Path, limits: FileLimits) -> Network:
-    """Read the `.xml` file of a model.
+def read_layers(path: Path, limits: FileLimits) -> dict[int, Layer]:
+    """Return the layers of a model's `.xml` file by their numbers, every one after those that feed it.
 
     Raises:
         ModelError: it is no XML, has XML that is rejected, is not of version 10 or 11, or its layers and edges make no
@@ -104,7 +96,7 @@ def read_network(path: Path, limits: FileLimits) -> Network:
             raise ModelError(f"two layers have the id {layer.id}")
         layers[layer.id] = layer
     _connect(layers, root.findall("./edges/edge"))
-    return Network(_ordered(layers), layers)
+    return _ordered(layers)
 
 
 def _parse(path: Path, limits: FileLimits) -> Element:
@@ -216,7 +208,7 @@ def _connect(layers: dict[int, Layer], edges: list[Element]) -> None:
         layer.sources.extend(feeds[number, port] for port in layer.inputs)
 
 
-def _ordered(layers: Mapping[int, Layer]) -> tuple[Layer, ...]:
+def _ordered(layers: Mapping[int, Layer]) -> dict[int, Layer]:
     """Return the layers, every one after those that feed it, and otherwise in the order of the file.
 
     Raises:
@@ -238,4 +230,4 @@ def _ordered(layers: Mapping[int, Layer]) -> tuple[Layer, ...]:
                 raise ModelError(f"layers feed each other in a cycle: {cycle}")
             waiting.add(number)
             stack += missing
-    return tuple(done.values())
+    return done

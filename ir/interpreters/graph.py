@@ -17,12 +17,12 @@ from ..positions import reject_negative
 from ..semantics import NO_NEGATIVE_INDICES, Bounds, shapes_agree
 
 
-def main_function(module: ModuleOp) -> func.FuncOp:
-    """Return the function `@main` of a model's module; its absence is an InternalError."""
+def find_function(module: ModuleOp, name: str) -> func.FuncOp:
+    """Return a function of a module; its absence is an InternalError."""
     for op in module.ops:
-        if isinstance(op, func.FuncOp) and op.sym_name.data == "main":
+        if isinstance(op, func.FuncOp) and op.sym_name.data == name:
             return op
-    raise InternalError("the module has no function @main")
+    raise InternalError(f"the module has no function @{name}")
 
 
 def interpret_graph(
@@ -43,7 +43,7 @@ def interpret_graph(
         ModelError: sizes that are only known now do not fit.
         InternalError: an operation gives what its type does not say.
     """
-    function = main_function(module)
+    function = find_function(module, "main")
     values: dict[SSAValue, np.ndarray] = dict(zip(function.body.block.args, arrays, strict=True))
     for op in function.body.block.ops:
         operands = [values[operand] for operand in op.operands]

@@ -31,6 +31,7 @@ from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLo
 from ..dialects.types import dense_array, numpy_dtype
 from ..errors import BoundsError, InternalError
 from .argument_views import bind_argument, check_axis_sizes
+from .graph import find_function
 from .vector import VectorInterpreter, lanes
 
 
@@ -49,7 +50,7 @@ def interpret(
         BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on.
         InternalError: the module does what no correct module does, such as a load outside its array.
     """
-    function = _find_function(module)
+    function = find_function(module, "gather")
     arrays = [data, out] if indices is None else [data, indices, out]
     types = function.function_type.inputs.data
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
@@ -68,13 +69,6 @@ def interpret(
         bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
     elif results and results[0]:
         raise BoundsError(f"{results[0]} indices are out of range")
-
-
-def _find_function(module: ModuleOp) -> func.FuncOp:
-    for op in module.walk():
-        if isinstance(op, func.FuncOp) and op.sym_name.data == "gather":
-            return op
-    raise InternalError("the module has no function @gather")
 
 
 class _Writers:

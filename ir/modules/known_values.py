@@ -32,10 +32,6 @@ class Constants:
         self.weights = weights
         self._known: dict[SSAValue, np.ndarray | None] = {}
 
-    def array(self, value: SSAValue) -> np.ndarray | None:
-        """Return the array that a value is, when it is a constant or a weight itself."""
-        return constant_array(value, self.weights)
-
     def known(self, value: SSAValue) -> np.ndarray | None:
         """Return the elements of a small integer tensor as far as they are known.
 
@@ -56,7 +52,7 @@ class Constants:
             return None
         if not isinstance(op, Operation):
             return None
-        if (array := self.array(value)) is not None:
+        if (array := constant_array(value, self.weights)) is not None:
             return array.astype(object)
         if isinstance(op, ShapeOfOp):
             sizes = shape_of_value(op.inputs[0])[slice(op.fields()["start"], op.fields()["end"])]

@@ -137,7 +137,5 @@ def _tensor(spec: ArraySpec) -> TensorType:
 
 
 def _layout(spec: ArraySpec) -> DictionaryAttr:
-    entries: dict[str, Attribute] = {}
-    if spec.layout_strides:
-        entries[BYTE_STRIDES] = DenseArrayBase.from_list(i64, list(spec.layout_strides))
-    return DictionaryAttr(entries)
+    strides = spec.layout_strides
+    return DictionaryAttr({BYTE_STRIDES: DenseArrayBase.from_list(i64, list(strides))} if strides else {})

@@ -67,14 +67,14 @@ def index_limits(model: Model) -> dict[str, int | None]:
 
     None stands for an axis whose size is not known.
     """
-    from ...ir.interpreters.graph import main_function
+    from ...ir.interpreters.graph import find_function
     from ...ir.modules.context import parse_module
     from ...ir.modules.known_values import AnyGather
     from ...ir.semantics import DYNAMIC
 
     names = list(model.inputs)
     limits: dict[str, int | None] = {}
-    for op in main_function(parse_module(str(model))).body.block.ops:
+    for op in find_function(parse_module(str(model)), "main").body.block.ops:
         if not isinstance(op, AnyGather):
             continue
         data_shape, index_shape = op.shapes()

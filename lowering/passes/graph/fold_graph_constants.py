@@ -11,7 +11,7 @@ from ....ir.dialects.graph_op import GraphOp, shape_of_value, tensor_type
 from ....ir.dialects.graph_ops import ReshapeOp, SliceOp, SqueezeOp, UnsqueezeOp, WeightOp
 from ....ir.dialects.types import numpy_dtype
 from ....ir.errors import ModelError
-from ....ir.modules.known_values import AnyGather, Constants
+from ....ir.modules.known_values import AnyGather, Constants, constant_array
 from ....ir.modules.weights import weights_of
 from ....ir.semantics import DYNAMIC
 from ...nest.queries import functions
@@ -72,7 +72,7 @@ def _value(op: GraphOp | AnyGather, constants: Constants, budget_bytes: int) -> 
         return known.astype(dtype)
     if DYNAMIC in shape or isinstance(op, AnyGather):
         return None
-    operands = [array for operand in op.operands if (array := constants.array(operand)) is not None]
+    operands = [array for operand in op.operands if (array := constant_array(operand, constants.weights)) is not None]
     if len(operands) < len(op.operands):
         return None
     is_view = isinstance(op, ReshapeOp | SqueezeOp | UnsqueezeOp | SliceOp)
