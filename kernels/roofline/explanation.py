@@ -150,11 +150,10 @@ class Explanation:
         rows.append(("fraction of the bound", f"{self.fraction:>12.2f}"))
         if self.fraction_in_order is not None:
             rows.append(("fraction in this order", f"{self.fraction_in_order:>12.2f}"))
-        is_busy = self.measured_us > BUSY * self.fastest_us
-        remark = (
-            ["the median is far above the fastest round: the machine is busy, and times say little"] if is_busy else []
-        )
-        return [*_rows(rows), *remark]
+        lines = _rows(rows)
+        if self.measured_us > BUSY * self.fastest_us:
+            lines.append("the median is far above the fastest round: the machine is busy, and times say little")
+        return lines
 
 
 def _passes(pipeline: str) -> list[str]:

@@ -6,7 +6,6 @@ that a busy second costs one pass of each, not all of one; passes go on until on
 
 import itertools
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,24 +37,6 @@ MOST_BYTES = 2 * 1024**3
 LINE_BYTES = loops.LINE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """One rate while it is measured.
-
-    Attributes:
-        trial: ways to do the same work.
-        work: bytes or lines of doing it once.
-    """
-
-    trial: Trial
-    work: int
-
-    @property
-    def per_s(self) -> float:
-        """Bytes or lines in a second, in the fastest way so far."""
-        return self.work / self.trial.best_s
-
-
 def measure_ceilings(facts: dict[str, Any], progress: Progress | None = None) -> Ceilings:
     """Return the ceilings.
 
@@ -74,18 +55,18 @@ def measure_ceilings(facts: dict[str, Any], progress: Progress | None = None) ->
         for piece in PIECES_LINES
         for table in tables
     }
-    rates = [*copies.values(), *reads.values()]
+    trials = [trial for trial, _ in (*copies.values(), *reads.values())]
     for number in range(MOST_PASSES):
-        gains = [rate.trial.improve(TRIED_S) for rate in rates if number == 0 or time.perf_counter() - start < MOST_S]
-        done = len(gains) < len(rates) or (number + 1 >= LEAST_PASSES and max(gains) <= IMPROVES_BY)
+        gains = [trial.improve(TRIED_S) for trial in trials if number == 0 or time.perf_counter() - start < MOST_S]
+        done = len(gains) < len(trials) or (number + 1 >= LEAST_PASSES and max(gains) <= IMPROVES_BY)
         if progress is not None:
             progress(MOST_PASSES if done else number + 1, MOST_PASSES)
         if done:
             break
     return Ceilings(
         facts,
-        tuple(CopyRate(footprint, rate.per_s) for footprint, rate in copies.items()),
-        tuple(LineRate(table, piece, rate.per_s) for (piece, table), rate in reads.items()),
+        tuple(CopyRate(footprint, work / trial.best_s) for footprint, (trial, work) in copies.items()),
+        tuple(LineRate(table, piece, work / trial.best_s) for (piece, table), (trial, work) in reads.items()),
     )
 
 
@@ -107,17 +88,17 @@ def _tables(facts: dict[str, Any], most: int) -> list[int]:
     return sorted({max(min(size, most) // piece, 1) * piece for size in (*near, *far)})
 
 
-def _copies(memory: np.ndarray, footprint: int, threads: int) -> _Rate:
-    """Return the copies between the halves of some memory, cached and non-temporal, a window a call."""
+def _copies(memory: np.ndarray, footprint: int, threads: int) -> tuple[Trial, int]:
+    """Return the copies between the halves of some memory, cached and non-temporal, and the bytes of one."""
     half, repeats = footprint // 2, max(1, COPIED_BYTES // footprint)
     size = min(half, COPIED_BYTES // 2) // (threads * loops.BLOCK_BYTES) * threads * loops.BLOCK_BYTES
     source, target = address(memory), address(memory) + half
     windows = itertools.cycle([(source, target, first, first + size) for first in range(0, half - size + 1, size)])
-    return _Rate(Trial(copy_ways(windows, [memory], threads, repeats=repeats)), 2 * size)
+    return Trial(copy_ways(windows, [memory], threads, repeats)), 2 * size
 
 
-def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int, cache_bytes: int) -> _Rate:
-    """Return the reads of the pieces of a table in a random order, a window of them a call."""
+def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int, cache_bytes: int) -> tuple[Trial, int]:
+    """Return the reads of the pieces of a table in a random order, a window of them a call, and its lines."""
     pieces = table_bytes // (piece_lines * LINE_BYTES)
     lines = CACHED_READ_LINES if table_bytes < cache_bytes else FAR_READ_LINES
     window = max(1, lines // piece_lines // threads) * threads
@@ -125,4 +106,4 @@ def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int,
     places = random_places(pieces, count)
     table, numbers = address(memory), address(places)
     windows = itertools.cycle([(table, numbers, first, first + window) for first in range(0, count, window)])
-    return _Rate(Trial(read_ways(windows, [memory, places], threads, piece_lines)), window * piece_lines)
+    return Trial(read_ways(windows, [memory, places], threads, piece_lines)), window * piece_lines
