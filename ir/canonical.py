@@ -17,7 +17,7 @@ kernel is handed. Strides are in any one unit (bytes or elements); None stands f
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .array_spec import contiguous_strides
 from .loop_name import LoopName
@@ -225,6 +225,12 @@ def layout_class(
     if all(size == 1 or got == want for size, got, want in zip(shape, strides, plain, strict=True)):
         return None
     return tuple(1 if size == 1 or stride == unit else None for size, stride in zip(shape, strides, strict=True))
+
+
+def erased(operand: Operand) -> Operand:
+    """Return an operand as `erase-sizes` leaves it: with the sizes and strides that are no run-time arguments."""
+    sizes = tuple(erased_size(size, dim) for size, dim in zip(operand.shape, operand.dims, strict=True))
+    return replace(operand, shape=sizes, strides=layout_class(operand.shape, operand.strides, 1))
 
 
 def _merge(arrays: Sequence[tuple[Strided, int]], role: Role, *, covers_data: bool) -> Groups:

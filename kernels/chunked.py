@@ -15,12 +15,12 @@ from ..ir.element_types import as_bytes
 from ..ir.errors import BoundsError, InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd
 from ..ir.positions import NOWHERE, reject_negative, resolve
+from ..ir.problem import Problem
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
 from .runtime.array_checks import index_array
 from .runtime.dispatch import Request, run
-from .runtime.plan import Problem
 from .runtime.prepare import bounds_error
 
 

@@ -19,10 +19,10 @@ import numpy as np
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, OperatorSpec
+from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
 from .chunked import ChunkedGather
-from .runtime.plan import Problem
 
 # A number for every dimension of an array; dimensions of data, indices and the result with one number are one.
 Labels = tuple[int, ...]

@@ -10,6 +10,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
+from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.schedule.schedule import Schedule, as_schedule
 from .gather import run_operator
@@ -25,7 +26,7 @@ from .runtime.array_checks import (
 )
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
 from .runtime.dispatch import Request, run
-from .runtime.plan import Plan, Problem
+from .runtime.plan import Plan
 from .runtime.prepare import Prepared, prepare_problem
 
 MOST_REMEMBERED_OF_A_KERNEL = 16
@@ -110,15 +111,15 @@ class Kernel(functools.partial[np.ndarray]):
 
     def llvm_ir(self) -> str:
         """Return the optimised LLVM IR, compiled anew where the machine code came from the cache."""
-        from .runtime.inspection import llvm_ir
+        from .runtime.compile import native_library
 
-        return llvm_ir(self.plan)
+        return native_library(self.plan).get_llvm_str()
 
     def asm(self) -> str:
         """Return the assembly, compiled anew where the machine code came from the cache."""
-        from .runtime.inspection import assembly
+        from .runtime.compile import native_library
 
-        return assembly(self.plan)
+        return native_library(self.plan).get_asm_str()
 
     def explain(
         self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9

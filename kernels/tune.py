@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
+from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule, as_schedule
 from .host.cpu import cpu_model, package_version
@@ -22,7 +23,6 @@ from .host.timing import time_interleaved
 from .kernel import problem_of
 from .roofline.peak_rates import measured_machine
 from .runtime.array_checks import data_array, index_array, is_dask_array
-from .runtime.plan import Problem
 from .tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path, warn
 from .tuning.sample_arrays import sample_arrays
 from .tuning.successive_halving import Confirmation

@@ -21,7 +21,7 @@ MAKES_CODE = (
     "lowering/nest/*.py",
     "lowering/numba/*.py",
     *(f"lowering/passes/{room}/*.py" for room in ("canonicalize", "nest", "schedule", "loops")),
-    *(f"lowering/schedule/{name}.py" for name in ("loop_sizes", "schedule")),
+    *(f"lowering/schedule/{name}.py" for name in ("loop_sizes", "machine_model", "schedule", "thresholds")),
     "kernels/runtime/compile.py",
 )
 # The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.

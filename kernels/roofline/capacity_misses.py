@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...ir.problem import Problem
 from ...lowering.schedule.traffic import LINE_BYTES, Traffic, byte_strides
 from ..host.cpu import own_cache_bytes
 from ..runtime.array_checks import address
-from ..runtime.plan import Plan, Problem, make_plan
+from ..runtime.plan import Plan, make_plan
 from .distinct_lines import read_offsets
 
 # More reads are not counted: sorting so many takes some seconds.
@@ -87,12 +88,12 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
         offset_bytes: where data begins in a line.
     """
     dims, piece_bytes = _pieces(plan)
-    trips: dict[str, int] = dict(zip(plan.canonical.out.dims, plan.canonical.out.shape, strict=True))
+    trips: dict[str, int] = dict(zip(plan.layout.canonical.out.dims, plan.layout.canonical.out.shape, strict=True))
     count = math.prod(trips[dim] for dim in dims)
     if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MOST_LINES:
         return None
-    strides = byte_strides(plan.canonical.data, plan.width_bytes)
-    offsets, inside = read_offsets(plan.canonical, strides, indices, plan.problem.bounds, dims)
+    strides = byte_strides(plan.layout.canonical.data, plan.layout.width_bytes)
+    offsets, inside = read_offsets(plan.layout.canonical, strides, indices, plan.problem.bounds, dims)
     places, valid = offsets.reshape(-1) + offset_bytes, inside.reshape(-1)
     ends = [count * number // threads for number in range(threads + 1)]
     shares = [places[start:stop][valid[start:stop]] for start, stop in itertools.pairwise(ends)]
@@ -153,12 +154,12 @@ def _fetched(first: np.ndarray, before: np.ndarray, now: np.ndarray, length: int
 
 def _pieces(plan: Plan) -> tuple[list[str], int]:
     """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
-    out, data = plan.canonical.out, plan.canonical.data
+    out, data = plan.layout.canonical.out, plan.layout.canonical.data
     trips = dict(zip(out.dims, out.shape, strict=True))
     loops = [dim.loop for dim in data.dims]
-    strides = dict(zip(loops, byte_strides(data, plan.width_bytes), strict=True))
-    dims, piece_bytes = list(out.dims), plan.width_bytes
-    while dims and dims[-1] not in plan.canonical.indices.dims:
+    strides = dict(zip(loops, byte_strides(data, plan.layout.width_bytes), strict=True))
+    dims, piece_bytes = list(out.dims), plan.layout.width_bytes
+    while dims and dims[-1] not in plan.layout.canonical.indices.dims:
         size, stride = trips[dims[-1]], strides[dims[-1]]
         if size == 0 or (size > 1 and stride and not 0 <= stride - piece_bytes < LINE_BYTES):
             break

@@ -23,15 +23,15 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
         indices: of the shape that the plan was made for; those outside point to nothing.
         offset_bytes: where data begins in a line.
     """
-    pattern = read_pattern(plan.canonical, plan.width_bytes)
+    pattern = read_pattern(plan.layout.canonical, plan.layout.width_bytes)
     spread = math.prod(size for size, _ in pattern.spread)
     if indices.size * spread > MOST_PIECES:
         return None
     if not pattern.draws:
         return 0, 1.0
-    loops = [dim for dim in plan.canonical.out.dims if dim in plan.canonical.indices.dims]
-    strides = byte_strides(plan.canonical.data, plan.width_bytes)
-    offsets, inside = read_offsets(plan.canonical, strides, indices, plan.problem.bounds, loops)
+    loops = [dim for dim in plan.layout.canonical.out.dims if dim in plan.layout.canonical.indices.dims]
+    strides = byte_strides(plan.layout.canonical.data, plan.layout.width_bytes)
+    offsets, inside = read_offsets(plan.layout.canonical, strides, indices, plan.problem.bounds, loops)
     places = offsets[inside] + (offset_bytes + pattern.lowest_bytes)
     if not places.size:
         return 0, 1.0

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
+from ...ir.problem import Problem
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.timing import Timings, time_interleaved
-from ..runtime.plan import Plan, Problem
+from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
 from .explanation import Ablation, Explanation
 from .lower_bound import lower_bound_of
@@ -40,7 +41,7 @@ def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
     if plan.problem.gradient is not None:
         return None
     machine = machine_model()
-    return predict_us(plan.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
+    return predict_us(plan.layout.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
 
 
 def explain(

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ...ir.errors import InvalidGatherError
+from ...ir.problem import Problem
 from ...lowering.schedule.traffic import (
     LINE_BYTES,
     Traffic,
@@ -17,7 +18,7 @@ from ...lowering.schedule.traffic import (
     traffic_streams,
 )
 from ..runtime.array_checks import address
-from ..runtime.plan import Problem, make_plan
+from ..runtime.plan import make_plan
 from .ceilings import Ceilings
 from .distinct_lines import count_lines
 from .peak_rates import ceilings
@@ -202,11 +203,11 @@ def fewest_bytes(
         )
     offset_bytes = 0 if data is None else address(data) % LINE_BYTES
     plan = make_plan(problem)
-    sizes = plan.canonical, plan.width_bytes, problem.indices.dtype.itemsize
+    sizes = plan.layout.canonical, plan.layout.width_bytes, problem.indices.dtype.itemsize
     stores: dict[str, bool] = {"is_gradient": problem.gradient is not None, "through_cache": through_cache}
     counted = None if indices is None else count_lines(plan, indices, offset_bytes)
     if counted is None:
         return gather_traffic(*sizes, offset_bytes=offset_bytes, **stores)
     lines, adjacent = counted
-    _, near = expected_lines(read_pattern(plan.canonical, plan.width_bytes), offset_bytes)
+    _, near = expected_lines(read_pattern(plan.layout.canonical, plan.layout.width_bytes), offset_bytes)
     return Traffic(traffic_streams(*sizes, lines, **stores), lines, max(adjacent, near), is_counted=True)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...ir.problem import Problem
 from ...lowering.schedule.traffic import LINE_BYTES, Traffic
 from ..host.cpu import free_memory_bytes, last_level_cache_bytes
 from ..host.machine import machine_model
 from ..host.timing import Timings
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads
-from ..runtime.plan import Problem
 from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
 from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound, fewest_bytes

@@ -1,8 +1,10 @@
 """From a plan to a program: runs the pipeline, and dumps its stages where a setting says so. Imports xDSL."""
 
+import functools
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ...ir.modules.context import parse_module
 from ...ir.modules.operator_module import operator_module
@@ -60,3 +62,15 @@ def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> No
         raise KnobError(
             f"GATHERNEST_DUMP_DIR={folder} cannot be written ({error.strerror}); set it to one that can, or unset it"
         ) from error
+
+
+@functools.lru_cache(maxsize=8)
+def native_library(plan: Plan) -> Any:
+    """Return Numba's library of a plan's kernel, into which LLVM has inlined what it calls.
+
+    It is compiled anew, since a cache keeps machine code only.
+    """
+    from ...lowering.numba.compiler import load_text
+
+    (result,) = load_text(build_program(plan), "inspected").overloads.values()
+    return result.library

@@ -16,6 +16,7 @@ from ...ir.array_spec import ArraySpec, integers
 from ...ir.element_types import as_bytes, is_movable, number_width
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
+from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
 from ...lowering.schedule.schedule import Schedule
 from ..host.knobs import Settings, knobs
@@ -31,7 +32,6 @@ from .array_checks import (
 )
 from .call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import gather_opaque, sum_opaque
-from .plan import Problem, check_addresses
 from .prepare import Prepared, prepare_problem
 
 _MOST_REMEMBERED = 4096

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...ir.canonical import dim_names
 from ...ir.positions import NOWHERE, resolve
+from ...ir.problem import Problem
 from ...ir.reference import zero_of
 from ...ir.semantics import Bounds
-from .plan import Problem
 from .prepare import bounds_error
 
 

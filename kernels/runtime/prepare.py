@@ -9,6 +9,7 @@ import numpy as np
 from ...ir.errors import BoundsError, InternalError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
+from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
@@ -19,7 +20,7 @@ from ..host.runtime import RUNTIME
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
 from .launch import launch
-from .plan import Plan, Problem, make_plan
+from .plan import Plan, make_plan
 from .select_schedule import reject_tuned
 
 # How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
@@ -112,7 +113,7 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     except ScheduleError as error:
         if not plan.is_tuned:
             raise
-        reject_tuned(plan, error)
+        reject_tuned(plan.problem_class, error)
         plan = make_plan(problem, takes_tuned=False)
         loaded = RUNTIME.make(lambda: _load(plan))
     return Prepared(plan, loaded, kernel_numbers(plan, loaded), _is_shared(plan), splits_rows=_splits_rows(plan))
@@ -125,9 +126,9 @@ def _splits_rows(plan: Plan) -> bool:
 
 def _is_shared(plan: Plan) -> bool:
     """Return whether a plan is worth several threads."""
-    table, result = plan.canonical.data, plan.canonical.out
+    table, result = plan.layout.canonical.data, plan.layout.canonical.out
     rows = math.prod(size for size, dim in zip(result.shape, result.dims, strict=True) if dim.role != "inner")
-    return machine_model().is_worth_sharing(plan.work_bytes, rows, math.prod(table.shape) * plan.width_bytes)
+    return machine_model().is_worth_sharing(plan.work_bytes, rows, math.prod(table.shape) * plan.layout.width_bytes)
 
 
 def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:

@@ -1,8 +1,5 @@
 """The schedule of a gather: the one that tuning recorded for its problem class, or the heuristic's."""
 
-from typing import TYPE_CHECKING
-
-from ...ir.canonical import CanonicalGather, Operand, layout_class
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
@@ -11,9 +8,6 @@ from ...lowering.schedule.schedule import Choice, Schedule
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.store import tuned_schedules
-
-if TYPE_CHECKING:
-    from .plan import Plan, Problem
 
 
 def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
@@ -25,11 +19,11 @@ def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
     return schedules.find(problem_class(kernel_class, nest, threads)) if schedules else None
 
 
-def reject_tuned(plan: "Plan", error: ScheduleError) -> None:
-    """Ignore the record that a plan's schedule came from, since a pass rejects it."""
+def reject_tuned(problem_class: str, error: ScheduleError) -> None:
+    """Ignore the record for problems of this class, since a pass rejects its schedule."""
     schedules = tuned_schedules(sharing_threads())
     if schedules is not None:
-        schedules.reject(plan.problem_class, error)
+        schedules.reject(problem_class, error)
 
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
@@ -54,26 +48,3 @@ def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
 def _nearest_power(size: int) -> int:
     """Return the power of two nearest to a size, by their ratio."""
     return 1 << (size * size).bit_length() // 2 if size else 0
-
-
-def nest_shape(problem: "Problem", canonical: CanonicalGather, width: int, *, has_check: bool) -> NestShape:
-    """Return the sizes that a schedule is chosen from."""
-    loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    checked = tuple(loop for loop in loops if has_check and loop[0] in canonical.indices.dims)
-    table = zip(canonical.data.dims, canonical.data.shape, strict=True)
-    return NestShape(
-        tuple(loops),
-        checked,
-        width,
-        tuple(table),
-        scales=problem.gradient is not None and problem.gradient.scale != 1,
-        looked_up=frozenset(canonical.indices.dims),
-        index_bytes=problem.indices.dtype.itemsize,
-        is_packed=erased_layout(canonical.out) is None,
-        has_packed_rows=(layout := erased_layout(canonical.data)) is None or layout[-1] == 1,
-    )
-
-
-def erased_layout(operand: Operand) -> tuple[int | None, ...] | None:
-    """Return what a kernel knows of an operand's strides; None where it is contiguous."""
-    return layout_class(operand.shape, operand.strides, 1)

@@ -4,8 +4,8 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
+from ...ir.problem import Problem
 from ..host.cpu import free_memory_bytes
-from ..runtime.plan import Problem
 
 PATTERN_BYTES = 2**20
 

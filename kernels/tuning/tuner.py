@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.problem import Problem
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Schedule
@@ -22,7 +23,7 @@ from ..host.host_load import OtherLoad
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..host.timing import Call, Timings, time_interleaved
-from ..runtime.plan import Plan, Problem
+from ..runtime.plan import Plan
 from ..runtime.prepare import Prepared, planned, prepare_problem
 from .successive_halving import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
 
@@ -180,7 +181,7 @@ class Tuner:
         self._plan: Plan = plan
         self._predict = partial(predict_us, machine=machine_model() if machine is None else machine)
         self.default = plan.schedule
-        self._space = Space(plan.nest, self.default, sharing_threads(), problem.gradient is not None)
+        self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.gradient is not None)
         self._out = np.zeros(problem.result.shape, problem.table.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}

@@ -11,7 +11,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.kernel import _operator
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.ir.problem import Problem
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 HERE = Path(__file__).parent

@@ -16,11 +16,12 @@ from gathernest.ir.element_types import number_width
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.dispatch import run_gradient
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 # How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.

@@ -16,9 +16,10 @@ from gathernest.ir.errors import BoundsError, ScheduleError
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
-from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
+from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule

@@ -13,9 +13,10 @@ from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.pipeline import run_pipeline
 from gathernest.lowering.registry import PIPELINES
 

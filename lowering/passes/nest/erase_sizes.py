@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ....ir.canonical import erased_size, layout_class
+from ....ir.canonical import Operand, erased
 from ....ir.dialects.attributes import NARROW_AXES, VIEW
 from ....ir.dialects.gather_dialect import ViewAttr
 from ....ir.dialects.types import memref_type, strides_of
@@ -81,6 +81,5 @@ def _axis_sizes(function: func.FuncOp) -> list[int]:
 
 
 def _erased(type_: MemRefType, dims: tuple[LoopName, ...]) -> MemRefType:
-    shape = type_.get_shape()
-    sizes = [erased_size(size, dim) for size, dim in zip(shape, dims, strict=True)]
-    return memref_type(sizes, type_.element_type, layout_class(shape, strides_of(type_), 1))
+    known = erased(Operand(dims, (), type_.get_shape(), strides_of(type_)))
+    return memref_type(known.shape, type_.element_type, known.strides)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.reference import run as run_reference
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.roofline import capacity_misses
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder, least_fetches, lines_in_order, read_lines
 from gathernest.kernels.roofline.lower_bound import fewest_bytes
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 
 RNG = np.random.default_rng(11)
 

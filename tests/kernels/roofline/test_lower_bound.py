@@ -4,12 +4,13 @@ import pytest
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.reference import run as run_reference
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.distinct_lines import count_lines
 from gathernest.kernels.roofline.lower_bound import fewest_bytes, gather_lower_bound
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.traffic import merged
 
 CEILINGS = Ceilings(

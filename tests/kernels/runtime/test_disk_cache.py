@@ -22,12 +22,13 @@ import pytest
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host import cpu
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.disk_cache import Loaded, cache_root, load_kernel
-from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
+from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering import pipeline, registry
 from gathernest.lowering.numba import compiler

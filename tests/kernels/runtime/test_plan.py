@@ -11,9 +11,10 @@ from gathernest.ir.errors import InvalidGatherError, ScheduleError
 from gathernest.ir.interpreters.argument_views import argument_view, bind_argument
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherNd
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import build_program, run_stages
-from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
+from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering.nest.queries import functions
 from gathernest.lowering.schedule.schedule import Schedule
@@ -71,7 +72,7 @@ def test_the_views_of_a_plan_are_those_its_ir_asks_for(seed):
         for number, array in enumerate(arrays):
             type_ = function.function_type.inputs.data[number]
             view = bind_argument(array, type_, argument_view(function, number))
-            operand = plan.arguments[number]
+            operand = plan.layout.arguments[number]
             assert operand.shape == view.shape
             strides = operand.strides or contiguous_strides(operand.shape, 1)
             moving = [dim for dim, size in enumerate(view.shape) if size > 1]
@@ -141,7 +142,7 @@ def test_the_work_of_a_plan_is_its_indices_and_its_output():
 @pytest.mark.parametrize(("data", "out", "width"), [(8, 8, 8), (12, 8, 4), (8, 10, 2), (12, 9, 1)])
 def test_the_strides_of_out_count_for_the_width_as_those_of_data(data, out, width):
     specs = ArraySpec((6,), "f8", (data,)), ArraySpec((2,), "i8"), ArraySpec((2,), "f8", (out,))
-    assert make_plan(Problem.checked(Gather(), specs[0], specs[1], Bounds.ERROR, specs[2])).width_bytes == width
+    assert make_plan(Problem.checked(Gather(), specs[0], specs[1], Bounds.ERROR, specs[2])).layout.width_bytes == width
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_the_strides_of_out_count_for_the_width_as_those_of_data(data, out, widt
 )
 def test_a_plan_moves_by_the_widest_unit_that_size_and_strides_allow(dtype, strides, width):
     problem = Problem.checked(Gather(0), ArraySpec((6,), dtype, strides), ArraySpec((2,), "i8"), Bounds.ERROR)
-    assert make_plan(problem).width_bytes == width
+    assert make_plan(problem).layout.width_bytes == width
 
 
 def test_one_kernel_serves_every_dtype_of_a_width_and_every_rank():

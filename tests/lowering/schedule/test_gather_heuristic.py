@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import build_program
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
@@ -333,7 +334,7 @@ def nests_of_sizes(sizes):
         for (operator, shape), gradient in product(indices, (None, Gradient(2.0))):
             specs = ArraySpec((batch, axis, inner), "f4"), ArraySpec(shape, "i8")
             plan = make_plan(Problem.checked(operator, *specs, Bounds.ERROR, gradient=gradient), Schedule())
-            nests.add((plan.nest, gradient is not None))
+            nests.add((plan.layout.nest, gradient is not None))
     return nests
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.operator_spec import Gather, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.runtime.compile import build_program
-from gathernest.kernels.runtime.plan import Problem, make_plan
+from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN

@@ -8,9 +8,10 @@ import pytest
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import ScheduleError
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
+from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
-from gathernest.kernels.runtime.plan import Plan, Problem, make_plan
+from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.schedule import search_space as search_space_module
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
@@ -242,7 +243,7 @@ def test_the_schedules_of_a_search_are_legal_or_rejected(name):
         legal.extend(running[1:])
         return [plan.schedule, *running[-1:]]
 
-    search(Space(plan.nest, plan.schedule, 2, problem.gradient is not None), keep)
+    search(Space(plan.layout.nest, plan.schedule, 2, problem.gradient is not None), keep)
     assert len(set(legal)) > 3
     if problem.gradient is None:
         assert any(schedule.prefetch for schedule in legal)

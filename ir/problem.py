@@ -1,0 +1,116 @@
+"""A problem: one gather or gradient with the layouts of its arrays, as far as it is known without their values."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .array_spec import ArraySpec
+from .errors import InvalidGatherError
+from .operator_spec import Gradient, Node, OperatorSpec
+from .semantics import Bounds, Shape
+
+MOST_DIMENSIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One gather or one gradient, without the values of its arrays.
+
+    A gather reads the table and writes the slices; a gradient reads the slices and adds them to the table.
+
+    Attributes:
+        operator: the operator, normalised.
+        table: the array that indices point into: data, or its gradient.
+        indices: of an integer dtype.
+        slices: the array with a slice for each index: the result of a gather, or its gradient.
+        bounds: what an index outside means.
+        gradient: the attributes of a gradient; None for a gather.
+        version: the operator version it came from, for the reader only.
+        node: the node of a graph that it came from, for the reader only.
+        has_shared_indices: whether other processes may write to the indices while they are read.
+    """
+
+    operator: OperatorSpec
+    table: ArraySpec
+    indices: ArraySpec
+    slices: ArraySpec
+    bounds: Bounds
+    gradient: Gradient | None = None
+    version: str | None = None
+    node: Node | None = None
+    has_shared_indices: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        operator: OperatorSpec,
+        table: ArraySpec,
+        indices: ArraySpec,
+        bounds: Bounds,
+        slices: ArraySpec | None = None,
+        version: str | None = None,
+        gradient: Gradient | None = None,
+        node: Node | None = None,
+    ) -> "Problem":
+        """Return the problem with the operator normalised; the slices are contiguous when they are omitted.
+
+        Raises:
+            InvalidGatherError: the operator's attributes do not fit the shapes.
+        """
+        operator = operator.normalized(table.shape, indices.shape)
+        shape = operator.result_shape(table.shape, indices.shape)
+        rank = len(shape)
+        if rank > MOST_DIMENSIONS:
+            raise InvalidGatherError(
+                f"the result of data of rank {table.rank} and indices of rank {indices.rank} has rank {rank}, and "
+                f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
+            )
+        check_addresses(f"a result of shape {shape} and {table.dtype}", shape, table.dtype)
+        slices = slices or ArraySpec(shape, table.dtype)
+        if slices.shape != shape:
+            what = "grad" if gradient is not None else "out"
+            raise InvalidGatherError(
+                f"{what} must have shape {shape}, as the gather of data {table.shape} by indices {indices.shape} "
+                f"gives, got {slices.shape}"
+            )
+        return cls(operator, table, indices, slices, bounds, gradient, version, node)
+
+    @property
+    def source(self) -> ArraySpec:
+        """The array that is read."""
+        return self.table if self.gradient is None else self.slices
+
+    @property
+    def result(self) -> ArraySpec:
+        """The array that is written."""
+        return self.slices if self.gradient is None else self.table
+
+    def into(self, result: ArraySpec) -> "Problem":
+        """Return the problem with another array of the same shape to write."""
+        return replace(self, slices=result) if self.gradient is None else replace(self, table=result)
+
+    @property
+    def name(self) -> str:
+        """The operator's name, such as `gather_nd` or `gather_nd_grad`."""
+        return self.operator.name if self.gradient is None else f"{self.operator.name}_grad"
+
+    @property
+    def axes(self) -> range:
+        """The dimensions of the table that are indexed."""
+        return self.operator.axes(self.indices.shape)
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        """The sizes of the indexed dimensions."""
+        return tuple(self.table.shape[axis] for axis in self.axes)
+
+
+def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
+    """Check that NumPy can make an array of that shape; it leaves sizes of 0 out when it counts the bytes.
+
+    Raises:
+        InvalidGatherError: it cannot; `what` is how the message calls the array.
+    """
+    if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
+        raise InvalidGatherError(f"{what} has no addresses; its sizes, but for those of 0, make 2**63 bytes or more")

@@ -1,0 +1,113 @@
+"""The layout of a problem: its arrays as a kernel sees them. Plain Python.
+
+It asks the functions that the passes ask (`ir.canonical`, `ir.semantics`), so what a kernel is handed is what its IR
+says.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased
+from ...ir.element_types import machine_width, number_name, number_width
+from ...ir.problem import Problem
+from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, reaches_past
+from ...lowering.schedule.loop_sizes import NestShape
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The canonical views of a problem's arrays.
+
+    Attributes:
+        problem: the problem.
+        canonical: the views, strides in elements of `width_bytes`.
+        width_bytes: the size of the elements that are moved.
+        reaches: of each indexed axis, whether the index dtype has values past it.
+    """
+
+    problem: Problem
+    canonical: CanonicalGather
+    width_bytes: int
+    reaches: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Layout":
+        """Return the layout of a problem."""
+        table, indices, slices = problem.table, problem.indices, problem.slices
+        if problem.gradient is None:
+            width = machine_width(table.dtype.itemsize, [*table.layout_strides, *slices.layout_strides])
+        else:
+            width = number_width(table.dtype)
+        strided = _strided(table, width), _strided(indices, indices.dtype.itemsize), _strided(slices, width)
+        roles = problem.operator.roles(len(strided[0].shape), indices.shape)
+        largest = int(np.iinfo(indices.dtype).max)
+        return cls(
+            problem,
+            canonical_gather(*strided, roles, covers_data=problem.gradient is not None),
+            width,
+            tuple(reaches_past(largest, size) for size in problem.axis_sizes),
+        )
+
+    @property
+    def has_check(self) -> bool:
+        """Whether indices are checked in a nest of their own."""
+        return self.problem.bounds is Bounds.ERROR and any(self.reaches)
+
+    @property
+    def arguments(self) -> tuple[Operand, Operand, Operand]:
+        """The views as the kernel takes them: what is read, the indices, what is written."""
+        table, indices, slices = self.canonical.data, self.canonical.indices, self.canonical.out
+        return (table, indices, slices) if self.problem.gradient is None else (slices, indices, table)
+
+    @property
+    def nest(self) -> NestShape:
+        """The sizes that a schedule is chosen from."""
+        problem, canonical = self.problem, self.canonical
+        loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
+        return NestShape(
+            tuple(loops),
+            tuple(loop for loop in loops if self.has_check and loop[0] in canonical.indices.dims),
+            self.width_bytes,
+            tuple(zip(canonical.data.dims, canonical.data.shape, strict=True)),
+            scales=problem.gradient is not None and problem.gradient.scale != 1,
+            looked_up=frozenset(canonical.indices.dims),
+            index_bytes=problem.indices.dtype.itemsize,
+            is_packed=erased(canonical.out).strides is None,
+            has_packed_rows=(strides := erased(canonical.data).strides) is None or strides[-1] == 1,
+        )
+
+    @property
+    def kernel_class(self) -> str:
+        """What decides a kernel's code but for its schedule; it names no size and no rank that the code does not."""
+        problem, canonical = self.problem, self.canonical
+        views = (("data", canonical.data), ("indices", canonical.indices), ("out", canonical.out))
+        reach = " ".join("reaches past" if past else "stays within" for past in self.reaches)
+        wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
+        element = f"{8 * self.width_bytes} bits"
+        if problem.gradient is not None:
+            element = f"{number_name(problem.table.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
+        shared = ", shared indices" if problem.has_shared_indices else ""
+        return (
+            f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "
+            f"{', '.join(f'{name}<{_text(erased(operand))}>' for name, operand in views)}"
+        )
+
+
+def _strided(spec: ArraySpec, width: int) -> Strided:
+    """Return an array in units of `width` bytes, with one more dimension where an element has several."""
+    units = spec.dtype.itemsize // width
+    shape = (*spec.shape, units) if units > 1 else spec.shape
+    if not spec.layout_strides:
+        return Strided(shape, None)
+    strides = tuple(stride // width for stride in spec.layout_strides)
+    return Strided(shape, (*strides, 1) if units > 1 else strides)
+
+
+def _text(operand: Operand) -> str:
+    sizes = zip(operand.dims, operand.shape, strict=True)
+    text = " ".join(f"{dim} {'?' if size == DYNAMIC else size}" for dim, size in sizes)
+    if operand.strides is None:
+        return text
+    return f"{text} strides {' '.join('?' if stride is None else str(stride) for stride in operand.strides)}"
