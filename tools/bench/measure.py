@@ -137,9 +137,10 @@ def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
     return reference_loops(problem, indices, data=inputs.data, table_bytes=case.table_bytes, sets=sets)
 
 
-def geometric_mean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean of positive numbers, or None of none."""
-    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+def geometric_mean(values: Sequence[float | None]) -> float | None:
+    """Return the geometric mean of positive numbers, without those that are None; None of none."""
+    logarithms = [math.log(value) for value in values if value is not None]
+    return math.exp(statistics.fmean(logarithms)) if logarithms else None
 
 
 def _prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:

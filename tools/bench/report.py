@@ -72,11 +72,11 @@ class Report:
 
     def of_bound(self) -> float | None:
         """Return the geometric mean of the fractions of the roofline bound, for cases larger than the last cache."""
-        return _mean_of([one.of_bound for one in self._beyond_cache()])
+        return geometric_mean([one.of_bound for one in self._beyond_cache()])
 
     def of_bound_in_order(self) -> float | None:
         """Return the same for the bound in the order of the indices, over the cases where it is known."""
-        return _mean_of([one.of_bound_in_order for one in self._beyond_cache()])
+        return geometric_mean([one.of_bound_in_order for one in self._beyond_cache()])
 
     def _beyond_cache(self) -> list[Measured]:
         return [one for one in self.measured if one.case.larger_than(last_level_bytes())]
@@ -85,10 +85,6 @@ class Report:
 def last_level_bytes() -> int:
     """Return the size of the largest cache of this machine."""
     return max(cache_sizes().values(), default=LAST_LEVEL_IF_UNKNOWN)
-
-
-def _mean_of(fractions: Sequence[float | None]) -> float | None:
-    return geometric_mean([fraction for fraction in fractions if fraction is not None])
 
 
 def _mean(measured: Sequence[Measured]) -> Mean | None:

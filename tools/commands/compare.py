@@ -10,6 +10,8 @@ import numpy as np
 
 from ...ir.errors import DependencyError, ModelError
 
+Arrays = Mapping[str, np.ndarray]
+
 RUNTIMES = {".onnx": ("onnxruntime", "ONNX Runtime"), ".xml": ("openvino", "OpenVINO")}
 
 
@@ -26,7 +28,7 @@ class Comparison:
     differences: tuple[str, ...]
 
 
-def compare(path: Path, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> Comparison:
+def compare(path: Path, inputs: Arrays, outputs: Arrays) -> Comparison:
     """Run the runtime that a model's format is native to, and compare.
 
     Args:
@@ -54,18 +56,14 @@ def compare(path: Path, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, 
     return Comparison(title, tuple(line for line in lines if line is not None))
 
 
-def _run_onnxruntime(
-    runtime: Any, path: Path, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _run_onnxruntime(runtime: Any, path: Path, inputs: Arrays, outputs: Arrays) -> Arrays:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return dict(zip(outputs, session.run(list(outputs), dict(inputs)), strict=True))
 
 
-def _run_openvino(
-    runtime: Any, path: Path, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _run_openvino(runtime: Any, path: Path, inputs: Arrays, outputs: Arrays) -> Arrays:
     compiled = runtime.Core().compile_model(str(path), "CPU")
     results = compiled(list(inputs.values()))
     return {name: np.asarray(results[place]) for place, name in enumerate(outputs)}
