@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, Signedness, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyOf,
     IRDLOperation,
@@ -39,14 +39,15 @@ AnyShaped = TensorType | MemRefType
 @lru_cache
 def _properties(
     names: tuple[str, ...], values: tuple[int, ...], bounds: Bounds, unsigned: bool, version: str | None
-) -> Mapping[str, Attribute | None]:
+) -> Mapping[str, Attribute]:
     """Return the properties of an operator; the nodes of a model share theirs."""
-    return {
+    properties = {
         **{name: IntegerAttr(value, I64) for name, value in zip(names, values, strict=True)},
         "bounds": BoundsAttr(bounds),
         "unsigned": UnitAttr() if unsigned else None,
         "version": StringAttr(version) if version else None,
     }
+    return {name: value for name, value in properties.items() if value is not None}
 
 
 class OperatorOp(IRDLOperation, ABC):
@@ -88,7 +89,10 @@ class OperatorOp(IRDLOperation, ABC):
     ):
         values = tuple(integers[name] for name in self.INTEGERS)
         properties = _properties(self.INTEGERS, values, bounds, unsigned, version)
-        super().__init__(operands=[source, indices, out], result_types=[result_type], properties=properties)
+        operands = (source, indices) if out is None else (source, indices, out)
+        result_types = () if result_type is None else (result_type,)
+        # A model's many nodes are made so: by the definition it takes more than twice as long.
+        Operation.__init__(self, operands=operands, result_types=result_types, properties=properties)
 
     @property
     def target(self) -> SSAValue:

@@ -31,19 +31,19 @@ class FileLimits:
     max_tensor_bytes: int = DEFAULT_MAX_BYTES
     max_total_bytes: int = DEFAULT_MAX_BYTES
 
-    def check_static_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
-        """Check the sizes of a tensor as a file has them, where no number stands for one that is not known."""
-        if any(size < 0 for size in shape):
-            raise ModelError(f"{what} has shape {list(shape)}, and sizes are 0 or more")
-        self.check_shape(what, shape, dtype)
+    def check_shape(self, what: str, shape: Sequence[int], dtype: np.dtype, *, static: bool = False) -> None:
+        """Check the sizes of a tensor before anything is allocated.
 
-    def check_shape(self, what: str, shape: Sequence[int], dtype: np.dtype) -> None:
-        """Check the sizes of a tensor, `DYNAMIC` where they are not known, before anything is allocated.
+        Args:
+            what: how messages call it.
+            shape: its sizes, `DYNAMIC` where they are not known.
+            dtype: of its elements.
+            static: whether no number stands for a size that is not known, as in a file.
 
         Raises:
             ModelError: a size is negative, there are too many, or their product is over the limit.
         """
-        sizes = [size for size in shape if size != DYNAMIC]
+        sizes = [size for size in shape if static or size != DYNAMIC]
         if any(size < 0 for size in sizes):
             raise ModelError(f"{what} has shape {list(sizes)}, and sizes are 0 or more")
         if len(shape) > MOST_DIMENSIONS:

@@ -39,7 +39,7 @@ class TensorReader:
             ModelError: its type is not known, its values do not fit its sizes, or they lie where it may not read.
         """
         dtype = element_dtype(tensor.data_type, what)
-        self.limits.check_static_shape(what, list(tensor.dims), dtype)
+        self.limits.check_shape(what, list(tensor.dims), dtype, static=True)
         if tensor.HasField("segment"):
             raise ModelError(f"{what} is stored in segments, which ONNX has given up and nothing writes")
         if tensor.data_location == onnx.TensorProto.EXTERNAL:

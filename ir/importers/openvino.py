@@ -73,7 +73,8 @@ class _Reader:
         """
         known = _CONVERTERS.get(layer.type)
         if known is None or layer.opset not in known.opsets:
-            there = ", ".join(f"{kind} ({_range(entry.opsets)})" for kind, entry in _CONVERTERS.items())
+            there = ", ".join(f"{kind} ({'/'.join(entry.opsets)})" for kind, entry in _CONVERTERS.items())
+            there = there.replace("opset", "")
             raise ModelError(f"operator {layer.type} of {layer.opset} is not supported; {there} are")
         operands = [self.values[source] for source in layer.sources]
         if not known.least <= len(operands) <= known.most:
@@ -214,10 +215,6 @@ class _Kind:
     least: int
     most: int
     convert: Callable[[_Reader, Layer, list[SSAValue]], SSAValue]
-
-
-def _range(opsets: tuple[str, ...]) -> str:
-    return "/".join(opset.removeprefix("opset") for opset in opsets)
 
 
 _CONVERTERS: Mapping[str, _Kind] = {

@@ -97,7 +97,7 @@ class _Machine(VectorInterpreter):
             self.values[argument] = value
         for op in block.ops:
             operands = [self.values[operand] for operand in op.operands]
-            if isinstance(op, func.ReturnOp | scf.YieldOp | YieldOp | scf.ReduceOp):
+            if isinstance(op, _TERMINATORS):
                 return tuple(operands)
             for result, value in zip(op.results, self.run_op(op, operands), strict=True):
                 self.values[result] = value
@@ -114,13 +114,10 @@ class _Machine(VectorInterpreter):
     @contextmanager
     def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
         """Watch a loop's stores: no two iterations of a parallel one may write the same element."""
-        writers = _Writers()
-        if not is_parallel:
-            yield writers
-            return
-        self.writers.append(writers)
+        around, writers = self.writers, _Writers()
+        self.writers = [*around, writers] if is_parallel else around
         yield writers
-        self.writers.pop()
+        self.writers = around
 
     def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
         if op.name in _ARITHMETIC or op.name in _FLOAT_ARITHMETIC:
@@ -243,18 +240,8 @@ class _Machine(VectorInterpreter):
             for trip in trips:
                 writers.trip = trip
                 for number, value in enumerate(self.run_block(op.body.block, trip)):
-                    totals[number] = self.run_reduction(reduce, number, totals[number], value)
+                    (totals[number],) = self.run_block(reduce.reductions[number].block, [totals[number], value])
         return tuple(totals)
-
-    def run_reduction(self, reduce: scf.ReduceOp, number: int, left: Any, right: Any) -> Any:
-        block = reduce.reductions[number].block
-        self.values.update(zip(block.args, (left, right), strict=True))
-        for op in block.ops:
-            operands = [self.values[operand] for operand in op.operands]
-            if isinstance(op, scf.ReduceReturnOp):
-                return operands[0]
-            self.values.update(zip(op.results, self.run_op(op, operands), strict=True))
-        raise InternalError("scf.reduce without scf.reduce.return")
 
     # arith
 
@@ -303,6 +290,8 @@ def _unsigned(value: int, bits: int) -> int:
 def _truncated_remainder(left: int, right: int) -> int:
     return left % abs(right) if left >= 0 else -(-left % abs(right))
 
+
+_TERMINATORS = (func.ReturnOp, YieldOp, scf.YieldOp, scf.ReduceOp, scf.ReduceReturnOp)
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,

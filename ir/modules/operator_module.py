@@ -117,7 +117,6 @@ def gather_module(data: Any, indices: Any, *, axis: int = 0, batch_dims: int = 0
 
 
 def _node_attributes(node: Node) -> dict[str, Attribute]:
-    """Return the names that are there, as attributes of an operator."""
     attributes: dict[str, Attribute] = {NODE: StringAttr(node.name)} if node.name else {}
     if node.outputs:
         attributes[OUTPUTS] = ArrayAttr([StringAttr(name) for name in node.outputs])
