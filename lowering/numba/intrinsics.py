@@ -17,33 +17,23 @@ from numba.np.arrayobj import make_array
 _DOMAIN = "gathernest"
 
 
-def _scope(builder: Any, name: str) -> ir.MDValue:
-    """Return the list of one alias scope: "read" for data and indices, "written" for out."""
+def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> Any:
     module = builder.module
     domain = module.add_metadata([_DOMAIN])
-    return module.add_metadata([module.add_metadata([f"{_DOMAIN}.{name}", domain])])
-
-
-def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> None:
-    instruction.set_metadata("alias.scope", _scope(builder, scope))
-    instruction.set_metadata("noalias", _scope(builder, apart_from))
+    for kind, name in (("alias.scope", scope), ("noalias", apart_from)):
+        scopes = module.add_metadata([module.add_metadata([f"{_DOMAIN}.{name}", domain])])
+        instruction.set_metadata(kind, scopes)
+    return instruction
 
 
 def mark_read(builder: Any, instruction: Any) -> Any:
     """Mark a load of data or indices, which no store of the kernel changes; return it."""
-    _mark(builder, instruction, scope="read", apart_from="written")
-    return instruction
+    return _mark(builder, instruction, scope="read", apart_from="written")
 
 
 def mark_written(builder: Any, instruction: Any) -> Any:
     """Mark a store to out, or a load of values that the kernel wrote; return it."""
-    _mark(builder, instruction, scope="written", apart_from="read")
-    return instruction
-
-
-def mark_streamed(builder: Any, instruction: Any) -> None:
-    """Mark a store as non-temporal."""
-    instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+    return _mark(builder, instruction, scope="written", apart_from="read")
 
 
 def pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
@@ -61,20 +51,31 @@ _ELEMENTS: dict[str, tuple[Any, ir.Type]] = {
 }
 
 
-def _make_load(element: str, *, again: bool = False) -> Any:
-    """Make the load of an element; `again` is for memory that the kernel itself writes."""
-    numba_type, llvm_type = _ELEMENTS[element]
+def make(name: str, doc: str, signature: Any, build: Callable) -> Any:
+    """Make the intrinsic of a signature; `build(builder, *arguments)` returns its value in LLVM, or None."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        result = build(builder, *arguments)
+        return context.get_dummy_value() if result is None else result
+
+    parameters = ", ".join(f"a{number}" for number in range(len(signature.args)))
+    space: dict[str, Any] = {"signature": signature, "generate": generate}
+    exec(f"def operation(typing_context, {parameters}): return signature, generate", space)
+    operation = space["operation"]
+    operation.__name__ = operation.__qualname__ = name
+    operation.__doc__ = doc
+    return intrinsic(operation)
+
+
+def make_load(name: str, kind: Any, llvm: ir.Type, *, again: bool = False) -> Any:
+    """Make the load of an element or a vector; `again` is for memory that the kernel itself writes."""
     mark = mark_written if again else mark_read
 
-    def load(typing_context: Any, address: Any, offset: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            return mark(builder, builder.load(pointer(builder, arguments[0], arguments[1], llvm_type), align=1))
+    def build(builder: Any, address: ir.Value, offset: ir.Value) -> ir.Value:
+        return mark(builder, builder.load(pointer(builder, address, offset, llvm), align=1))
 
-        return numba_type(types.int64, types.int64), generate
-
-    load.__doc__ = f"Load {element} at address + offset{', which the kernel may have written' if again else ''}."
-    load.__name__ = load.__qualname__ = f"{'reload' if again else 'load'}_{element}"
-    return intrinsic(load)
+    doc = f"Load {name} at address + offset{', which the kernel may have written' if again else ''}."
+    return make(f"{'reload' if again else 'load'}_{name}", doc, kind(types.int64, types.int64), build)
 
 
 def _streamable(builder: Any, value: Any, type_: ir.Type) -> Any:
@@ -89,81 +90,55 @@ def _streamable(builder: Any, value: Any, type_: ir.Type) -> Any:
     return vector
 
 
-def _make_store(element: str, *, streams: bool = False) -> Any:
-    """Make the store of an element, a non-temporal one where it `streams`."""
-    numba_type, llvm_type = _ELEMENTS[element]
+def make_store(name: str, kind: Any, llvm: ir.Type, operation: str = "store", alignment: int = 1) -> Any:
+    """Make the store of an element or a vector, a non-temporal one where the operation is a `stream`."""
+    streams = operation != "store"
 
-    def store(typing_context: Any, address: Any, offset: Any, value: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            value = _streamable(builder, arguments[2], llvm_type) if streams else arguments[2]
-            place = pointer(builder, arguments[0], arguments[1], value.type)
-            stored = builder.store(value, place, align=1)
-            if streams:
-                mark_streamed(builder, stored)
-            mark_written(builder, stored)
-            return context.get_dummy_value()
+    def build(builder: Any, address: ir.Value, offset: ir.Value, value: ir.Value) -> None:
+        value = _streamable(builder, value, llvm) if streams else value
+        store = builder.store(value, pointer(builder, address, offset, value.type), align=alignment)
+        if streams:
+            store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        mark_written(builder, store)
 
-        return types.void(types.int64, types.int64, numba_type), generate
-
-    store.__doc__ = f"Store {element} at address + offset{', non-temporal' if streams else ''}."
-    store.__name__ = store.__qualname__ = f"{'stream' if streams else 'store'}_{element}"
-    return intrinsic(store)
+    where = "address + offset" if alignment == 1 else f"address + offset, a multiple of {alignment}"
+    doc = f"Store {name} at {where}{', non-temporal' if streams else ''}."
+    return make(f"{operation}_{name}", doc, types.void(types.int64, types.int64, kind), build)
 
 
-load_i8, load_i16, load_i32, load_i64, load_i128, load_f32, load_f64 = map(_make_load, _ELEMENTS)
-store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = map(_make_store, _ELEMENTS)
+load_i8, load_i16, load_i32, load_i64, load_i128, load_f32, load_f64 = (
+    make_load(name, *types_) for name, types_ in _ELEMENTS.items()
+)
+store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = (
+    make_store(name, *types_) for name, types_ in _ELEMENTS.items()
+)
 stream_i32, stream_i64, stream_i128, stream_f32, stream_f64 = (
-    _make_store(element, streams=True) for element in _ELEMENTS if element not in ("i8", "i16")
+    make_store(name, *types_, "stream") for name, types_ in _ELEMENTS.items() if name not in ("i8", "i16")
 )
 reload_i8, reload_i16, reload_i32, reload_i64, reload_f32, reload_f64 = (
-    _make_load(element, again=True) for element in _ELEMENTS if element != "i128"
+    make_load(name, *types_, again=True) for name, types_ in _ELEMENTS.items() if name != "i128"
 )
 
 
 def _make_compare(name: str, predicate: str) -> Any:
-    def compare(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            return builder.icmp_unsigned(predicate, *arguments)
-
-        return types.boolean(types.int64, types.int64), generate
-
-    compare.__doc__ = f"Compare two 64-bit integers as unsigned: left {predicate} right."
-    compare.__name__ = compare.__qualname__ = name
-    return intrinsic(compare)
+    doc = f"Compare two 64-bit integers as unsigned: left {predicate} right."
+    signature = types.boolean(types.int64, types.int64)
+    return make(name, doc, signature, lambda builder, *sides: builder.icmp_unsigned(predicate, *sides))
 
 
-ult, ule, ugt, uge = (
-    _make_compare(name, predicate) for name, predicate in (("ult", "<"), ("ule", "<="), ("ugt", ">"), ("uge", ">="))
-)
-
-
-def _make_binary(name: str, doc: str, build: Callable[[Any, ir.Value, ir.Value], ir.Value]) -> Any:
-    def binary(typing_context: Any, left: Any, right: Any) -> tuple[Any, Callable]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            return build(builder, *arguments)
-
-        return types.int64(types.int64, types.int64), generate
-
-    binary.__doc__ = doc
-    binary.__name__ = binary.__qualname__ = name
-    return intrinsic(binary)
-
-
-minui = _make_binary(
-    "minui",
-    "The smaller of two 64-bit integers, compared as unsigned.",
-    lambda builder, left, right: builder.select(builder.icmp_unsigned("<", left, right), left, right),
-)
-divui = _make_binary(
-    "divui", "The quotient of two unsigned 64-bit integers.", lambda builder, left, right: builder.udiv(left, right)
-)
-remui = _make_binary(
-    "remui", "The remainder of two unsigned 64-bit integers.", lambda builder, left, right: builder.urem(left, right)
-)
-remsi = _make_binary(
-    "remsi",
-    "The remainder of two signed 64-bit integers, with the sign of the left one as in C.",
-    lambda builder, left, right: builder.srem(left, right),
+ult, ule, ugt, uge = map(_make_compare, ("ult", "ule", "ugt", "uge"), ("<", "<=", ">", ">="))
+minui, divui, remui, remsi = (
+    make(name, f"The {doc}.", types.int64(types.int64, types.int64), build)
+    for name, doc, build in (
+        (
+            "minui",
+            "smaller of two 64-bit integers, compared as unsigned",
+            lambda builder, left, right: builder.select(builder.icmp_unsigned("<", left, right), left, right),
+        ),
+        ("divui", "quotient of two unsigned 64-bit integers", ir.IRBuilder.udiv),
+        ("remui", "remainder of two unsigned 64-bit integers", ir.IRBuilder.urem),
+        ("remsi", "remainder of two signed 64-bit integers, with the sign of the left one as in C", ir.IRBuilder.srem),
+    )
 )
 
 
