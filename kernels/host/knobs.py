@@ -29,34 +29,31 @@ class Knob:
     """One setting.
 
     Attributes:
-        variable: the environment variable.
+        name: the attribute of `knobs`.
         read: makes the value of a text; raises ValueError for a text it does not know.
         allowed: what the message says is allowed.
         default: the value without a setting.
         doc: one line for the table in the docs.
     """
 
-    variable: str
+    name: str
     read: Callable[[str], Any]
     allowed: str
     default: Any
     doc: str
 
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return "NO_COLOR" if self.name == "no_color" else f"GATHERNEST_{self.name.upper()}"
+
+
+_FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off", ""), False)}
+
 
 def _flag(text: str) -> bool:
-    words = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-        "": False,
-    }
     try:
-        return words[text.strip().lower()]
+        return _FLAGS[text.strip().lower()]
     except KeyError:
         raise ValueError from None
 
@@ -81,65 +78,32 @@ def _positive(text: str) -> int:
     return number
 
 
-KNOBS: dict[str, Knob] = {
-    "cache_dir": Knob(
-        "GATHERNEST_CACHE_DIR",
-        _path,
-        "a path",
-        None,
-        "Folder of the compiled kernels; the user's cache folder if unset.",
-    ),
-    "cache_limit_mb": Knob(
-        "GATHERNEST_CACHE_LIMIT_MB",
-        _positive,
-        "a whole number from 1",
-        512,  # some 2000 kernels: an hour of varied use made 277 MB
+_PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1"), (_flag, "0 or 1")
+_LIST = (
+    Knob("cache_dir", *_PATH, None, "Folder of the compiled kernels; the user's cache folder if unset."),
+    Knob(  # some 2000 kernels: an hour of varied use made 277 MB
+        *("cache_limit_mb", *_COUNT, 512),
         "Megabytes of compiled kernels on disk; beyond them the least recently used are removed.",
     ),
-    "num_threads": Knob(
-        "GATHERNEST_NUM_THREADS",
-        _positive,
-        "a whole number from 1",
-        None,
-        "Most threads a large gather uses; one for each usable core if unset.",
-    ),
-    "dump_dir": Knob(
-        "GATHERNEST_DUMP_DIR", _path, "a path", None, "Folder that gets every stage of every gather that is compiled."
-    ),
-    "interpret": Knob(
-        "GATHERNEST_INTERPRET", _flag, "0 or 1", False, "Run the reference interpreter instead of compiled code. Slow."
-    ),
-    "always_compile": Knob(
-        "GATHERNEST_ALWAYS_COMPILE",
-        _flag,
-        "0 or 1",
-        False,
-        "Compile anew, and neither read nor write the cache on disk.",
-    ),
-    "schedule": Knob(
-        "GATHERNEST_SCHEDULE",
-        str,
-        "a schedule",
-        None,
+    Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),
+    Knob("dump_dir", *_PATH, None, "Folder that gets every stage of every gather that is compiled."),
+    Knob("interpret", *_FLAG, False, "Run the reference interpreter instead of compiled code. Slow."),
+    Knob("always_compile", *_FLAG, False, "Compile anew, and neither read nor write the cache on disk."),
+    Knob(
+        *("schedule", str, "a schedule", None),
         "Use this schedule for every gather; one whose nest lacks its loops is rejected.",
     ),
-    "tuning": Knob(
-        "GATHERNEST_TUNING",
-        _path_or_off,
-        "a file, or off",
-        None,
+    Knob(
+        *("tuning", _path_or_off, "a file, or off", None),
         "File of tuned schedules, read and written; `off` uses none. Unset: one for each machine in the cache folder.",
     ),
-    "machine": Knob(
-        "GATHERNEST_MACHINE",
-        _path,
-        "a built-in machine model or a file",
-        None,
+    Knob(
+        *("machine", _path, "a built-in machine model or a file", None),
         "The [machine](machine.md) that schedules are chosen for: a model's name, or a JSON file. Unset: this one.",
     ),
-    "no_color": Knob("NO_COLOR", lambda text: bool(text), "anything", False, "Print without colours."),
-}
-
+    Knob("no_color", bool, "anything", False, "Print without colours."),
+)
+KNOBS = {knob.name: knob for knob in _LIST}
 
 class Settings(NamedTuple):
     """The knobs that decide what runs, as one call finds them: another thread may change them meanwhile."""
@@ -242,9 +206,10 @@ def _environment_key(variable: str) -> Any:
     return os.environ.encodekey(variable) if isinstance(_ENVIRONMENT, dict) else variable  # type: ignore[attr-defined]
 
 
-def _property(name: str, knob: Knob) -> Any:
+def _property(knob: Knob) -> Any:
     """Return what reads a knob, in some 200 ns: a call reads four."""
-    key = _environment_key(knob.variable)
+    name, variable, default = knob.name, knob.variable, knob.default
+    key = _environment_key(variable)
 
     def read(self: Knobs) -> Any:
         scoped = self._scoped.get()
@@ -253,15 +218,15 @@ def _property(name: str, knob: Knob) -> Any:
         if name in self._assigned:
             return self._assigned[name]
         if not _ENVIRONMENT.get(key):
-            return knob.default
-        text = os.environ[knob.variable]
-        return _read(knob, text, f"{knob.variable}={text!r}")
+            return default
+        text = os.environ[variable]
+        return _read(knob, text, f"{variable}={text!r}")
 
     return property(read, doc=knob.doc)
 
 
-for _name, _knob in KNOBS.items():
-    setattr(Knobs, _name, _property(_name, _knob))
+for _knob in _LIST:
+    setattr(Knobs, _knob.name, _property(_knob))
 
 
 def _unknown(name: str) -> UnknownKnobError:
