@@ -6,7 +6,9 @@ import itertools
 import math
 import os
 import platform
+import re
 import sys
+from collections.abc import Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -85,7 +87,11 @@ def usable_cores() -> int:
 
 def affine_cores() -> int:
     """Return how many cores this thread may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(_affinity())
+
+
+def _affinity() -> Collection[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 @functools.cache
@@ -95,12 +101,8 @@ def cpu_quota(process: Path = Path("/proc/self"), root: Path = Path("/sys/fs/cgr
     Groups of version 1 and 2 are read once in a process, with those above them. In a container whose own group is the
     root of what it sees, that is the one that counts.
     """
-    try:
-        lines = (process / "cgroup").read_text().splitlines()
-    except OSError:
-        return None
     quotas: list[float] = []
-    for line in lines:
+    for line in _text(process / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -112,34 +114,27 @@ def cpu_quota(process: Path = Path("/proc/self"), root: Path = Path("/sys/fs/cgr
 
 
 def _quota_of(group: Path) -> float | None:
-    """Return the quota of one control group in cores, or None where it sets no limit."""
-    try:
-        quota, period = (group / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota, period = ((group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
-        except OSError:
-            return None
-    if quota == "max" or not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
-        return None
-    return int(quota) / int(period)
+    """Return the quota of one control group, of version 2 or 1, in cores; None where it sets no limit."""
+    version_1 = " ".join(_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    quota, _, period = (_text(group / "cpu.max") or version_1).partition(" ")
+    is_limited = quota.isdecimal() and period.isdecimal() and int(period) > 0
+    return int(quota) / int(period) if is_limited else None
 
 
 @functools.cache
 def cache_sizes() -> dict[str, int]:
     """Return the sizes in bytes of the first core's data caches, such as {"L1": 32768}; empty if unknown."""
     sizes: dict[str, int] = {}
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            if (index / "type").read_text().strip() == "Instruction":
-                continue
-            text = (index / "size").read_text().strip()
-            level = (index / "level").read_text().strip()
-        except OSError:
-            continue
-        units = {"K": 1024, "M": 1024**2, "G": 1024**3}
-        sizes[f"L{level}"] = int(text.rstrip("KMG")) * units.get(text[-1], 1)
+    units = {"K": 1024, "M": 1024**2, "G": 1024**3}
+    for cache in _caches(0):
+        kind, size, level = (_text(cache / name) for name in ("type", "size", "level"))
+        if kind in ("Data", "Unified") and size and level:
+            sizes[f"L{level}"] = int(size.rstrip("KMG")) * units.get(size[-1], 1)
     return sizes
+
+
+def _caches(core: int) -> list[Path]:
+    return sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"))
 
 
 def own_cache_bytes(table_bytes: float) -> int:
@@ -157,17 +152,10 @@ def last_level_cache_bytes() -> int:
     sizes = cache_sizes()
     if not sizes:
         return 32 * 1024**2
-    level = max(sizes)
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    shared: set[str] = set()
-    for core in cores:
-        for index in Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"):
-            try:
-                if f"L{(index / 'level').read_text().strip()}" == level:
-                    shared.add((index / "shared_cpu_list").read_text().strip())
-            except OSError:
-                continue
-    return sizes[level] * max(len(shared), 1)
+    last = max(sizes)
+    caches = [cache for core in _affinity() for cache in _caches(core) if f"L{_text(cache / 'level')}" == last]
+    shared = {_text(cache / "shared_cpu_list") for cache in caches} - {""}
+    return sizes[last] * max(len(shared), 1)
 
 
 def free_memory_bytes() -> int:
@@ -184,10 +172,13 @@ def free_memory_bytes() -> int:
 
 def _number(path: Path, label: str = "", unit: int = 1) -> int | None:
     """Return the number after a label in a file of the system, or None."""
+    found = re.search(rf"^{label}\s*(\d+)", _text(path), re.MULTILINE)
+    return None if found is None else int(found[1]) * unit
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file of the system; nothing where it cannot be read."""
     try:
-        for line in path.read_text().splitlines():
-            if line.startswith(label):
-                return int(line.removeprefix(label).split()[0]) * unit
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""

@@ -9,18 +9,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 # 64 KiB were enough for LLVM 20; a thread that only runs what is compiled needs less than 32, the least there can be.
 ENOUGH_STACK_BYTES = 1 << 20
 
 Made = TypeVar("Made")
-
-
-class Forgets(Protocol):
-    """Remembers what was made of calls."""
-
-    def forget(self) -> None: ...
 
 
 class Runtime:
@@ -35,7 +29,7 @@ class Runtime:
         loaded: the kernels by their keys.
         prepared: the prepared calls, by everything that decides them.
         tuned: the tuned schedules of each file that was read.
-        tables: the tables of the call cache.
+        forgetters: what empties the tables of the call cache.
     """
 
     def __init__(self) -> None:
@@ -45,7 +39,7 @@ class Runtime:
         self.loaded: dict[str, Any] = {}
         self.prepared: dict[Any, Any] = {}
         self.tuned: dict[Any, Any] = {}
-        self.tables: list[Forgets] = []
+        self.forgetters: list[Callable[[], None]] = []
         self._is_last = False
         self._register()
 
@@ -80,8 +74,8 @@ class Runtime:
         """Plan every gather anew when it is called next."""
         self.tuned.clear()
         self.prepared.clear()
-        for table in self.tables:
-            table.forget()
+        for forget in self.forgetters:
+            forget()
 
     def _make_here(self, work: Callable[[], Made]) -> Made:
         with self.lock:

@@ -180,7 +180,7 @@ class CallTable:
 # The calls of the public functions.
 CALLS = CallTable()
 
-RUNTIME.tables.append(CALLS)
+RUNTIME.forgetters.append(CALLS.forget)
 
 
 def native_entry() -> Any:

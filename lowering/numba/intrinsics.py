@@ -94,7 +94,7 @@ def make_store(name: str, kind: Any, llvm: ir.Type, operation: str = "store", al
     """Make the store of an element or a vector, a non-temporal one where the operation is a `stream`."""
     streams = operation != "store"
 
-    def build(builder: Any, address: ir.Value, offset: ir.Value, value: ir.Value) -> None:
+    def build(builder: Any, address: ir.Value, offset: ir.Value, value: Any) -> None:
         value = _streamable(builder, value, llvm) if streams else value
         store = builder.store(value, pointer(builder, address, offset, value.type), align=alignment)
         if streams:
