@@ -77,30 +77,21 @@ class _Shared(Code):
     def member(self, team: Word, number: Word) -> Word:
         return self.after(self.add(team, I64(WORD_BYTES * At.MEMBERS)), self.mul(number, I64(Member.WORDS)))
 
-    def keep_modes(self, team: Word) -> None:
-        """Store the modes of this thread's floating-point unit."""
-        self._use_modes(team, 0)
+    def use_modes(self, team: Word, *, keep: bool) -> None:
+        """Store the modes of this thread's floating-point unit, or set them to those stored."""
+        reads, sets = _MODES.get(_architecture(), ("", ""))
+        place = self.place(team, At.MODES)
+        if _architecture() == "x86_64":
+            self.call_llvm(reads if keep else sets, VOID, self.bitcast(place, ir.IntType(8).as_pointer()))
+        elif reads and keep:
+            self.store(self.call_llvm(reads, I64), place)
+        elif sets:
+            self.call_llvm(sets, VOID, self.load(place))
 
-    def take_modes(self, team: Word) -> None:
-        """Set the modes of this thread's floating-point unit to those stored."""
-        self._use_modes(team, 1)
-
-    def _use_modes(self, team: Word, which: int) -> None:
-        architecture = _architecture()
-        if architecture not in _MODES:
-            return
-        name, place = _MODES[architecture][which], self.place(team, At.MODES)
-        if architecture == "x86_64":
-            byte = ir.IntType(8).as_pointer()
-            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, [byte]), name)
-            self.call(function, [self.bitcast(place, byte)])
-        elif which == 0:
-            self.store(
-                self.call(cgutils.get_or_insert_function(self.module, ir.FunctionType(I64, []), name), []), place
-            )
-        else:
-            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, [I64]), name)
-            self.call(function, [self.load(place)])
+    def call_llvm(self, name: str, result: ir.Type, *arguments: Word) -> Word:
+        """Call an intrinsic of LLVM."""
+        type_ = ir.FunctionType(result, [argument.type for argument in arguments])
+        return self.call(cgutils.get_or_insert_function(self.module, type_, name), arguments)
 
     def post(self, member: Word) -> None:
         """Wake a member that waits for its semaphore."""
@@ -123,10 +114,8 @@ class _Shared(Code):
 
     def pause(self) -> None:
         """Tell the processor that this is a loop that waits."""
-        name, types = _PAUSES.get(_architecture(), ("", []))
-        if name:
-            function = cgutils.get_or_insert_function(self.module, ir.FunctionType(VOID, types), name)
-            self.call(function, [ir.Constant(type_, 1) for type_ in types])
+        if _architecture() in _PAUSES:
+            self.call_llvm(*_PAUSES[_architecture()])
 
 
 IS_DARWIN = sys.platform == "darwin"
@@ -136,18 +125,15 @@ def _architecture() -> str:
     return llvm.get_process_triple().partition("-")[0]
 
 
-_PAUSES: dict[str, tuple[str, list[ir.Type]]] = {
-    "x86_64": ("llvm.x86.sse2.pause", []),
-    "aarch64": ("llvm.aarch64.hint", [I32]),
-    "arm64": ("llvm.aarch64.hint", [I32]),
+# The name, the result and the arguments of the instruction.
+_PAUSES: dict[str, tuple[Any, ...]] = {
+    "x86_64": ("llvm.x86.sse2.pause", VOID),
+    **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.hint", VOID, I32(1))),
 }
-
-
 # Reads and sets the modes of the floating-point unit: sums must not depend on the thread that adds.
-_MODES: dict[str, tuple[str, str]] = {
+_MODES = {
     "x86_64": ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"),
-    "aarch64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
-    "arm64": ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"),
+    **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr")),
 }
 
 
@@ -201,7 +187,7 @@ def _run(module: ir.Module) -> None:
         code.put(team, at, value)
     with code.if_then(code.same(parts, I64(1))):
         code.ret(code.call_function("work", team, I64(0)))
-    code.keep_modes(team)
+    code.use_modes(team, keep=True)
     code.count(team, At.GENERATION, 1)
     with code.if_then(code.not_(code.same(code.look(team, At.SLEEPERS), I64(0)))):
         code.call_function("wake", team)
@@ -333,7 +319,7 @@ def _serve(module: ir.Module) -> None:
     leave = code.append_basic_block("leave")
     code.need(code.same(code.look(team, At.GENERATION), generation), leave)
     code.need(code.icmp_signed("<", me, code.word(team, At.PARTS)), leave)
-    code.take_modes(team)
+    code.use_modes(team, keep=False)
     total = code.call_function("work", team, me)
     code.atomic_rmw("add", code.place(team, At.TOTAL), total, "seq_cst")
     code.branch(leave)

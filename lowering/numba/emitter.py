@@ -34,7 +34,6 @@ from .vector_emitter import VectorEmitter
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 
 NUMBA_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "njit")
-NUMBA_IMPORT = "from numba import ..."
 
 _INFIX = {
     "arith.addi": "+",
@@ -106,37 +105,35 @@ class _Emitter(VectorEmitter):
             self.parameters[name] = Parameter(name, "scale" if is_number else "address", number)
             numbers |= {name: numba_type(argument.type)} if is_number else {}
         self.block(self.function.body.block)
-        text = _CALLERS_OWN.sub("", str(self.module))
-        lines = [(f"# {line}".rstrip(), "") for line in (header.splitlines() + text.splitlines())]
-        lines += [("", ""), (NUMBA_IMPORT, "")]
-        lines += [("", "")] if self.intrinsics | self.vector_intrinsics or self.tiles else []
-        for module, names in (("intrinsics", self.intrinsics), ("vector_intrinsics", self.vector_intrinsics)):
-            used = ", ".join(sorted(names))
-            lines += [(f"from gathernest.lowering.numba.{module} import {used}", "")] if used else []
-            if module == "intrinsics" and self.tiles:
-                lines.append(("from gathernest.lowering.native.parallel_for import share", ""))
-        lines += [("", "")] + [(line, "memref.global") for line in self.constants] if self.constants else []
+        kinds = ("address", "size", "stride", "scale")
+        ordered = sorted(self.parameters.values(), key=lambda p: (kinds.index(p.kind), p.argument, p.dim))
+        lines = [("", ""), *((line, "memref.global") for line in self.constants)] if self.constants else []
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
             lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", "scf.parallel"), *tile.lines]
-        kinds = ("address", "size", "stride", "scale")
-        ordered = sorted(self.parameters.values(), key=lambda p: (kinds.index(p.kind), p.argument, p.dim))
-        lines += [("", ""), ("", ""), *self._decorator([numbers.get(p.name, "int64") for p in ordered])]
-        names = [parameter.name for parameter in ordered]
-        lines += [(f"def gather({', '.join([*names, 'team'])}):", "func.func")]
+        types = ", ".join([*(numbers.get(parameter.name, "int64") for parameter in ordered), "int64"])
+        names = ", ".join([*(parameter.name for parameter in ordered), "team"])
+        lines += [("", ""), ("", ""), (f'@njit(int64({types}), nogil=True, error_model="numpy", cache=True)', "")]
+        lines += [(f"def gather({names}):", "func.func")]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
-        place = next(number for number, (text, _) in enumerate(lines) if text == NUMBA_IMPORT)
-        code = "\n".join(text for text, _ in lines if not text.startswith("#"))
-        used_names = [name for name in NUMBA_NAMES if re.search(rf"\b{name}\b", code)]
-        lines[place] = (f"from numba import {', '.join(used_names)}", "")
+        comments = [*header.splitlines(), *_CALLERS_OWN.sub("", str(self.module)).splitlines()]
+        imports = self._imports("\n".join(text for text, _ in lines))
+        lines = [(line, "") for line in (*(f"# {line}".rstrip() for line in comments), "", *imports)] + lines
         source = "\n".join(text for text, _ in lines) + "\n"
-        ops = {number: op for number, (_, op) in enumerate(lines, 1) if op}
-        return Program(source, tuple(ordered), ops)
+        return Program(source, tuple(ordered), {number: op for number, (_, op) in enumerate(lines, 1) if op})
 
-    def _decorator(self, types: list[str]) -> list[tuple[str, str]]:
-        arguments = ", ".join([*types, "int64"])
-        return [(f'@njit(int64({arguments}), nogil=True, error_model="numpy", cache=True)', "")]
+    def _imports(self, code: str) -> list[str]:
+        used = ", ".join(name for name in NUMBA_NAMES if re.search(rf"\b{name}\b", code))
+        by_module = (("intrinsics", self.intrinsics), ("vector_intrinsics", self.vector_intrinsics))
+        own = [
+            f"from gathernest.lowering.numba.{module} import {', '.join(sorted(names))}"
+            for module, names in by_module
+            if names
+        ]
+        if self.tiles:
+            own.insert(bool(self.intrinsics), "from gathernest.lowering.native.parallel_for import share")
+        return [f"from numba import {used}", *([""] if own else []), *own]
 
     # operations
 
@@ -153,9 +150,7 @@ class _Emitter(VectorEmitter):
             expression = f" {_INFIX[op.name]} ".join(map(self.value, op.operands))
             return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)
         if op.name in _CALLS:
-            call = _CALLS[op.name]
-            callee = call if call in ("min", "max") else self.intrinsic(call)
-            return self.assign(op, f"{callee}({', '.join(map(self.value, op.operands))})")
+            return self.assign(op, self.call(_CALLS[op.name], *map(self.value, op.operands)))
         method: Callable[[Operation], None] | None = getattr(self, "emit_" + op.name.replace(".", "_"), None)
         if method is None:
             raise InternalError(f"the code generator has no form for {op.name}")
@@ -167,7 +162,7 @@ class _Emitter(VectorEmitter):
         if predicate in _COMPARISONS:
             self.assign(op, f"{left} {_COMPARISONS[predicate]} {right}")
         else:
-            self.assign(op, f"{self.intrinsic(predicate)}({left}, {right})")
+            self.assign(op, self.call(predicate, left, right))
 
     def emit_arith_select(self, op: arith.SelectOp) -> None:
         self.assign(op, f"{self.value(op.lhs)} if {self.value(op.cond)} else {self.value(op.rhs)}")
@@ -182,16 +177,15 @@ class _Emitter(VectorEmitter):
         self.assign(op, f"{numba_type(op.result.type)}({self.value(op.input)})")
 
     def emit_arith_extui(self, op: arith.ExtUIOp) -> None:
-        self.assign(op, f"{self.intrinsic('zext')}({self.value(op.input)})")
+        self.assign(op, self.call("zext", self.value(op.input)))
 
     def emit_memref_load(self, op: memref.LoadOp) -> None:
         kind = "reload" if viewed(op.memref) in self.written else "load"
-        load = self.intrinsic(f"{kind}_{op.res.type}")
-        self.assign(op, f"{load}({self.address(op.memref, op.indices)})")
+        self.assign(op, self.call(f"{kind}_{op.res.type}", self.address(op.memref, op.indices)))
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
-        store = self.intrinsic(f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}")
-        self.current.add(f"{store}({self.address(op.memref, op.indices)}, {self.value(op.value)})", op.name)
+        store = f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}"
+        self.current.add(self.call(store, self.address(op.memref, op.indices), self.value(op.value)), op.name)
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:
         holder = find_global(self.module, op)
@@ -202,7 +196,7 @@ class _Emitter(VectorEmitter):
             self.constants.append("import numpy as np")
         dtype = str(holder.initial_value.get_element_type()).replace("i", "int")
         self.constants.append(f"{constant} = np.array([{values}], dtype=np.{dtype})")
-        self.assign(op, f"{self.intrinsic('address_of')}({constant})")
+        self.assign(op, self.call("address_of", constant))
 
     def emit_scf_for(self, op: scf.ForOp) -> None:
         carried = op.body.block.args[1:]

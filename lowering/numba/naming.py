@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -121,11 +122,9 @@ class Naming:
     def size(self, source: SSAValue, dim: int) -> str:
         """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
         source = viewed(source)
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
-        if type_.get_shape()[dim] >= 0:
-            return str(type_.get_shape()[dim])
-        return self._parameter("size", source, dim, "n")
+        assert isinstance(source.type, MemRefType)
+        size = source.type.get_shape()[dim]
+        return str(size) if size >= 0 else self._parameter("size", source, dim, "n")
 
     def stride(self, source: SSAValue, dim: int) -> str:
         """Return the stride of a memref along a dimension, in elements."""
@@ -133,12 +132,8 @@ class Naming:
         assert isinstance(type_, MemRefType)
         strides = strides_of(type_)
         if strides is not None:
-            known = strides[dim]
-            return (
-                str(known)
-                if known is not None
-                else self._parameter("stride", source, dim, f"{self.name(source)}_stride")
-            )
+            prefix = f"{self.name(source)}_stride"
+            return self._parameter("stride", source, dim, prefix) if strides[dim] is None else str(strides[dim])
         sizes = [self.size(source, later) for later in range(dim + 1, type_.get_num_dims())]
         factors = [size for size in sizes if size != "1"]
         if len(factors) <= 1:
@@ -152,11 +147,9 @@ class Naming:
             self.main.use(factor)
         return self.current.use(name)
 
-    def _parameter(self, kind: str, source: SSAValue, dim: int, prefix: str) -> str:
+    def _parameter(self, kind: Literal["size", "stride"], source: SSAValue, dim: int, prefix: str) -> str:
         name = f"{prefix}_{self._dim_name(source, dim)}"
-        assert kind == "size" or kind == "stride"
-        number = self._argument_number(source)
-        self.parameters.setdefault(name, Parameter(name, kind, number, dim))
+        self.parameters.setdefault(name, Parameter(name, kind, self._argument_number(source), dim))
         self.taken.add(name)
         return self.current.use(name)
 
@@ -193,9 +186,11 @@ class Naming:
             offset = f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
         return f"{self.current.use(self.name(source))}, {offset}"
 
-    def intrinsic(self, name: str) -> str:
-        self.intrinsics.add(name)
-        return name
+    def call(self, name: str, *arguments: str) -> str:
+        """Return the call of an intrinsic, which is imported, or of a builtin."""
+        if name not in ("min", "max"):
+            self.intrinsics.add(name)
+        return f"{name}({', '.join(arguments)})"
 
 
 def literal(value: float, type_: Attribute) -> str:

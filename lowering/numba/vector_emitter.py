@@ -28,21 +28,22 @@ class VectorEmitter(Naming):
         """Add `name = expression` for the one result of an op."""
         self.current.add(f"{self.current.define(self.name(op.results[0]))} = {expression}", op.name)
 
-    def vector_intrinsic(self, name: str) -> str:
+    def vector_call(self, name: str, *arguments: str) -> str:
+        """Return the call of a vector intrinsic, which is imported."""
         self.vector_intrinsics.add(name)
-        return name
+        return f"{name}({', '.join(arguments)})"
 
     def vector_operation(self, op: Operation, type_: VectorType) -> None:
         """Add an element-wise operation of two vectors."""
         if op.name not in _ELEMENT_WISE:
             raise InternalError(f"the code generator has no form for {op.name} of vectors")
-        call = self.vector_intrinsic(f"{_ELEMENT_WISE[op.name]}_{numba_type(type_)}")
-        self.assign(op, f"{call}({', '.join(map(self.value, op.operands))})")
+        name = f"{_ELEMENT_WISE[op.name]}_{numba_type(type_)}"
+        self.assign(op, self.vector_call(name, *map(self.value, op.operands)))
 
     def emit_vector_load(self, op: vector.LoadOp) -> None:
         kind = "reload" if viewed(op.base) in self.written else "load"
-        call = self.vector_intrinsic(f"{kind}_{numba_type(op.result.type)}")
-        self.assign(op, f"{call}({self.address(op.base, op.indices)})")
+        address = self.address(op.base, op.indices)
+        self.assign(op, self.vector_call(f"{kind}_{numba_type(op.result.type)}", address))
 
     def emit_vector_store(self, op: vector.StoreOp) -> None:
         kind = "store"
@@ -50,23 +51,20 @@ class VectorEmitter(Naming):
             given = op.attributes.get("alignment")
             is_anywhere = isinstance(given, IntegerAttr) and given.value.data < STREAM_BYTES
             kind = "stream_anywhere" if is_anywhere else "stream"
-        call = self.vector_intrinsic(f"{kind}_{numba_type(op.vector.type)}")
-        self.current.add(f"{call}({self.address(op.base, op.indices)}, {self.value(op.vector)})", op.name)
+        place, value = self.address(op.base, op.indices), self.value(op.vector)
+        self.current.add(self.vector_call(f"{kind}_{numba_type(op.vector.type)}", place, value), op.name)
 
     def emit_vector_from_elements(self, op: FromElementsOp) -> None:
-        call = self.vector_intrinsic(f"join_{numba_type(op.result.type)}")
-        self.assign(op, f"{call}({', '.join(map(self.value, op.elements))})")
+        self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
-        call = self.vector_intrinsic(f"broadcast_{numba_type(op.vector.type)}")
-        self.assign(op, f"{call}({self.value(op.source)})")
+        self.assign(op, self.vector_call(f"broadcast_{numba_type(op.vector.type)}", self.value(op.source)))
 
     def emit_memref_prefetch(self, op: PrefetchOp) -> None:
-        call = self.vector_intrinsic(f"prefetch_{op.locality.value.data}")
-        self.current.add(f"{call}({self.address(op.memref, op.indices)})", op.name)
+        place = self.address(op.memref, op.indices)
+        self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op.name)
 
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type
         assert isinstance(type_, MemRefType) and isinstance(type_.element_type, IntegerType)
-        call = self.vector_intrinsic(f"stack_{math.prod(type_.get_shape())}xi{type_.element_type.width.data}")
-        self.assign(op, f"{call}()")
+        self.assign(op, self.vector_call(f"stack_{math.prod(type_.get_shape())}xi{type_.element_type.width.data}"))
