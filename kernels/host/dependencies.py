@@ -13,19 +13,16 @@ READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
 
 def problem_with(package: str) -> str | None:
     """Return what is wrong with the installed version of a package, or None."""
-    wanted = ".".join(map(str, _least(package)))
+    least = (LEAST_VERSIONS | READERS)[package]
+    wanted = ".".join(map(str, least))
     try:
         found = version(package)
     except PackageNotFoundError:
         return f"{package} is not installed; gathernest needs {package} {wanted}: pip install '{package}>={wanted}'"
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
-    if numbers < _least(package):
+    if numbers < least:
         return f"{package} {found} is too old; gathernest needs {wanted} or newer: pip install '{package}>={wanted}'"
     return None
-
-
-def _least(package: str) -> tuple[int, int]:
-    return (LEAST_VERSIONS | READERS)[package]
 
 
 @functools.cache

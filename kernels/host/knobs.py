@@ -105,6 +105,7 @@ _LIST = (
 )
 KNOBS = {knob.name: knob for knob in _LIST}
 
+
 class Settings(NamedTuple):
     """The knobs that decide what runs, as one call finds them: another thread may change them meanwhile."""
 

@@ -72,11 +72,12 @@ class Code(_Builder):
 
     def call_python(self, name: str, *arguments: Word, result: ir.Type = I64) -> Word:
         """Call a function of Python's C API."""
-        return self.call_address(_python(name), *arguments, types=[result])
+        return self.call_address(address_in(ctypes.pythonapi, name), *arguments, types=[result])
 
 
-def _python(name: str) -> ir.Constant:
-    return I64(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+def address_in(library: ctypes.CDLL, name: str) -> ir.Constant:
+    """Return the address of a library's function."""
+    return I64(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
 
 
 def machine_code(module: ir.Module) -> Callable[[str], int]:
@@ -94,12 +95,8 @@ def machine_code(module: ir.Module) -> Callable[[str], int]:
 
 
 class _Method(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    _types = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+    _fields_ = tuple(zip(("name", "function", "flags", "doc"), _types, strict=True))
 
 
 def builtin(name: str, address: Callable[[str], int], flags: int) -> Callable[[Any], Any]:

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils
 
-from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, machine_code
+from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, machine_code
 
 LINE_BYTES = 64
 # A bit for each of 1024 cores.
@@ -110,7 +110,7 @@ class _Shared(Code):
 
     def call_c(self, name: str, *arguments: Word, result: ir.Type = I32) -> Word:
         """Call a function of the C library."""
-        return self.call_address(_address_of(name), *arguments, types=[result])
+        return self.call_address(address_in(libc(), name), *arguments, types=[result])
 
     def pause(self) -> None:
         """Tell the processor that this is a loop that waits."""
@@ -135,10 +135,6 @@ _MODES = {
     "x86_64": ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"),
     **dict.fromkeys(("aarch64", "arm64"), ("llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr")),
 }
-
-
-def _address_of(name: str) -> ir.Constant:
-    return I64(ctypes.cast(getattr(libc(), name), ctypes.c_void_p).value or 0)
 
 
 def libc() -> ctypes.CDLL:

@@ -59,13 +59,8 @@ def _instructions_ns(nest: NestShape, schedule: Schedule, machine: MachineModel)
         vectors = -(-run_bytes // (lanes * nest.width_bytes))
         each = fixed.VECTOR_NS * vectors + (fixed.ROW_NS if schedule.specialize is None else fixed.SPECIALIZED_ROW_NS)
     else:
-        each = (
-            fixed.ELEMENT_NS
-            if lanes == 1
-            else fixed.UNRESOLVED_LANE_NS
-            if schedule.hoist is None
-            else machine.lane_load_ns
-        )
+        lane_ns = fixed.UNRESOLVED_LANE_NS if schedule.hoist is None else machine.lane_load_ns
+        each = fixed.ELEMENT_NS if lanes == 1 else lane_ns
     resolved = nest.indices if schedule.hoist is not None else places
     checked = nest.indices if nest.checked else 0
     return each * places + fixed.RESOLVE_NS * (resolved + checked)

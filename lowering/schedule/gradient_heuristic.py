@@ -33,8 +33,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     choice = alone if machine.threads == 1 else _share(nest, adding, machine, rows)
     schedule, reasons = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes), choice.reasons
     if rows.specialize is not None:
-        known = f"rows of {rows.specialize} B are added without a loop: their size is part of the code"
-        reasons = (*reasons, known)
+        reasons = (*reasons, f"rows of {rows.specialize} B are added without a loop: their size is part of the code")
     counted = [name for name, _ in adding if name.role == "indices"]
     if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
@@ -91,16 +90,15 @@ def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sch
     if (is_long or is_worth_owners) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
+    serial = Schedule(beside.tiles, (), beside.parallel)
     if shares_lines:
-        reason = "one thread adds: rows share lines, and threads would wait for each other"
-        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
+        return Choice(serial, ("one thread adds: rows share lines, and threads would wait for each other",))
     size = next(
         (size for size in GRADIENT_PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0
     )
     size = part_bytes // nest.width_bytes if parts > 1 else size
     if size * nest.width_bytes < line_bytes:
-        reason = "one thread adds: scalars at random places cost less than a comparison of every index"
-        return Choice(Schedule(beside.tiles, (), beside.parallel), (reason,))
+        return Choice(serial, ("one thread adds: scalars at random places cost less than a comparison of every index",))
     return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
 
 

@@ -89,16 +89,14 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < 2 * machine.near_rows:
         return NOTHING
-    lines = min(
-        -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES), fixed.MOST_PREFETCHED_LINES
-    )
+    touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
+    lines = min(touched, fixed.MOST_PREFETCHED_LINES)
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // 2), 1)
     later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // 2), 1)
     far = Prefetch(loop, later, lines, FAR)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        if not machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES and not is_spread_out(
-            nest, machine
-        ):
+        is_short = machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
+        if not is_short and not is_spread_out(nest, machine):
             return NOTHING
         one = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
         return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"

@@ -15,6 +15,7 @@ from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES
 from .schedule import Prefetch, Schedule
+from .tiling import Tiles
 
 ROW = ("inner", "unit")
 
@@ -53,6 +54,7 @@ class Space:
         return self.nest.width_bytes * math.prod(size for _, size in self.loops[place + 1 :])
 
 
+Names = tuple[str, ...]
 Generator = Callable[[Space, Schedule], Iterable[Schedule]]
 # Takes the schedules in the search, the new ones last, and returns those to go on with.
 Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
@@ -83,28 +85,6 @@ def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict
     return [schedule for schedule in schedules if schedule in chosen]
 
 
-def search_space(
-    space: Space, predict: Predict | None = None, most: int = fixed.MOST_CANDIDATES
-) -> tuple[Schedule, ...]:
-    """Return the schedules that a search without a clock finds, the default first.
-
-    Args:
-        space: what is searched.
-        predict: gives a schedule's time; with it, each generator goes on from the `most` best. Without it, from all.
-        most: how many to keep, 1 or more; the default is always among them.
-    """
-    if predict is None:
-        return search(space, lambda schedules: schedules)
-    last: list[Sequence[Schedule]] = [(space.default,)]
-
-    def keep(schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-        last[0] = best_predicted(space, schedules, predict, most)
-        return last[0]
-
-    search(space, keep)
-    return tuple(last[0])
-
-
 def serial_runs(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """One thread, without threads to start or tiles to bound; and the nest as it stands."""
     if schedule == space.default:
@@ -130,15 +110,12 @@ def cuts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 def check_tiles(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Other tiles of the nest that checks the indices; and that nest on one thread."""
     checks = [name for name, _ in schedule.tiles if LoopName(name).nest == "check"]
-    if not checks:
-        return
-    for count in fixed.TRIED_CHECK_TILES:
+    for count in fixed.TRIED_CHECK_TILES if checks else ():
         yield replace(schedule, tiles=tuple((n, count if n in checks else size) for n, size in schedule.tiles))
-    yield replace(
-        schedule,
-        tiles=tuple(tile for tile in schedule.tiles if tile[0] not in checks),
-        parallel=tuple(name for name in schedule.parallel if LoopName(name).nest != "check"),
-    )
+    if checks:
+        tiles = tuple(tile for tile in schedule.tiles if tile[0] not in checks)
+        parallel = tuple(name for name in schedule.parallel if LoopName(name).nest != "check")
+        yield replace(schedule, tiles=tiles, parallel=parallel)
 
 
 def tiles_outermost(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -214,12 +191,7 @@ def hoisted_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if "indices" in cut:
         loops = _scheduled_loops(space, schedule)
         yield replace(schedule, hoist=loops[loops.index(tile) + 1])
-    elif (
-        count <= fixed.MOST_STAGED
-        and not schedule.order
-        and "indices" not in schedule.parallel
-        and names[0] != "indices"
-    ):
+    elif count <= fixed.MOST_STAGED and not schedule.order and "indices" not in (*schedule.parallel, names[0]):
         tiles = (*schedule.tiles, ("indices", count))
         loops = _scheduled_loops(space, replace(schedule, tiles=tiles))
         shared = [name for name in loops if name in schedule.parallel]
@@ -259,22 +231,12 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 # In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
-    serial_runs,
-    row_pieces,
-    owner_counts,
-    cuts,
-    tiles_outermost,
-    vectors,
-    specialized_rows,
-    hoisted_indices,
-    prefetches,
-    streamed_stores,
-    unrolled_loops,
-    check_tiles,
+    *(serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
+    *(vectors, specialized_rows, hoisted_indices, prefetches, streamed_stores, unrolled_loops, check_tiles),
 )
 
 
-def _beside(schedule: Schedule) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...]]:
+def _beside(schedule: Schedule) -> tuple[Tiles, Names]:
     """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
     return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
@@ -293,13 +255,7 @@ def _innermost(space: Space, schedule: Schedule) -> tuple[str, int]:
     return name, {**dict(space.loops), **{LoopName(loop).inner_tile: size for loop, size in schedule.tiles}}[name]
 
 
-def _with_loops(
-    space: Space,
-    schedule: Schedule,
-    tiles: tuple[tuple[str, int], ...],
-    order: tuple[str, ...],
-    parallel: tuple[str, ...],
-) -> Schedule:
+def _with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, parallel: Names) -> Schedule:
     """Return a schedule with other loops; its other fields follow a loop to its tile, or back."""
     changed = replace(schedule, tiles=tiles, order=order, parallel=parallel)
     loops = _scheduled_loops(space, changed)

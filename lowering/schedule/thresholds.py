@@ -55,4 +55,3 @@ MOST_TRIED_ROW_BYTES = 1024  # of rows whose size becomes part of the code
 TRIED_DISTANCES, MOST_TRIED_LINES = (16, 64), 16
 MOST_STAGED = 16384  # staged indices
 TRIED_FACTORS = (4,)
-MOST_CANDIDATES = 24

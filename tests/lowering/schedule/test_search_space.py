@@ -17,13 +17,14 @@ from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 from gathernest.lowering.schedule.search_space import (
     Generator,
+    Predict,
     Space,
+    best_predicted,
     check_tiles,
     hoisted_indices,
     prefetches,
     row_pieces,
     search,
-    search_space,
     serial_runs,
     specialized_rows,
     streamed_stores,
@@ -54,6 +55,18 @@ def space_of(nest: NestShape, default: Schedule | None = None, **options) -> Spa
 
 def given_by(generate: Generator, space: Space, schedule: Schedule | None = None) -> list[str]:
     return [str(found) for found in generate(space, space.default if schedule is None else schedule)]
+
+
+def search_space(space: Space, predict: Predict | None = None, most: int = 24) -> tuple[Schedule, ...]:
+    """Return the schedules that a search without a clock finds; with a prediction, those of the `most` best."""
+    kept: list[tuple[Schedule, ...]] = [(space.default,)]
+
+    def keep(schedules):
+        kept[0] = tuple(schedules if predict is None else best_predicted(space, schedules, predict, most))
+        return kept[0]
+
+    seen = search(space, keep)
+    return seen if predict is None else kept[0]
 
 
 def test_a_search_begins_with_the_default_and_gives_nothing_twice():
