@@ -12,7 +12,7 @@ from ..ir.errors import InvalidGatherError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
-from ..lowering.schedule.schedule import Schedule, as_schedule
+from ..lowering.schedule.schedule import Schedule
 from .gather import run_operator
 from .runtime.array_checks import (
     check_out,
@@ -238,7 +238,7 @@ def compile(
         ScheduleError: the schedule is not legal for this nest.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    return Kernel(problem, None if schedule is None else as_schedule(schedule))
+    return Kernel(problem, None if schedule is None else Schedule.parse(schedule))
 
 
 def problem_of(

@@ -15,7 +15,7 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode
-from ..lowering.schedule.schedule import Schedule, as_schedule
+from ..lowering.schedule.schedule import Schedule
 from .host.cpu import cpu_model, package_version
 from .host.machine import sharing_threads
 from .host.runtime import RUNTIME
@@ -74,7 +74,7 @@ def tune(
         source = data_array(data)
     if not isinstance(indices, ArraySpec | str):
         index = index_array(indices)
-    schedules = None if candidates is None else [as_schedule(candidate) for candidate in candidates]
+    schedules = None if candidates is None else list(map(Schedule.parse, candidates))
     tuner = Tuner(
         problem,
         source,

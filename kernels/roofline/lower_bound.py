@@ -13,7 +13,6 @@ from ...lowering.schedule.traffic import (
     LINE_BYTES,
     Traffic,
     expected_lines,
-    gather_traffic,
     read_pattern,
     traffic_streams,
 )
@@ -205,9 +204,8 @@ def fewest_bytes(
     plan = make_plan(problem)
     sizes = plan.layout.canonical, plan.layout.width_bytes, problem.indices.dtype.itemsize
     stores: dict[str, bool] = {"is_gradient": problem.gradient is not None, "through_cache": through_cache}
+    expected = expected_lines(read_pattern(plan.layout.canonical, plan.layout.width_bytes), offset_bytes)
     counted = None if indices is None else count_lines(plan, indices, offset_bytes)
-    if counted is None:
-        return gather_traffic(*sizes, offset_bytes=offset_bytes, **stores)
-    lines, adjacent = counted
-    _, near = expected_lines(read_pattern(plan.layout.canonical, plan.layout.width_bytes), offset_bytes)
-    return Traffic(traffic_streams(*sizes, lines, **stores), lines, max(adjacent, near), is_counted=True)
+    lines, adjacent = counted or expected
+    streams = traffic_streams(*sizes, lines, **stores)
+    return Traffic(streams, lines, max(adjacent, expected[1]), is_counted=counted is not None)

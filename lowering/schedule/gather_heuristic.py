@@ -11,7 +11,7 @@ from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
-from .schedule import Choice, Prefetch, Schedule
+from .schedule import Choice, Schedule
 from .tiling import Tiles, tile_checks, tile_innermost
 
 
@@ -39,14 +39,19 @@ class _Choosing:
         lanes = self._lanes()
         tiles, order, parallel, hoist = self._loops(lanes)
         check_tiles, check_parallel = tile_checks(nest.checked, self.machine) if parallel else ((), ())
+        specialize = self._specialize(lanes)
+        inside = {name: name.inner_tile if name in dict(tiles) else name for name, _ in self.loops}
+        repeats = self._repeating() is not None
+        prefetches, why = choose_prefetches(nest, self.machine, inside, lanes, repeats=repeats)
+        self.reasons += [why] if prefetches else []
         schedule = Schedule(
             (*tiles, *check_tiles),
             order,
             (*parallel, *check_parallel),
-            specialize=self._specialize(lanes),
+            specialize=specialize,
             hoist=hoist,
             lanes=lanes,
-            prefetch=self._prefetches(lanes, dict(tiles)),
+            prefetch=prefetches,
             stream=lanes is not None and self._streams(lanes),
         )
         return Choice(schedule, tuple(self.reasons))
@@ -189,11 +194,3 @@ class _Choosing:
         if self._overlaps(lanes):
             return fixed.MIN_STREAMED_ROW_BYTES
         return self.nest.least_peeled_bytes
-
-    def _prefetches(self, lanes: int | None, tiles: dict[str, int]) -> tuple[Prefetch, ...]:
-        inside = {name: name.inner_tile if name in tiles else name for name, _ in self.loops}
-        repeats = self._repeating() is not None
-        prefetches, why = choose_prefetches(self.nest, self.machine, inside, lanes, repeats=repeats)
-        if prefetches:
-            self._because(why)
-        return prefetches

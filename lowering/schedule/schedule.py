@@ -77,12 +77,14 @@ class Schedule:
         return ",".join(text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field)))
 
     @classmethod
-    def parse(cls, text: str) -> "Schedule":
-        """Read what `str` of a schedule prints.
+    def parse(cls, text: "Schedule | str") -> "Schedule":
+        """Read what `str` of a schedule prints; a schedule is returned as it is.
 
         Raises:
             ScheduleError: the text is not a schedule.
         """
+        if isinstance(text, Schedule):
+            return text
         if not isinstance(text, str):
             raise ScheduleError(f"a schedule must be a Schedule or its text, got {text!r}")
         specs = parse_specs(text)
@@ -92,15 +94,6 @@ class Schedule:
             return cls(**_fields(specs))
         except ScheduleError as error:
             raise ScheduleError(f"{error}, in {text!r}") from None
-
-
-def as_schedule(schedule: Schedule | str) -> Schedule:
-    """Return a schedule that is given as one, or as its text.
-
-    Raises:
-        ScheduleError: the text is not a schedule.
-    """
-    return schedule if isinstance(schedule, Schedule) else Schedule.parse(schedule)
 
 
 def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:

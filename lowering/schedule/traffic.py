@@ -94,32 +94,6 @@ def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
     return ReadPattern(piece_bytes, lowest, spread, tuple(axes), tuple(own), draws)
 
 
-def gather_traffic(
-    canonical: CanonicalGather,
-    width_bytes: int,
-    index_bytes: int,
-    *,
-    offset_bytes: int = 0,
-    is_gradient: bool = False,
-    through_cache: bool = False,
-) -> Traffic:
-    """Return the fewest bytes of a gather, for indices that are uniformly random.
-
-    Args:
-        canonical: the arrays, with strides in elements.
-        width_bytes, index_bytes: bytes an element of data, and an index.
-        offset_bytes: where data begins in a line of 64 bytes.
-        is_gradient: whether the direction is reversed: `out` is read, and `data` is written whole.
-        through_cache: whether the stores of the output are cached, so that its lines are read first.
-    """
-    pattern = read_pattern(canonical, width_bytes)
-    lines, piece_lines = expected_lines(pattern, offset_bytes)
-    streams = traffic_streams(
-        canonical, width_bytes, index_bytes, lines, is_gradient=is_gradient, through_cache=through_cache
-    )
-    return Traffic(streams, lines, piece_lines)
-
-
 def traffic_streams(
     canonical: CanonicalGather,
     width_bytes: int,
@@ -129,7 +103,15 @@ def traffic_streams(
     is_gradient: bool,
     through_cache: bool,
 ) -> tuple[tuple[str, float], ...]:
-    """Return (name, bytes) of every stream of a gather that reads so many lines of data, or a gradient."""
+    """Return (name, bytes) of every stream of a gather, or a gradient.
+
+    Args:
+        canonical: the arrays, with strides in elements.
+        width_bytes, index_bytes: bytes an element of data, and an index.
+        lines: the distinct lines of data that a gather reads.
+        is_gradient: whether the direction is reversed: `out` is read, and `data` is written whole.
+        through_cache: whether the stores of the output are cached, so that its lines are read first.
+    """
     slices = ("grad" if is_gradient else "output", stored_bytes(canonical.out, width_bytes))
     table = ("output", stored_bytes(canonical.data, width_bytes)) if is_gradient else ("data", lines * LINE_BYTES)
     streams = [("indices", stored_bytes(canonical.indices, index_bytes))]
