@@ -57,14 +57,7 @@ def gather(
     asked = data, indices, axis, batch_dims, bounds
     number = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
     operator = Gather(number, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
-    return run_operator(
-        operator,
-        data_array(data),
-        index_array(indices),
-        parse_bounds(bounds),
-        out,
-        asked=asked,
-    )
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
 
 
 def gather_nd(
@@ -103,23 +96,11 @@ def gather_nd(
         return found
     asked = data, indices, GatherNd, batch_dims, bounds
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return run_operator(
-        operator,
-        data_array(data),
-        index_array(indices),
-        parse_bounds(bounds),
-        out,
-        asked=asked,
-    )
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
 
 
 def gather_elements(
-    data: ArrayLike,
-    indices: ArrayLike,
-    axis: Any = 0,
-    *,
-    bounds: BoundsMode = "error",
-    out: np.ndarray | None = None,
+    data: ArrayLike, indices: ArrayLike, axis: Any = 0, *, bounds: BoundsMode = "error", out: np.ndarray | None = None
 ) -> np.ndarray:
     """Gather elements of `data`, each by an index of its own along `axis`.
 
@@ -147,14 +128,7 @@ def gather_elements(
         return found
     asked = data, indices, GatherElements, axis, bounds
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return run_operator(
-        operator,
-        data_array(data),
-        index_array(indices),
-        parse_bounds(bounds),
-        out,
-        asked=asked,
-    )
+    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
 
 
 def run_operator(

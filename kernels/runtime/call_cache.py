@@ -106,12 +106,7 @@ class CallTable:
         self._is_changing = False
 
     def remember(
-        self,
-        prepared: Prepared,
-        data: np.ndarray,
-        indices: np.ndarray,
-        out: np.ndarray | None,
-        keys: Keys,
+        self, prepared: Prepared, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None, keys: Keys
     ) -> None:
         """Add a call that has run, where the fast call can find such calls; else do nothing.
 

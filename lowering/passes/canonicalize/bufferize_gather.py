@@ -131,8 +131,7 @@ def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp)
     tensor = constant.value.type
     memory = memref_type(tensor.get_shape(), tensor.element_type, None)
     module.body.block.insert_op_before(
-        memref.GlobalOp.get(StringAttr(symbol), memory, constant.value, StringAttr("private"), UnitAttr()),
-        function,
+        memref.GlobalOp.get(StringAttr(symbol), memory, constant.value, StringAttr("private"), UnitAttr()), function
     )
     load = memref.GetGlobalOp(symbol, memory)
     load.memref.name_hint = "indices"

@@ -262,13 +262,7 @@ def _static_row(load: Access, dim: int) -> int | None:
 
 
 def _ask_for_rows(
-    loop: LoopOp,
-    counted: LoopOp,
-    inside: LoopOp,
-    load: Access,
-    dim: int,
-    rows: range,
-    options: PrefetchIndices,
+    loop: LoopOp, counted: LoopOp, inside: LoopOp, load: Access, dim: int, rows: range, options: PrefetchIndices
 ) -> None:
     """Prefetch rows of a later slice in each iteration of a loop, other rows in each step over the indices.
 
