@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from ...ir.dialects.gather_dialect import I64, ResolveOp
 from ...ir.errors import ScheduleError
 from ...ir.semantics import Bounds, reaches_past
+from .builder import named
 from .queries import static_size
 
 
@@ -56,49 +57,36 @@ class Emitter:
         self, op: type[arith.SignlessIntegerBinaryOperation], left: SSAValue, right: SSAValue, name: str
     ) -> SSAValue:
         """Insert `op left, right`."""
-        result = self.builder.insert(op(left, right)).result
-        result.name_hint = name
-        return result
+        return named(self.builder, op(left, right), name)
 
     def constant(self, value: int, name: str) -> SSAValue:
         """Insert an i64 constant."""
-        result = self.builder.insert(arith.ConstantOp.from_int_and_width(value, 64)).result
-        result.name_hint = name
-        return result
+        return named(self.builder, arith.ConstantOp.from_int_and_width(value, 64), name)
 
     def compare(self, predicate: str, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
         """Insert a comparison."""
-        result = self.builder.insert(arith.CmpiOp(left, right, predicate)).result
-        result.name_hint = name
-        return result
+        return named(self.builder, arith.CmpiOp(left, right, predicate), name)
 
     def select(self, condition: SSAValue, left: SSAValue, right: SSAValue, name: str) -> SSAValue:
         """Insert a select."""
-        result = self.builder.insert(arith.SelectOp(condition, left, right)).result
-        result.name_hint = name
-        return result
+        return named(self.builder, arith.SelectOp(condition, left, right), name)
 
     def or_zero(self, condition: SSAValue, value: SSAValue) -> SSAValue:
         """Insert a select between an element and zero."""
         if not isinstance(value.type, IntegerType):
             raise ScheduleError(f"fold-bounds: elements are {value.type}; run erase-element-type first")
-        zero = self.builder.insert(arith.ConstantOp.from_int_and_width(0, value.type)).result
-        zero.name_hint = "nothing"
+        zero = named(self.builder, arith.ConstantOp.from_int_and_width(0, value.type), "nothing")
         return self.select(condition, value, zero, "element")
 
     def widened(self, index: SSAValue, unsigned: bool) -> SSAValue:
         """Extend an index to i64; an unsigned one of 64 bits keeps its bits."""
         if index.type == I64:
             return index
-        result = self.builder.insert((arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64)).result
-        result.name_hint = "wide"
-        return result
+        return named(self.builder, (arith.ExtUIOp if unsigned else arith.ExtSIOp)(index, I64), "wide")
 
     def size(self, size: SSAValue) -> SSAValue:
         """Cast a size to i64."""
-        result = self.builder.insert(arith.IndexCastOp(size, I64)).result
-        result.name_hint = "size"
-        return result
+        return named(self.builder, arith.IndexCastOp(size, I64), "size")
 
     def wrapped(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
         """Let negative indices count from the end, once."""
@@ -126,6 +114,4 @@ class Emitter:
 
     def as_index(self, position: SSAValue) -> SSAValue:
         """Cast a position to the type of subscripts."""
-        result = self.builder.insert(arith.IndexCastOp(position, IndexType())).result
-        result.name_hint = "position"
-        return result
+        return named(self.builder, arith.IndexCastOp(position, IndexType()), "position")

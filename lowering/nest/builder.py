@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
@@ -76,8 +76,7 @@ def resolve_indices(
 
 
 def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: SSAValue, suffix: str) -> ResolveOp:
-    index = builder.insert(memref.LoadOp.get(gather.indices, place)).res
-    index.name_hint = f"index{suffix}"
+    index = named(builder, memref.LoadOp.get(gather.indices, place), f"index{suffix}")
     resolve = builder.insert(ResolveOp(index, size, gather.bounds.data, unsigned=gather.unsigned is not None))
     resolve.position.name_hint, resolve.valid.name_hint = f"position{suffix}", f"valid{suffix}"
     return resolve
@@ -87,20 +86,22 @@ def _all_valid(builder: Builder, resolved: list[ResolveOp]) -> SSAValue:
     """A tuple is valid where all of its components are."""
     valid: SSAValue = resolved[0].valid
     for resolve in resolved[1:]:
-        valid = builder.insert(arith.AndIOp(valid, resolve.valid)).result
-        valid.name_hint = "valid"
+        valid = named(builder, arith.AndIOp(valid, resolve.valid), "valid")
     return valid
+
+
+def named(builder: Builder, op: Operation, name: str | None) -> SSAValue:
+    """Insert an operation of one result, and give the result a name."""
+    (result,) = builder.insert(op).results
+    result.name_hint = name
+    return result
 
 
 def index_constant(builder: Builder, value: int) -> SSAValue:
     """Insert `arith.constant value : index`, named after its value."""
-    result = builder.insert(arith.ConstantOp.from_int_and_width(value, IndexType())).result
-    result.name_hint = f"c{value}"
-    return result
+    return named(builder, arith.ConstantOp.from_int_and_width(value, IndexType()), f"c{value}")
 
 
 def size_of(builder: Builder, source: SSAValue, dim: int, name: str) -> SSAValue:
     """Insert the size of a memref along a dimension."""
-    size = builder.insert(memref.DimOp(source, index_constant(builder, dim))).result
-    size.name_hint = f"n_{name}"
-    return size
+    return named(builder, memref.DimOp(source, index_constant(builder, dim)), f"n_{name}")

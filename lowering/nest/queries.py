@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
+from .backward_slice import is_inside
 
 
 def functions(module: ModuleOp) -> list[func.FuncOp]:
@@ -98,10 +99,12 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
         return f"{outer.label} does not yield what {inner.label} sums"
     if any(operand is inner.total for op in beside for operand in op.operands):
         return f"{outer.label} uses what {inner.label} sums"
+    bounds = (inner.lower, inner.upper, inner.step)
+    moving = [bound for bound in bounds if not isinstance(bound.owner, arith.ConstantOp)]  # constants stand anywhere
     for around in (outer, *enclosing_loops(outer)):
         if around.parallel is None and around is not outer:
             break
-        if any(_is_below(bound, around) for bound in (inner.lower, inner.upper, inner.step)):
+        if any(is_inside(bound, around) for bound in moving):
             return f"the bounds of {inner.label} come from {around.label}; only one of them can be parallel"
     return None
 
@@ -119,14 +122,6 @@ def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
 def computes(op: Operation) -> bool:
     """Return whether an operation touches no memory; a division, which may trap, runs where it ran before."""
     return is_side_effect_free(op) or op.name.startswith("arith.")
-
-
-def _is_below(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is a loop's induction variable or computed in its body; constants may stand anywhere."""
-    if isinstance(value.owner, arith.ConstantOp):
-        return False
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    return block is loop.body.block
 
 
 def static_size(value: SSAValue) -> int | None:

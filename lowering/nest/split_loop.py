@@ -7,7 +7,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp
-from .builder import index_constant
+from .builder import index_constant, named
 from .queries import static_size, static_trips
 
 
@@ -53,6 +53,14 @@ def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
     return builder.insert(LoopOp(remainder.label, begin, remainder.upper, whole.step, body))
 
 
+def induction_of_copy(builder: Builder, loop: LoopOp, copy: int) -> SSAValue:
+    """Insert the induction value of the copy of a body that is `copy` iterations ahead in a loop of several."""
+    if copy == 0:
+        return loop.induction
+    ahead = arith.AddiOp(loop.induction, index_constant(builder, copy))
+    return named(builder, ahead, f"{loop.induction.name_hint}_{copy}")
+
+
 def whole_end(builder: Builder, lower: SSAValue, upper: SSAValue, count: int) -> SSAValue:
     """Insert the largest end up to `upper` that whole steps of `count` from `lower` reach."""
     first, last = static_size(lower), static_size(upper)
@@ -60,10 +68,6 @@ def whole_end(builder: Builder, lower: SSAValue, upper: SSAValue, count: int) ->
         return index_constant(builder, last - (last - first) % count)
     trips = upper
     if static_size(lower) != 0:
-        trips = builder.insert(arith.SubiOp(upper, lower)).result
-        trips.name_hint = "trips"
-    rest = builder.insert(arith.RemUIOp(trips, index_constant(builder, count))).result
-    rest.name_hint = "rest"
-    whole = builder.insert(arith.SubiOp(upper, rest)).result
-    whole.name_hint = "whole"
-    return whole
+        trips = named(builder, arith.SubiOp(upper, lower), "trips")
+    rest = named(builder, arith.RemUIOp(trips, index_constant(builder, count)), "rest")
+    return named(builder, arith.SubiOp(upper, rest), "whole")

@@ -10,6 +10,7 @@ from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ...ir.dialects.types import element_size_bytes
 from ...ir.errors import ScheduleError
 from .backward_slice import clone_slice, depends_on, slice_of
+from .builder import named
 from .queries import computes, enclosing_loops, static_size
 from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
@@ -46,8 +47,7 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
         return [mapping.get(value, value) for value in values]
 
     type_ = VectorType(accumulate.element.type, [lanes])
-    elements = builder.insert(vector.LoadOp(load.memref, at(list(load.indices)), type_)).result
-    elements.name_hint = load.res.name_hint
+    elements = named(builder, vector.LoadOp(load.memref, at(list(load.indices)), type_), load.res.name_hint)
     builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks)))
     builder.insert(YieldOp())
     if not rest:

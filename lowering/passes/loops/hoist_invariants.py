@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
@@ -13,6 +13,7 @@ from xdsl.traits import IsTerminator, is_side_effect_free
 from ....ir.dialects.attributes import MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp
 from ....ir.dialects.upstream import PrefetchOp
+from ...nest.backward_slice import is_inside
 from ...nest.queries import enclosing_loops, functions, most_iterations, static_size, viewed, written
 
 
@@ -81,7 +82,7 @@ class _Facts:
 
 def _hoist(loop: LoopOp, facts: _Facts) -> None:
     for op in list(loop.body.block.ops):
-        if _may_move(op, loop, facts) and not any(_is_inside(operand, loop) for operand in op.operands):
+        if _may_move(op, loop, facts) and not any(is_inside(operand, loop) for operand in op.operands):
             op.detach()
             if (same := _computed_before(op, loop)) is None:
                 Rewriter.insert_op(op, InsertPoint.before(loop))
@@ -150,10 +151,3 @@ def _is_in_tile(load: memref.LoadOp, subscript: SSAValue, size: int) -> bool:
             most = most_iterations(loop)
             return most is not None and most <= size
     return False
-
-
-def _is_inside(value: SSAValue, loop: LoopOp) -> bool:
-    """Return whether a value is defined in the loop's body."""
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    return block is loop.body.block

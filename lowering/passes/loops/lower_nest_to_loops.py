@@ -15,6 +15,7 @@ from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoad
 from ....ir.dialects.upstream import ParallelOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
+from ...nest.builder import named
 from ...nest.queries import functions, loops, why_not_shared
 
 
@@ -181,9 +182,7 @@ def _addition() -> Block:
 
 
 def _zero(builder: Builder) -> SSAValue:
-    result = builder.insert(arith.ConstantOp.from_int_and_width(0, I64)).result
-    result.name_hint = "none"
-    return result
+    return named(builder, arith.ConstantOp.from_int_and_width(0, I64), "none")
 
 
 def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:

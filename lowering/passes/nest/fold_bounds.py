@@ -14,7 +14,9 @@ from ....ir.dialects.attributes import MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import Bounds
+from ...nest.backward_slice import is_inside
 from ...nest.bounds_arithmetic import Emitter, IndexFacts
+from ...nest.builder import named
 from ...nest.constant_indices import fold_constant_indices
 from ...nest.queries import enclosing_loops, functions, update_signature
 
@@ -100,24 +102,16 @@ def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access
     if terminator is None or terminator.operands:
         raise ScheduleError("fold-bounds: a function whose indices are checked returns how many are outside, no more")
     inductions = {loop.induction for loop in around}
+    bounds = [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
     for resolve in resolves:
         source = resolve.index.owner
         used = [resolve.size, *(source.indices if isinstance(source, memref.LoadOp) else [])]
-        used += [bound for loop in around for bound in (loop.lower, loop.upper, loop.step)]
-        if any(value not in inductions and _is_inside(value, around) for value in used) or _has_tiles(around):
+        used += bounds
+        inside = [value for value in used if any(is_inside(value, loop) for loop in around)]
+        if any(value in bounds or value not in inductions for value in inside):
             raise ScheduleError(
                 "fold-bounds: expected sizes and bounds from outside the nest; run it before tile-loops"
             )
-
-
-def _has_tiles(around: list[LoopOp]) -> bool:
-    return any(_is_inside(bound, around) for loop in around for bound in (loop.lower, loop.upper, loop.step))
-
-
-def _is_inside(value: SSAValue, around: list[LoopOp]) -> bool:
-    """Return whether a value is defined in one of the loops."""
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    return any(block is loop.body.block for loop in around)
 
 
 class _Folding:
@@ -176,8 +170,8 @@ class _Folding:
         if inside is not None and not is_clamped:
             access.operands[len(access.operands) - 1] = inside
             return
-        plain = emit.builder.insert(memref.LoadOp.get(access.memref, access.subscripts)).res
-        plain.name_hint = "loaded" if inside is not None else "element"
+        load = memref.LoadOp.get(access.memref, access.subscripts)
+        plain = named(emit.builder, load, "element" if inside is None else "loaded")
         value = plain if inside is None else emit.or_zero(inside, plain)
         Rewriter.replace_op(access, (), [value])
 
@@ -244,8 +238,7 @@ class _Folding:
             if not facts.reaches_past:
                 continue
             place = [inductions.get(subscript, subscript) for subscript in load.indices]
-            raw = emit.builder.insert(memref.LoadOp.get(load.memref, place)).res
-            raw.name_hint = load.res.name_hint
+            raw = named(emit.builder, memref.LoadOp.get(load.memref, place), load.res.name_hint)
             index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
             outside = emit.compare("uge", emit.wrapped(facts, index, size), size, "outside")
             found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")

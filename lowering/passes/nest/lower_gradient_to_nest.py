@@ -24,7 +24,7 @@ from ....ir.canonical import dim_names
 from ....ir.dialects.attributes import SCALE
 from ....ir.dialects.gather_dialect import AccumulateOp, GradientOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import NestBuilder, index_constant, resolve_indices, size_of
+from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
 from ...nest.queries import gathers, update_signature
 
 
@@ -107,8 +107,7 @@ class _Lowering:
         return nest, [nest.loop(name.beside(beside), size) for name, size in dims]
 
     def _clear(self) -> None:
-        nothing = self.builder.insert(arith.ConstantOp(_number(0, self.element))).result
-        nothing.name_hint = "nothing"
+        nothing = named(self.builder, arith.ConstantOp(_number(0, self.element)), "nothing")
         nest, inductions = self._over_target("clear")
         nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, inductions))
         nest.close()
@@ -123,19 +122,17 @@ class _Lowering:
         dims = self.dims["data"], self.dims["indices"]
         axis_sizes = [self.sizes[dim] for dim in self.axes]
         place = resolve_indices(nest.builder, gradient, inductions, dims, axis_sizes, self.components)
-        element = nest.builder.insert(memref.LoadOp.get(gradient.source, [inductions[name] for name in names])).res
-        element.name_hint = "element"
+        load = memref.LoadOp.get(gradient.source, [inductions[name] for name in names])
+        element = named(nest.builder, load, "element")
         nest.builder.insert(AccumulateOp(element, gradient.target, place.table, place.valid))
         nest.close()
 
     def _scale(self) -> None:
         scale = self._scale_argument()
         nest, inductions = self._over_target("scale")
-        total = nest.builder.insert(memref.LoadOp.get(self.gradient.target, inductions)).res
-        total.name_hint = "total"
+        total = named(nest.builder, memref.LoadOp.get(self.gradient.target, inductions), "total")
         multiply = arith.MuliOp if isinstance(self.element, IntegerType) else arith.MulfOp
-        scaled = nest.builder.insert(multiply(total, scale)).result
-        scaled.name_hint = "scaled"
+        scaled = named(nest.builder, multiply(total, scale), "scaled")
         nest.builder.insert(memref.StoreOp.get(scaled, self.gradient.target, inductions))
         nest.close()
 

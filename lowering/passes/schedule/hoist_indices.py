@@ -15,7 +15,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
 from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
-from ...nest.builder import index_constant
+from ...nest.builder import index_constant, named
 from ...nest.queries import (
     argument_number,
     copying_store,
@@ -166,16 +166,12 @@ class _Hoisting:
         place = self._place(builder, mapping)
         inside = None if self.inside is None else mapping.get(self.inside, self.inside)
         for position, buffer in zip(self.positions, buffers, strict=True):
-            value = builder.insert(arith.IndexCastOp(mapping[position], i64)).result
-            value.name_hint = "wide"
+            value = named(builder, arith.IndexCastOp(mapping[position], i64), "wide")
             if inside is not None and position is self.positions[0]:
-                outside = builder.insert(arith.ConstantOp.from_int_and_width(-1, 64)).result
-                outside.name_hint = "outside"
-                value = builder.insert(arith.SelectOp(inside, value, outside)).result
-                value.name_hint = "marked"
+                outside = named(builder, arith.ConstantOp.from_int_and_width(-1, 64), "outside")
+                value = named(builder, arith.SelectOp(inside, value, outside), "marked")
             if width != i64:
-                value = builder.insert(arith.TruncIOp(value, width)).result
-                value.name_hint = "narrow"
+                value = named(builder, arith.TruncIOp(value, width), "narrow")
             builder.insert(memref.StoreOp.get(value, buffer, place))
         for loop in made:
             loop.body.block.add_op(YieldOp())
@@ -184,8 +180,7 @@ class _Hoisting:
         """Return the subscripts of a buffer, from the induction variables or those that replace them."""
         places: list[SSAValue] = []
         for loop in self.loops:
-            distance = builder.insert(arith.SubiOp(inductions.get(loop.induction, loop.induction), loop.lower)).result
-            distance.name_hint = "place"
+            distance = named(builder, arith.SubiOp(inductions.get(loop.induction, loop.induction), loop.lower), "place")
             places.append(distance)
         return places
 
@@ -195,22 +190,16 @@ class _Hoisting:
         innermost = Builder(InsertPoint.at_start(self.loops[-1].body.block))
         place = self._place(innermost, {})
         for position, buffer in zip(self.positions, buffers, strict=True):
-            value = innermost.insert(memref.LoadOp.get(buffer, place)).res
-            value.name_hint = "kept"
+            value = named(innermost, memref.LoadOp.get(buffer, place), "kept")
             assert isinstance(buffer.type, MemRefType)
             if buffer.type.element_type != i64:
-                value = innermost.insert(arith.ExtSIOp(value, i64)).result
-                value.name_hint = "wide"
+                value = named(innermost, arith.ExtSIOp(value, i64), "wide")
             if self.inside is not None and position is self.positions[0]:
-                zero = innermost.insert(arith.ConstantOp.from_int_and_width(0, 64)).result
-                zero.name_hint = "zero"
-                inside = innermost.insert(arith.CmpiOp(value, zero, "sge")).result
-                inside.name_hint = self.inside.name_hint
+                zero = named(innermost, arith.ConstantOp.from_int_and_width(0, 64), "zero")
+                inside = named(innermost, arith.CmpiOp(value, zero, "sge"), self.inside.name_hint)
                 self.inside.replace_all_uses_with(inside)
-                value = innermost.insert(arith.MaxSIOp(value, zero)).result
-                value.name_hint = "clamped"
-            result = innermost.insert(arith.IndexCastOp(value, IndexType())).result
-            result.name_hint = position.name_hint
+                value = named(innermost, arith.MaxSIOp(value, zero), "clamped")
+            result = named(innermost, arith.IndexCastOp(value, IndexType()), position.name_hint)
             position.replace_all_uses_with(result)
         for op in reversed(replaced):
             if not any(result.uses for result in op.results):

@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ....ir.dialects.attributes import VIEW
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, ViewAttr, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
-from ...nest.builder import index_constant
+from ...nest.builder import index_constant, named
 from ...nest.queries import argument_number, enclosing_loops, functions
 
 LARGEST_COUNT = 2**16
@@ -77,8 +77,7 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
         raise ScheduleError("owner-computes: the nest that adds is parallel already; run it before parallelize-loops")
     root = around[-1]
     before = Builder(InsertPoint.before(root))
-    size = before.insert(memref.DimOp(accumulate.memref, index_constant(before, dim))).result
-    size.name_hint = "n_owned"
+    size = named(before, memref.DimOp(accumulate.memref, index_constant(before, dim)), "n_owned")
     part = _part(before, size, owners)
     body = Block(arg_types=[IndexType()])
     first = body.args[0]
@@ -106,23 +105,16 @@ def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int
 
 def _part(before: Builder, size: SSAValue, owners: int) -> SSAValue:
     """Return the positions of one owner: the size divided by their number, rounded up, and at least 1."""
-    padded = before.insert(arith.AddiOp(size, index_constant(before, owners - 1))).result
-    padded.name_hint = "padded"
-    share = before.insert(arith.DivUIOp(padded, index_constant(before, owners))).result
-    share.name_hint = "share"
-    part = before.insert(arith.MaxSIOp(share, index_constant(before, 1))).result
-    part.name_hint = "part"
-    return part
+    padded = named(before, arith.AddiOp(size, index_constant(before, owners - 1)), "padded")
+    share = named(before, arith.DivUIOp(padded, index_constant(before, owners)), "share")
+    return named(before, arith.MaxSIOp(share, index_constant(before, 1)), "part")
 
 
 def _mask(accumulate: AccumulateOp, position: SSAValue, first: SSAValue, part: SSAValue) -> None:
     builder = Builder(InsertPoint.before(accumulate))
-    offset = builder.insert(arith.SubiOp(position, first)).result
-    offset.name_hint = "offset"
-    owned = builder.insert(arith.CmpiOp(offset, part, "ult")).result
-    owned.name_hint = "owned"
+    offset = named(builder, arith.SubiOp(position, first), "offset")
+    owned = named(builder, arith.CmpiOp(offset, part, "ult"), "owned")
     if accumulate.mask is not None:
-        owned = builder.insert(arith.AndIOp(accumulate.mask, owned)).result
-        owned.name_hint = "mine"
+        owned = named(builder, arith.AndIOp(accumulate.mask, owned), "mine")
     builder.insert(AccumulateOp(accumulate.element, accumulate.memref, accumulate.subscripts, owned))
     Rewriter.erase_op(accumulate)

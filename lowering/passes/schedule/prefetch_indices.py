@@ -17,7 +17,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
-from ...nest.builder import index_constant, size_of
+from ...nest.builder import index_constant, named, size_of
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
@@ -147,11 +147,9 @@ def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAV
             f"prefetch-indices: {distance} iterations ahead of {loop.label} are {distance * step} places, which no "
             "index holds; use a smaller distance or step"
         )
-    later = builder.insert(arith.AddiOp(loop.induction, index_constant(builder, distance * step))).result
-    last = builder.insert(arith.SubiOp(end, index_constant(builder, step))).result
-    ahead = builder.insert(arith.MinSIOp(later, last)).result
-    later.name_hint, last.name_hint, ahead.name_hint = "later", "last", "ahead"
-    return ahead
+    later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance * step)), "later")
+    last = named(builder, arith.SubiOp(end, index_constant(builder, step)), "last")
+    return named(builder, arith.MinSIOp(later, last), "ahead")
 
 
 def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
@@ -184,8 +182,7 @@ def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAV
     nowhere = index_constant(builder, 0)
     for dim, place in enumerate(_subscripts(access)):
         if place in _looked_up(access, loop):
-            places[dim] = builder.insert(arith.SelectOp(wanted, places[dim], nowhere)).result
-            places[dim].name_hint = "asked"
+            places[dim] = named(builder, arith.SelectOp(wanted, places[dim], nowhere), "asked")
 
 
 def _first_iteration(
@@ -278,8 +275,7 @@ def _ask_for_rows(
     memory, step = _memory(load), static_size(counted.step) or 1
     builder = Builder(InsertPoint.at_start(inside.body.block))
     ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
-    sweep = builder.insert(arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step))).result
-    sweep.name_hint = "sweep"
+    sweep = named(builder, arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step)), "sweep")
     others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
     copied = _first_iteration(builder, loop, inside, load, others, ahead)
     places = [copied.get(place, place) for place in _subscripts(load)]
@@ -306,9 +302,6 @@ def _within(builder: Builder, memory: SSAValue, first: SSAValue, offset: int, di
         return index_constant(builder, min(start + offset, max(length - 1, 0)))
     line = first
     if offset:
-        line = builder.insert(arith.AddiOp(first, index_constant(builder, offset))).result
-        line.name_hint = "line"
-    last = builder.insert(arith.SubiOp(size, index_constant(builder, 1))).result
-    end = builder.insert(arith.MinSIOp(line, last)).result
-    last.name_hint, end.name_hint = "row_last", "row_line"
-    return end
+        line = named(builder, arith.AddiOp(first, index_constant(builder, offset)), "line")
+    last = named(builder, arith.SubiOp(size, index_constant(builder, 1)), "row_last")
+    return named(builder, arith.MinSIOp(line, last), "row_line")

@@ -15,7 +15,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import is_nontemporal
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import index_constant, size_of
+from ...nest.builder import index_constant, named, size_of
 from ...nest.queries import functions, static_size
 from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
@@ -104,8 +104,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
     rows = rows_of(function, store.memref, own[0])
     body, rest = split_off_remainder(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))
-    nothing = builder.insert(vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes]))).vector
-    nothing.name_hint = "nothing"
+    nothing = named(builder, vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes])), "nothing")
     places = [body.induction if dim == own[0] else place for dim, place in enumerate(store.indices)]
     builder.insert(vector.StoreOp(nothing, rows, places[: own[0] + 1]))
     builder.insert(YieldOp())
@@ -210,8 +209,7 @@ class _Streaming:
         """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
         builder = Builder(InsertPoint.before(self.loop))
         over = self._over(builder, self._address(builder))
-        aligned = builder.insert(arith.CmpiOp(over, index_constant(builder, 0), "eq")).result
-        aligned.name_hint = "is_aligned"
+        aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
 
     def _stream_row(self, remainder: LoopOp) -> None:
@@ -223,7 +221,7 @@ class _Streaming:
         over = self._over(builder, self._address(builder))
         first = _streaming(self.loop, 1)
         first.label = self.loop.label.prologue
-        end = self._binary(builder, arith.AddiOp, first.lower, index_constant(builder, self.lanes), "end")
+        end = named(builder, arith.AddiOp(first.lower, index_constant(builder, self.lanes)), "end")
         first.operands[1] = end
         whole = _streaming(self.loop, self.alignment_bytes)
         whole.operands[0] = self._behind(builder, self._short(builder, over))
@@ -236,8 +234,8 @@ class _Streaming:
         lower, upper = self.loop.lower, remainder.upper
         over = self._over(builder, self._address(builder))
         size = index_constant(builder, self.alignment_bytes)
-        short = self._binary(builder, arith.RemUIOp, self._short(builder, over), size, "short")
-        stop = self._binary(builder, arith.MinSIOp, self._behind(builder, short), upper, "first")
+        short = named(builder, arith.RemUIOp(self._short(builder, over), size), "short")
+        stop = named(builder, arith.MinSIOp(self._behind(builder, short), upper), "first")
         if self.width_bytes > 1:
             stop = builder.insert(arith.SelectOp(self._fits(builder, over), stop, upper)).result
         stop.name_hint = "aligned"
@@ -255,19 +253,17 @@ class _Streaming:
 
     def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
         """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
-        return self._binary(builder, arith.SubiOp, index_constant(builder, self.alignment_bytes), over, "short")
+        return named(builder, arith.SubiOp(index_constant(builder, self.alignment_bytes), over), "short")
 
     def _behind(self, builder: Builder, short: SSAValue) -> SSAValue:
         """Insert the induction value of the element so many bytes behind the first."""
-        head = self._binary(builder, arith.DivUIOp, short, index_constant(builder, self.width_bytes), "head")
-        return self._binary(builder, arith.AddiOp, self.loop.lower, head, "first")
+        head = named(builder, arith.DivUIOp(short, index_constant(builder, self.width_bytes)), "head")
+        return named(builder, arith.AddiOp(self.loop.lower, head), "first")
 
     def _fits(self, builder: Builder, over: SSAValue) -> SSAValue:
         """Insert whether any element of out is aligned."""
-        beside = self._binary(builder, arith.RemUIOp, over, index_constant(builder, self.width_bytes), "beside")
-        fits = builder.insert(arith.CmpiOp(beside, index_constant(builder, 0), "eq")).result
-        fits.name_hint = "fits"
-        return fits
+        beside = named(builder, arith.RemUIOp(over, index_constant(builder, self.width_bytes)), "beside")
+        return named(builder, arith.CmpiOp(beside, index_constant(builder, 0), "eq"), "fits")
 
     def _address(self, builder: Builder) -> SSAValue:
         """Insert the address of the element that the loop's first iteration writes."""
@@ -281,24 +277,11 @@ class _Streaming:
         for dim, subscript in enumerate(subscripts):
             row = place
             if shape[dim] != 1 and dim:
-                row = self._binary(builder, arith.MuliOp, place, size_of(builder, memory, dim, f"out_{dim}"), "row")
-            place = self._binary(builder, arith.AddiOp, row, mapping.get(subscript, subscript), "place")
-        base = builder.insert(memref.ExtractAlignedPointerAsIndexOp.get(memory)).aligned_pointer
-        base.name_hint = "base"
-        offset = self._binary(builder, arith.MuliOp, place, index_constant(builder, self.width_bytes), "offset")
-        return self._binary(builder, arith.AddiOp, base, offset, "address")
+                row = named(builder, arith.MuliOp(place, size_of(builder, memory, dim, f"out_{dim}")), "row")
+            place = named(builder, arith.AddiOp(row, mapping.get(subscript, subscript)), "place")
+        base = named(builder, memref.ExtractAlignedPointerAsIndexOp.get(memory), "base")
+        offset = named(builder, arith.MuliOp(place, index_constant(builder, self.width_bytes)), "offset")
+        return named(builder, arith.AddiOp(base, offset), "address")
 
     def _over(self, builder: Builder, address: SSAValue) -> SSAValue:
-        return self._binary(builder, arith.RemUIOp, address, index_constant(builder, self.alignment_bytes), "over")
-
-    def _binary(
-        self,
-        builder: Builder,
-        op: type[arith.SignlessIntegerBinaryOperation],
-        left: SSAValue,
-        right: SSAValue,
-        name: str,
-    ) -> SSAValue:
-        result = builder.insert(op(left, right)).result
-        result.name_hint = name
-        return result
+        return named(builder, arith.RemUIOp(address, index_constant(builder, self.alignment_bytes)), "over")

@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import index_constant
+from ...nest.builder import index_constant, named
 from ...nest.queries import find_loop, functions, static_size
 
 LARGEST_TILE = 2**31
@@ -111,10 +111,5 @@ def _kind(loop: LoopOp) -> dict[str, bool]:
 
 
 def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
-    end = builder.insert(arith.AddiOp(start, step)).result
-    end.name_hint = "limit" if guarded else "end"
-    if not guarded:
-        return end
-    clamped = builder.insert(arith.MinSIOp(end, upper)).result
-    clamped.name_hint = "end"
-    return clamped
+    end = named(builder, arith.AddiOp(start, step), "limit" if guarded else "end")
+    return named(builder, arith.MinSIOp(end, upper), "end") if guarded else end

@@ -4,18 +4,15 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice
-from ...nest.builder import index_constant
 from ...nest.queries import find_loop, functions, static_size
-from ...nest.split_loop import split_off_remainder
+from ...nest.split_loop import induction_of_copy, split_off_remainder
 
 MOST_COPIES = 64
 
@@ -74,11 +71,7 @@ def _unroll(loop: LoopOp, factor: int) -> None:
     body, has_remainder = split_off_remainder(loop, factor)
     builder = Builder(InsertPoint.at_end(body.body.block))
     for copy in range(factor):
-        induction: SSAValue = body.induction
-        if copy:
-            induction = builder.insert(arith.AddiOp(body.induction, index_constant(builder, copy))).result
-            induction.name_hint = f"{loop.induction.name_hint}_{copy}"
-        clone_slice(ops, builder, {loop.induction: induction})
+        clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)})
     builder.insert(YieldOp())
     if not has_remainder:
         Rewriter.erase_op(loop)

@@ -14,9 +14,9 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, slice_of
-from ...nest.builder import index_constant
+from ...nest.builder import named
 from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
-from ...nest.split_loop import overlapping_remainder, split_off_remainder
+from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
 from ...nest.vector_sums import sum_of, vectorize_sum
 
@@ -160,31 +160,20 @@ class _Vectorizing:
         needed = [*load.indices, *([] if inside is None else [inside])]
         mapping = clone_slice(slice_of(needed, self.loop), builder, {self.loop.induction: body.induction})
         places = [mapping.get(place, place) for place in load.indices]
-        result = builder.insert(vector.LoadOp(load.memref, places, self.type)).result
-        result.name_hint = value.name_hint
+        result = named(builder, vector.LoadOp(load.memref, places, self.type), value.name_hint)
         return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
 
     def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:
         """Insert the mask that keeps a vector, or makes it zeros."""
-        mask = builder.insert(arith.ExtSIOp(inside, self.type.element_type)).result  # type: ignore[arg-type]
-        mask.name_hint = "mask"
-        masks = builder.insert(vector.BroadcastOp(mask, self.type)).vector
-        masks.name_hint = "masks"
-        kept = builder.insert(arith.AndIOp(loaded, masks)).result
-        kept.name_hint = "element"
-        return kept
+        mask = named(builder, arith.ExtSIOp(inside, self.type.element_type), "mask")  # type: ignore[arg-type]
+        masks = named(builder, vector.BroadcastOp(mask, self.type), "masks")
+        return named(builder, arith.AndIOp(loaded, masks), "element")
 
     def _elements(self, builder: Builder, body: LoopOp) -> SSAValue:
         """Insert a copy of the loop's body for every lane, and return the vector of their elements."""
         ops: list[Operation] = slice_of([self.store.value], self.loop)
         elements: list[SSAValue] = []
         for lane in range(self.lanes):
-            induction: SSAValue = body.induction
-            if lane:
-                induction = builder.insert(arith.AddiOp(body.induction, index_constant(builder, lane))).result
-                induction.name_hint = f"{self.loop.induction.name_hint}_{lane}"
-            copied = clone_slice(ops, builder, {self.loop.induction: induction})
+            copied = clone_slice(ops, builder, {self.loop.induction: induction_of_copy(builder, body, lane)})
             elements.append(copied.get(self.store.value, self.store.value))
-        result = builder.insert(FromElementsOp(elements)).result
-        result.name_hint = "elements"
-        return result
+        return named(builder, FromElementsOp(elements), "elements")
