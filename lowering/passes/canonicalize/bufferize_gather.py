@@ -81,11 +81,9 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
     constant = gather.indices.owner
     Rewriter.insert_op(buffered, InsertPoint.before(gather))
     Rewriter.replace_op(terminator, func.ReturnOp())
-    gather.detach()
-    gather.erase()
+    Rewriter.erase_op(gather)
     if isinstance(constant, arith.ConstantOp) and not constant.result.uses:
-        constant.detach()
-        constant.erase()
+        Rewriter.erase_op(constant)
     function.arg_attrs = ArrayAttr([DictionaryAttr({}) for _ in block.args])
     if function.res_attrs is not None:
         del function.properties["res_attrs"]
@@ -98,11 +96,12 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
     given = attributes.data[number].data.get(BYTE_STRIDES) if attributes is not None else None
     if not isinstance(given, DenseArrayBase):
         return memref_type(type_.get_shape(), type_.element_type, None)
-    width = _width_bytes(type_.element_type)
-    if width is None:
+    element = type_.element_type
+    if not isinstance(element, IntegerType | Float32Type | Float64Type):
         raise ScheduleError(
-            f"bufferize-gather: elements of a strided array are {type_.element_type}; run erase-element-type first"
+            f"bufferize-gather: elements of a strided array are {element}; run erase-element-type first"
         )
+    width = element_size_bytes(element)
     given_strides = [int(stride) for stride in given.get_values()]
     if any(stride % width for stride in given_strides):
         raise InvalidGatherError(
@@ -113,12 +112,6 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
         raise InvalidGatherError(f"{BYTE_STRIDES} has {len(given_strides)} strides for {type_}; give one a dimension")
     strides = [stride // width for stride in given_strides] + [1] * units
     return memref_type(type_.get_shape(), type_.element_type, strides)
-
-
-def _width_bytes(element: Attribute) -> int | None:
-    """Return the size of a plain number in bytes, or None of any other element."""
-    is_number = isinstance(element, IntegerType | Float32Type | Float64Type)
-    return element_size_bytes(element) if is_number else None
 
 
 def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> SSAValue:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    DictionaryAttr,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -15,7 +17,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -68,10 +70,15 @@ def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
     size_bytes = element_size_bytes(data.element_type)
     if size_bytes == 0:
         raise InvalidGatherError(f"elements of type {data.element_type} have no bytes to move")
-    width = machine_width(size_bytes, [*_byte_strides(function, gather.source), *_out_byte_strides(function, gather)])
+    number = argument_number(gather.source, function)
+    strides = [] if number is None else _byte_strides(function.arg_attrs, number)
+    if gather.result is not None:
+        strides += _byte_strides(function.res_attrs, 0)
+    width = machine_width(size_bytes, strides)
     for value in (gather.source, gather.out, gather.result):
         if value is not None:
-            Rewriter.replace_value_with_new_type(value, _erased(value.type, width, size_bytes // width))
+            erased = _with_units(value.type, IntegerType(8 * width), size_bytes // width)
+            Rewriter.replace_value_with_new_type(value, erased)
 
 
 def _erase_to_number(gradient: GradientOp) -> None:
@@ -84,10 +91,6 @@ def _erase_to_number(gradient: GradientOp) -> None:
         if isinstance(number, IntegerType):
             number = IntegerType(number.width.data)
         Rewriter.replace_value_with_new_type(value, _with_units(value.type, number, units))
-
-
-def _erased(type_: Attribute, width: int, units: int) -> TensorType | MemRefType:
-    return _with_units(type_, IntegerType(8 * width), units)
 
 
 def _with_units(type_: Attribute, element: Attribute, units: int) -> TensorType | MemRefType:
@@ -120,17 +123,7 @@ def _erase_indices(gather: OperatorOp) -> None:
     Rewriter.replace_value_with_new_type(gather.indices, erased)
 
 
-def _byte_strides(function: func.FuncOp, value: SSAValue) -> list[int]:
+def _byte_strides(attributes: ArrayAttr[DictionaryAttr] | None, number: int) -> list[int]:
     """Return the byte strides that an operand is known to have; none where they are multiples of the element."""
-    number = argument_number(value, function)
-    if number is None or function.arg_attrs is None:
-        return []
-    strides = function.arg_attrs.data[number].data.get(BYTE_STRIDES)
-    return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]
-
-
-def _out_byte_strides(function: func.FuncOp, gather: OperatorOp) -> list[int]:
-    if gather.result is None or function.res_attrs is None:
-        return []
-    strides = function.res_attrs.data[0].data.get(BYTE_STRIDES)
+    strides = None if attributes is None else attributes.data[number].data.get(BYTE_STRIDES)
     return list(strides.get_values()) if isinstance(strides, DenseArrayBase) else []  # type: ignore[arg-type]

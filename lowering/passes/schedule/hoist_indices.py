@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, i32, i64
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i32, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -141,17 +141,14 @@ class _Hoisting:
             )
 
     def hoist(self) -> None:
-        width = self.width
         builder = Builder(InsertPoint.before(self.root))
-        buffers: list[SSAValue] = [
-            builder.insert(memref.AllocaOp.get(width, None, self.sizes)).memref for _ in self.positions
+        buffers = [
+            named(builder, memref.AllocaOp.get(self.width, None, self.sizes), "positions") for _ in self.positions
         ]
-        for buffer in buffers:
-            buffer.name_hint = "positions"
-        self._fill(builder, buffers, width)
+        self._fill(builder, buffers)
         self._read(buffers)
 
-    def _fill(self, builder: Builder, buffers: list[SSAValue], width: IntegerType) -> None:
+    def _fill(self, builder: Builder, buffers: list[SSAValue]) -> None:
         """Build the loops that resolve, before the root."""
         mapping: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
@@ -170,19 +167,16 @@ class _Hoisting:
             if inside is not None and position is self.positions[0]:
                 outside = named(builder, arith.ConstantOp.from_int_and_width(-1, 64), "outside")
                 value = named(builder, arith.SelectOp(inside, value, outside), "marked")
-            if width != i64:
-                value = named(builder, arith.TruncIOp(value, width), "narrow")
+            if self.width != i64:
+                value = named(builder, arith.TruncIOp(value, self.width), "narrow")
             builder.insert(memref.StoreOp.get(value, buffer, place))
         for loop in made:
             loop.body.block.add_op(YieldOp())
 
     def _place(self, builder: Builder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
         """Return the subscripts of a buffer, from the induction variables or those that replace them."""
-        places: list[SSAValue] = []
-        for loop in self.loops:
-            distance = named(builder, arith.SubiOp(inductions.get(loop.induction, loop.induction), loop.lower), "place")
-            places.append(distance)
-        return places
+        inner = [(inductions.get(loop.induction, loop.induction), loop.lower) for loop in self.loops]
+        return [named(builder, arith.SubiOp(*pair), "place") for pair in inner]
 
     def _read(self, buffers: list[SSAValue]) -> None:
         """Replace the positions, and whether they are valid, by the staged ones."""
@@ -191,8 +185,7 @@ class _Hoisting:
         place = self._place(innermost, {})
         for position, buffer in zip(self.positions, buffers, strict=True):
             value = named(innermost, memref.LoadOp.get(buffer, place), "kept")
-            assert isinstance(buffer.type, MemRefType)
-            if buffer.type.element_type != i64:
+            if self.width != i64:
                 value = named(innermost, arith.ExtSIOp(value, i64), "wide")
             if self.inside is not None and position is self.positions[0]:
                 zero = named(innermost, arith.ConstantOp.from_int_and_width(0, 64), "zero")
