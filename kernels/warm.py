@@ -36,7 +36,7 @@ INDEX_TYPES = ("i64", "i32")
 BOUNDS = ("error", "zero")
 
 Arguments = Mapping[str, Any]
-Progress = Callable[[int, int, str], None]
+OnKernel = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def usual_kernels() -> Iterator[dict[str, Any]]:
                     yield {"operator": "gather", **arrays, "axis": axis, "bounds": bounds}
 
 
-def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress: Progress | None = None) -> WarmResult:
+def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress: OnKernel | None = None) -> WarmResult:
     """Compile kernels into the cache on disk, so that later processes find them there.
 
     Args:
@@ -162,7 +162,7 @@ def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmK
     return list(wanted.values()), rejected
 
 
-def _here(wanted: list[Arguments], progress: Progress | None) -> list[WarmKernel]:
+def _here(wanted: list[Arguments], progress: OnKernel | None) -> list[WarmKernel]:
     done: list[WarmKernel] = []
     for arguments in wanted:
         if progress is not None:
@@ -171,7 +171,7 @@ def _here(wanted: list[Arguments], progress: Progress | None) -> list[WarmKernel
     return done
 
 
-def _in_processes(wanted: list[Arguments], jobs: int, progress: Progress | None) -> list[WarmKernel]:
+def _in_processes(wanted: list[Arguments], jobs: int, progress: OnKernel | None) -> list[WarmKernel]:
     """Compile in some worker processes, each fed by a thread."""
     waiting = iter(list(enumerate(wanted)))
     done: dict[int, WarmKernel] = {}

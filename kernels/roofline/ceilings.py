@@ -10,7 +10,7 @@ from ...lowering.schedule.machine_model import MachineModel
 
 FORMAT = 1
 # Is called with the passes that are done, and the most there will be.
-Progress = Callable[[int, int], None]
+ReportSteps = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

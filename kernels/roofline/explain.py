@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .reference_loops import ReferenceLoops
 
 # Is called with what is done next.
-Progress = Callable[[str], None]
 
 # Gives the microseconds that a plan is expected to take.
 Predict = Callable[[Plan, Ceilings], float | None]
@@ -52,7 +51,7 @@ def explain(
     rounds: int = 9,
     *,
     predict: Predict | None = predicted_us,
-    progress: Progress | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Explanation:
     """Compare a kernel with its roofline bound, and with its schedule without each pass.
 
@@ -112,7 +111,7 @@ def explain(
 
 
 def _shorter_kernels(
-    whole: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Progress
+    whole: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, say: Callable[[str], None]
 ) -> tuple[dict[str, "Kernel"], dict[str, str]]:
     """Return the kernels of the whole schedule and without each pass, compiled, and why some cannot be."""
     say(f"compiling {WHOLE}")

@@ -13,8 +13,8 @@ import numpy as np
 from ..host.cpu import free_memory_bytes
 from ..runtime.array_checks import address
 from . import probe_kernels as loops
-from .ceilings import Ceilings, CopyRate, LineRate, Progress
-from .probe_calls import TRIED_S, Trial, aligned, copy_ways, random_places, read_ways, touch
+from .ceilings import Ceilings, CopyRate, LineRate, ReportSteps
+from .probe_calls import TRIED_S, Ways, aligned, copy_ways, random_places, read_ways, touch
 
 LEAST_PASSES, MOST_PASSES = 4, 16
 # Seconds, those of compiling included, after which only the first pass goes on.
@@ -37,7 +37,7 @@ MOST_BYTES = 2 * 1024**3
 LINE_BYTES = loops.LINE_BYTES
 
 
-def measure_ceilings(facts: dict[str, Any], progress: Progress | None = None) -> Ceilings:
+def measure_ceilings(facts: dict[str, Any], progress: ReportSteps | None = None) -> Ceilings:
     """Return the ceilings.
 
     Args:
@@ -88,16 +88,16 @@ def _tables(facts: dict[str, Any], most: int) -> list[int]:
     return sorted({max(min(size, most) // piece, 1) * piece for size in (*near, *far)})
 
 
-def _copies(memory: np.ndarray, footprint: int, threads: int) -> tuple[Trial, int]:
+def _copies(memory: np.ndarray, footprint: int, threads: int) -> tuple[Ways, int]:
     """Return the copies between the halves of some memory, cached and non-temporal, and the bytes of one."""
     half, repeats = footprint // 2, max(1, COPIED_BYTES // footprint)
     size = min(half, COPIED_BYTES // 2) // (threads * loops.BLOCK_BYTES) * threads * loops.BLOCK_BYTES
     source, target = address(memory), address(memory) + half
     windows = itertools.cycle([(source, target, first, first + size) for first in range(0, half - size + 1, size)])
-    return Trial(copy_ways(windows, [memory], threads, repeats)), 2 * size
+    return Ways(copy_ways(windows, [memory], threads, repeats)), 2 * size
 
 
-def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int, cache_bytes: int) -> tuple[Trial, int]:
+def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int, cache_bytes: int) -> tuple[Ways, int]:
     """Return the reads of the pieces of a table in a random order, a window of them a call, and its lines."""
     pieces = table_bytes // (piece_lines * LINE_BYTES)
     lines = CACHED_READ_LINES if table_bytes < cache_bytes else FAR_READ_LINES
@@ -106,4 +106,4 @@ def _reads(memory: np.ndarray, table_bytes: int, piece_lines: int, threads: int,
     places = random_places(pieces, count)
     table, numbers = address(memory), address(places)
     windows = itertools.cycle([(table, numbers, first, first + window) for first in range(0, count, window)])
-    return Trial(read_ways(windows, [memory, places], threads, piece_lines)), window * piece_lines
+    return Ways(read_ways(windows, [memory, places], threads, piece_lines)), window * piece_lines

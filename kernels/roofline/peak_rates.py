@@ -19,12 +19,12 @@ from ..host.files import publish
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..runtime.launch import available_threads
-from .ceilings import Ceilings, Progress
+from .ceilings import Ceilings, ReportSteps
 
 _known: dict[str, Ceilings] = {}
 
 
-def ceilings(remeasure: bool = False, progress: Progress | None = None) -> Ceilings:
+def ceilings(remeasure: bool = False, progress: ReportSteps | None = None) -> Ceilings:
     """Return the ceilings of this machine for the number of threads in use, measured where no file has them.
 
     Measuring takes less than ten seconds and up to an eighth of the free memory. The knobs `num_threads`, `cache_dir`

@@ -59,7 +59,7 @@ class LoopCall:
         launch(loops.run_loop, (self.loop, *next(self.windows), *numbers), self.in_parallel)
 
 
-class Trial:
+class Ways:
     """Ways to do the same work while they are tried; the fastest counts.
 
     Attributes:

@@ -22,7 +22,7 @@ from ..runtime.launch import available_threads
 from . import probe_kernels as loops
 from .capacity_misses import LinesInOrder, lines_in_order
 from .lower_bound import COPY, IN_ORDER, LINES, LowerBound, MeasuredBound, fewest_bytes
-from .probe_calls import LoopCall, Trial, aligned, copy_ways, random_places, read_ways, touch
+from .probe_calls import LoopCall, Ways, aligned, copy_ways, random_places, read_ways, touch
 
 # Of the memory that the loops use, as is an eighth of the free memory. Of larger work a part is timed.
 MOST_BYTES = 2 * 1024**3
@@ -223,7 +223,7 @@ def _offered(
 
 
 def _fastest(ways: Mapping[str, TimedLoop]) -> TimedLoop:
-    trial = Trial({name: loop.call for name, loop in ways.items()}, sure_passes=1)
+    trial = Ways({name: loop.call for name, loop in ways.items()}, sure_passes=1)
     for _ in range(TRIAL_PASSES):
         trial.improve()
     return ways[trial.best]

@@ -9,7 +9,7 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.roofline import probe_kernels, reference_loops
 from gathernest.kernels.roofline.capacity_misses import LinesInOrder
-from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall, Trial
+from gathernest.kernels.roofline.probe_calls import DISTANCES_LINES, LoopCall, Ways
 from gathernest.kernels.roofline.reference_loops import loop_ways, loops_of_traffic
 from gathernest.kernels.runtime.array_checks import address
 from gathernest.lowering.schedule.traffic import Traffic
@@ -301,7 +301,7 @@ def test_a_trial_leaves_out_what_is_hopeless_and_counts_one_of_several_repeats(m
         return seconds[name]
 
     monkeypatch.setattr("gathernest.kernels.roofline.probe_calls._fastest_s", fastest_s)
-    trial = Trial(ways, sure_passes=1)
+    trial = Ways(ways, sure_passes=1)
     trial.improve()
     assert (trial.best, trial.best_s) == ("best", 1.0)
     seen.clear()
