@@ -12,9 +12,7 @@ chosen = gn.compile("gather", data, indices, axis=1)
 print("chosen:", chosen.schedule)
 
 mine = gn.Schedule(
-    tiles=(("indices", 25),),
-    order=("indices_o", "outer", "indices_i", "inner"),
-    parallel=("indices_o",),
+    tiles=(("indices", 25),), order=("indices_o", "outer", "indices_i", "inner"), parallel=("indices_o",)
 )
 kernel = gn.compile("gather", data, indices, axis=1, schedule=mine)
 assert kernel(data, indices).tobytes() == chosen(data, indices).tobytes()

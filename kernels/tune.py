@@ -76,13 +76,7 @@ def tune(
         index = index_array(indices)
     schedules = None if candidates is None else list(map(Schedule.parse, candidates))
     tuner = Tuner(
-        problem,
-        source,
-        index,
-        time_limit_s=time_limit_s,
-        rounds=rounds,
-        progress=progress,
-        machine=measured_machine(),
+        problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=measured_machine()
     )
     return _recorded(tuner.run(schedules))
 

@@ -197,11 +197,7 @@ class _Worker:
             if getattr(knobs, name) is not None:
                 environment[KNOBS[name].variable] = str(getattr(knobs, name))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-m", __name__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self
 

@@ -35,10 +35,7 @@ def pairs() -> dict[str, tuple[Call, Call]]:
         "gather of a list": (lambda: gn.gather(data, [0, 4, 2]), lambda: np.take(data, [0, 4, 2], axis=0)),
         "Gather-8": (lambda: gather_8(data, indices, 0), lambda: np.take(data, indices, axis=0)),
         "kernel, out": (lambda: kernel(data, indices, out), lambda: data.take(indices, 0, out)),
-        "kernel, out, clip": (
-            lambda: kernel(data, indices, out),
-            lambda: data.take(indices, 0, out, "clip"),
-        ),
+        "kernel, out, clip": (lambda: kernel(data, indices, out), lambda: data.take(indices, 0, out, "clip")),
         "kernel": (lambda: kernel(data, indices), lambda: data.take(indices, 0)),
         "gather_nd": (lambda: gn.gather_nd(data, tuples), lambda: data[tuples[:, 0], tuples[:, 1]]),
         "gather_elements": (lambda: gn.gather_elements(data, elements), lambda: np.take_along_axis(data, elements, 0)),

@@ -216,10 +216,7 @@ def _loop_names(op: Operation, count: int) -> list[str]:
     return names.data.split(",") if isinstance(names, StringAttr) else ["loop"] * count
 
 
-_INLINE_USERS = (
-    *(memref.StoreOp, arith.SelectOp, AccumulateOp),
-    *(vector.StoreOp, arith.AndIOp, FromElementsOp),
-)
+_INLINE_USERS = (*(memref.StoreOp, arith.SelectOp, AccumulateOp), *(vector.StoreOp, arith.AndIOp, FromElementsOp))
 
 
 def _has_line(value: SSAValue) -> bool:

@@ -46,11 +46,7 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
 
 
 def read_offsets(
-    gather: CanonicalGather,
-    strides: Sequence[int],
-    indices: np.ndarray,
-    bounds: Bounds,
-    loops: Sequence[str],
+    gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how far into data each iteration of some loops reads, and whether it reads at all.
 

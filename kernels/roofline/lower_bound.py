@@ -9,13 +9,7 @@ import numpy as np
 
 from ...ir.errors import InvalidGatherError
 from ...ir.problem import Problem
-from ...lowering.schedule.traffic import (
-    LINE_BYTES,
-    Traffic,
-    expected_lines,
-    read_pattern,
-    traffic_streams,
-)
+from ...lowering.schedule.traffic import LINE_BYTES, Traffic, expected_lines, read_pattern, traffic_streams
 from ..runtime.array_checks import address
 from ..runtime.plan import make_plan
 from .ceilings import Ceilings
@@ -180,11 +174,7 @@ def lower_bound_of(traffic: Traffic, measured: Ceilings) -> LowerBound:
 
 
 def fewest_bytes(
-    problem: Problem,
-    indices: np.ndarray | None = None,
-    *,
-    data: np.ndarray | None = None,
-    through_cache: bool = False,
+    problem: Problem, indices: np.ndarray | None = None, *, data: np.ndarray | None = None, through_cache: bool = False
 ) -> Traffic:
     """Return the fewest bytes of a gather or a gradient, and its lines.
 

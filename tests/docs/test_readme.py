@@ -59,8 +59,7 @@ def test_commands_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))],
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
 )
 def test_links_lead_to_files(page: str) -> None:
     path = ROOT / page

@@ -82,12 +82,7 @@ ATTRIBUTE_ERRORS = [
         {"batch_dims": 2},
         "batch_dims 2 is out of range [-3, 1] for data of rank 1 and indices of rank 3",
     ),
-    (
-        DATA,
-        0,
-        {"batch_dims": 1},
-        "batch_dims 1 is out of range [0, 0] for data of rank 3 and indices of rank 0",
-    ),
+    (DATA, 0, {"batch_dims": 1}, "batch_dims 1 is out of range [0, 0] for data of rank 3 and indices of rank 0"),
     (
         DATA,
         np.zeros((2, 3), int),
@@ -173,12 +168,7 @@ ATTRIBUTE_ERRORS = [
     (DATA, [0], {"batch_dims": 0.0}, "batch_dims must be an int, got 0.0"),
     (DATA, [0], {"batch_dims": False}, "batch_dims must be an int, got False"),
     (DATA, [0], {"batch_dims": None}, "batch_dims must be an int, got None"),
-    (
-        DATA,
-        [0],
-        {"batch_dims": np.array([0])},
-        "batch_dims must be an int, got an array of shape (1,) and dtype int64",
-    ),
+    (DATA, [0], {"batch_dims": np.array([0])}, "batch_dims must be an int, got an array of shape (1,) and dtype int64"),
     (
         np.zeros((1,) * 64),
         [[0, 0]],
@@ -200,12 +190,7 @@ BOUNDS_ERRORS = [
     (np.zeros(5), [1, 7, 2], 0, "index 7 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
     (np.zeros(5), [1, -6], 0, "index -6 at position (1,) of indices is out of range [-5, 4] for axis 0 of size 5"),
     (np.zeros(5), 5, 0, "index 5 at position () of indices is out of range [-5, 4] for axis 0 of size 5"),
-    (
-        DATA,
-        [[0, 1], [2, 9]],
-        -1,
-        "index 9 at position (1, 1) of indices is out of range [-4, 3] for axis 2 of size 4",
-    ),
+    (DATA, [[0, 1], [2, 9]], -1, "index 9 at position (1, 1) of indices is out of range [-4, 3] for axis 2 of size 4"),
     (
         DATA,
         [[4, 1], [-5, 9]],
@@ -238,12 +223,7 @@ BOUNDS_ERRORS = [
         0,
         f"index {2**32 + 1} at position (0,) of indices is out of range [-2, 1] for axis 0 of size 2",
     ),
-    (
-        np.zeros((4, 0)),
-        [4],
-        0,
-        "index 4 at position (0,) of indices is out of range [-4, 3] for axis 0 of size 4",
-    ),
+    (np.zeros((4, 0)), [4], 0, "index 4 at position (0,) of indices is out of range [-4, 3] for axis 0 of size 4"),
 ]
 REMEDY = "; use bounds='zero', 'clip' or 'wrap' to allow it"
 

@@ -31,11 +31,7 @@ GRAD = np.ones((4, 3), np.float32)
             {"scale": 0.5},
             "scale must be a whole number below 2**53 for a gradient of int64",
         ),
-        (
-            (GRAD.astype(int), [0, 1, 2, 3], (5, 3)),
-            {"scale": 2**53 + 1},
-            "scale must be a whole number below 2**53",
-        ),
+        ((GRAD.astype(int), [0, 1, 2, 3], (5, 3)), {"scale": 2**53 + 1}, "scale must be a whole number below 2**53"),
         ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": "2"}, "scale must be a real number, got '2'"),
         ((GRAD, [0, 1, 2, 3], (5, 3)), {"scale": 10**400}, "scale must be a finite number"),
         ((GRAD[:, :0], [0, 1, 2, 3], (2**62, 0)), {}, "data_shape (4611686018427387904, 0) has no addresses"),

@@ -348,13 +348,7 @@ def test_an_interrupt_while_llvm_calls_python_stays_one(monkeypatch, cache_dir, 
 
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
-    [
-        (
-            "NUMBA_DISABLE_JIT",
-            "1",
-            "DependencyError: NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset",
-        ),
-    ],
+    [("NUMBA_DISABLE_JIT", "1", "DependencyError: NUMBA_DISABLE_JIT is set, and kernels are compiled by Numba; unset")],
 )
 def test_settings_of_numba_that_forbid_kernels_are_named(variable, value, message, tmp_path):
     code = "import numpy as np, gathernest as gn; gn.gather(np.zeros((999, 99)), np.zeros(9999, int))"

@@ -58,9 +58,7 @@ def test_gather_nd_and_gather_elements(load, make, opset):
 
 def test_dynamic_sizes_keep_their_names(load, make):
     proto = make(
-        [make_node("Gather", ["x", "i"], ["y"])],
-        {"x": "rowsx4xf32", "i": "batchx?xi64"},
-        {"y": "batchx?x4xf32"},
+        [make_node("Gather", ["x", "i"], ["y"])], {"x": "rowsx4xf32", "i": "batchx?xi64"}, {"y": "batchx?x4xf32"}
     )
     model = load.checked(proto, {"x": TABLE, "i": np.array([[0, -1, 5]])})
     assert {name: str(spec) for name, spec in model.inputs.items()} == {"x": "f32[rows, 4]", "i": "i64[batch, ?]"}
@@ -251,10 +249,7 @@ def test_rows_picked_by_a_shape_that_exporters_compute(load, make):
         make_node("Reshape", ["rows", "wanted"], ["y"]),
     ]
     proto = make(
-        nodes,
-        {"i": "Nx3xi64"},
-        {"y": "Nx12xf32"},
-        {"table": TABLE, "axes": np.array([0]), "rest": np.array([12])},
+        nodes, {"i": "Nx3xi64"}, {"y": "Nx12xf32"}, {"table": TABLE, "axes": np.array([0]), "rest": np.array([12])}
     )
     model = load.checked(proto, {"i": np.array([[0, -1, 5], [1, 1, 2]])})
     assert str(model.outputs["y"]) == "f32[N, 12]"

@@ -31,11 +31,7 @@ NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
-FUNCTIONS = {
-    "gather": gn.gather_grad,
-    "gather_nd": gn.gather_nd_grad,
-    "gather_elements": gn.gather_elements_grad,
-}
+FUNCTIONS = {"gather": gn.gather_grad, "gather_nd": gn.gather_nd_grad, "gather_elements": gn.gather_elements_grad}
 SPECS = {"gather": Gather, "gather_nd": GatherNd, "gather_elements": GatherElements}
 ADDED = tuple(map(np.dtype, ("f4", "f8", "c8", "c16", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
 WIDENED = tuple(

@@ -69,10 +69,7 @@ def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
         (np.zeros((5, 3), np.int64), "out must have dtype float64 as data has, got int64"),
         ([[0.0] * 3] * 5, "out must be an ndarray, got list"),
         (np.float64(1), "out must be an ndarray, got float64"),
-        (
-            np.broadcast_to(np.zeros(3), (5, 3)),
-            "out must be writeable, got a read-only array; pass a copy",
-        ),
+        (np.broadcast_to(np.zeros(3), (5, 3)), "out must be writeable, got a read-only array; pass a copy"),
         (
             np.lib.stride_tricks.as_strided(np.zeros(3), (5, 3), (0, 8)),
             "out must have a place for every element, got a broadcast array; pass a copy",

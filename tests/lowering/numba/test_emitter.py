@@ -127,10 +127,7 @@ def team_of(members: int) -> int:
 @pytest.mark.parametrize(
     ("trips", "written"),
     [
-        (
-            "(%c0, %c1, %c0, %c2) to (%c4, %c5, %c6, %c7) step (%c3, %c1, %c4, %c2)",
-            np.s_[0:4:3, 1:5, 0:6:4, 2:7:2],
-        ),
+        ("(%c0, %c1, %c0, %c2) to (%c4, %c5, %c6, %c7) step (%c3, %c1, %c4, %c2)", np.s_[0:4:3, 1:5, 0:6:4, 2:7:2]),
         ("(%c1, %c0, %c2, %c0) to (%c4, %c5, %c5, %c7) step (%c2, %c2, %c1, %c1)", np.s_[1:4:2, 0:5:2, 2:5, 0:7]),
         ("(%c4, %c5, %c0, %c0) to (%c1, %c2, %c6, %c7) step (%c1, %c1, %c1, %c1)", np.s_[4:1, 5:2, :, :]),
     ],

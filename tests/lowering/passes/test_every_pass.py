@@ -175,10 +175,7 @@ GRADIENTS = ["grad-zero", "grad-error", "grad-strided", "grad-uint8", "grad-comp
 
 @pytest.mark.parametrize("name", GRADIENTS)
 @pytest.mark.parametrize(
-    ("step", "message"),
-    [
-        ("hoist-indices{before=LAST}", "hoist-indices: expected .* to be a loop that copies"),
-    ],
+    ("step", "message"), [("hoist-indices{before=LAST}", "hoist-indices: expected .* to be a loop that copies")]
 )
 def test_pass_of_copies_rejects_a_gradient(samples, name, step, message):
     sample = samples[name]

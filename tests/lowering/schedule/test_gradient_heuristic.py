@@ -73,13 +73,7 @@ def test_rows_of_half_a_line_have_owners_and_vectors():
 
 @pytest.mark.parametrize(
     "sizes",
-    [
-        {"inner": 1},
-        {"inner": 3},
-        {"is_packed": False},
-        {"has_packed_rows": False},
-        {"looked_up": ("indices", "inner")},
-    ],
+    [{"inner": 1}, {"inner": 3}, {"is_packed": False}, {"has_packed_rows": False}, {"looked_up": ("indices", "inner")}],
     ids=str,
 )
 def test_elements_are_added_one_by_one_where_rows_are_no_vectors(sizes):

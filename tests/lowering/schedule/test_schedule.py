@@ -148,7 +148,6 @@ def test_every_pass_of_a_schedule_takes_the_options_that_it_is_given():
 )
 def test_pass_out_of_order_is_rejected(text):
     with pytest.raises(
-        ScheduleError,
-        match="a schedule has each pass once, but for prefetch-indices, in the order specialize-inner, ",
+        ScheduleError, match="a schedule has each pass once, but for prefetch-indices, in the order specialize-inner, "
     ):
         Schedule.parse(text)

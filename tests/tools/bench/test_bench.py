@@ -132,11 +132,7 @@ def test_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
         (["--round", "3"], 2, "there is no option --round; did you mean '--rounds'?"),
         (["--plot", "a.pdf"], 2, "--plot 'a.pdf' must end in .png or .svg, as in --plot ratios.svg"),
         (["--markdown", "--json", "-"], 2, "--markdown and --json - both write to standard output; give --json a file"),
-        (
-            ["--json", "/there/is/none.json"],
-            1,
-            "there is no folder /there/is; make it first",
-        ),
+        (["--json", "/there/is/none.json"], 1, "there is no folder /there/is; make it first"),
         (["--json", "/"], 1, "--json / cannot be written; name another file"),
     ],
 )

@@ -14,14 +14,7 @@ def test_overview_names_the_gather_both_nests_the_schedule_and_every_stage(gathe
     ended = gathernest(*LAYER)
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith(f"gather {DATA} by {INDICES} -> 2x32x21x128xf32, axis 1, batch_dims 1, bounds error\n")
-    for part in (
-        "The nest",
-        "The scheduled nest",
-        "parallel for batch",
-        "parallelize-loops{loops=batch",
-        "cse",
-        "asm",
-    ):
+    for part in ("The nest", "The scheduled nest", "parallel for batch", "parallelize-loops{loops=batch", "cse", "asm"):
         assert part in ended.out
 
 

@@ -82,14 +82,8 @@ GRADIENTS = [
     Case("gradient-zipf", "gradient", (100_000, 64), (100_000,), "gather_grad", distribution="zipf"),
     Case("gradient-scalars", "gradient", (M,), (4 * M,), "gather_grad"),
 ]
-CALLS = [
-    Case("call-function", "call", (5, 4), (3,), into="new"),
-    Case("call-kernel", "call", (5, 4), (3,)),
-]
-SUITE = (
-    *(*ROWS, *SCALARS, *DISTRIBUTIONS, *AXES, *BATCHES, *TUPLES, *ELEMENTS, *DTYPES),
-    *(*GRADIENTS, *CALLS),
-)
+CALLS = [Case("call-function", "call", (5, 4), (3,), into="new"), Case("call-kernel", "call", (5, 4), (3,))]
+SUITE = (*(*ROWS, *SCALARS, *DISTRIBUTIONS, *AXES, *BATCHES, *TUPLES, *ELEMENTS, *DTYPES), *(*GRADIENTS, *CALLS))
 FAMILIES = tuple(dict.fromkeys(case.family for case in SUITE))
 # Families that the mean over all gathers leaves out: they are other questions.
 APART = ("gradient", "call")

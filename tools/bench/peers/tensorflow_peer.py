@@ -61,9 +61,7 @@ def _calls(case: Case, data: Any, picks: Any) -> dict[str, Call]:
     raw = tensorflow.raw_ops
     if case.is_gradient:
         shape = tensorflow.constant(case.data, picks.dtype)
-        calls: dict[str, Call] = {
-            "ScatterNd": lambda: raw.ScatterNd(indices=picks[:, None], updates=data, shape=shape),
-        }
+        calls: dict[str, Call] = {"ScatterNd": lambda: raw.ScatterNd(indices=picks[:, None], updates=data, shape=shape)}
         if case.axis == 0:
             rows = tensorflow.constant(case.data[0])
             calls["UnsortedSegmentSum"] = partial(

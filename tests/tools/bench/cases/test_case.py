@@ -191,11 +191,7 @@ def test_patterns_and_families_choose_in_the_order_of_the_suite():
             ["scalar"],
             f"there is no family 'scalar'; the families are {', '.join(FAMILIES)}; did you mean 'scalars'?",
         ),
-        (
-            ["rows-8B"],
-            ["axes"],
-            "no case is left: none of --case rows-8B is of --family axes; leave one out",
-        ),
+        (["rows-8B"], ["axes"], "no case is left: none of --case rows-8B is of --family axes; leave one out"),
     ],
 )
 def test_names_that_leave_no_case_are_rejected(patterns, families, text):
