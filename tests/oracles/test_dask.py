@@ -27,10 +27,10 @@ QUICK = settings(
 
 @pytest.fixture
 def slow_kernels(monkeypatch):
-    def run(operator, data, indices, bounds, out, **ignored):
-        return reference.run(operator, data, indices, bounds)
+    def run(request, data, indices):
+        return reference.run(request.operator, data, indices, request.bounds)
 
-    monkeypatch.setattr(chunked, "run_operator", run)
+    monkeypatch.setattr(chunked, "run", run)
 
 
 def cut(draw, array: np.ndarray) -> da.Array:
