@@ -31,7 +31,7 @@ lint: $(DEV_STAMP)  ## style and types
 	$(BIN)/pyright
 
 docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
-	$(BIN)/python docs/generate.py $(WRITE)
+	$(BIN)/python docs/generator/generate.py $(WRITE)
 
 bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed
 	$(BIN)/gathernest bench

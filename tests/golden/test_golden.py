@@ -15,7 +15,7 @@ from gathernest.ir.problem import Problem
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "sources"
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
 

@@ -7,64 +7,22 @@ import os
 import pwd
 import shutil
 import stat
-import sys
 import tempfile
-import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import grimp
 import numba
 import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.operator_spec import Gather
-from gathernest.ir.problem import Problem
-from gathernest.ir.semantics import Bounds
-from gathernest.kernels.host import cpu
 from gathernest.kernels.host.cache_folder import WARNED, CacheWarning
-from gathernest.kernels.runtime.compile import build_program
-from gathernest.kernels.runtime.disk_cache import Loaded, cache_root, load_kernel
-from gathernest.kernels.runtime.plan import Plan, make_plan
-from gathernest.kernels.runtime.prepare import kernel_numbers
-from gathernest.lowering import pipeline, registry
+from gathernest.kernels.runtime.disk_cache import cache_root, load_kernel
 from gathernest.lowering.numba import compiler
-from gathernest.lowering.passes.loops.fold_constants import FoldConstants
-from gathernest.lowering.registry import NAMES, all_passes, module_of
-from gathernest.lowering.schedule.schedule import Schedule
 
 DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
 WANTED = [3.0, 1.0, 4.0, 9.0]
-
-
-class Counted:
-    """One kernel and how often it was built."""
-
-    def __init__(self) -> None:
-        specs = ArraySpec.of(DATA), ArraySpec.of(INDICES)
-        self.plan: Plan = make_plan(Problem.checked(Gather(), *specs, Bounds.ERROR), Schedule())
-        self.builds = 0
-
-    def build(self):
-        self.builds += 1
-        return build_program(self.plan)
-
-    def load(self) -> Loaded:
-        return load_kernel(self.plan.key, self.plan.pipeline, self.build)
-
-    def run(self, loaded: Loaded) -> list[float]:
-        out = np.zeros(4)
-        addresses = [array.ctypes.data for array in (DATA, INDICES, out)]
-        assert loaded.entry(*addresses, *kernel_numbers(self.plan, loaded), False) == 0
-        return out.tolist()
-
-
-@pytest.fixture
-def counted(cache_dir) -> Counted:
-    return Counted()
 
 
 def only_entry() -> Path:
@@ -339,64 +297,6 @@ def test_without_a_home_folder_kernels_are_made_in_memory(forget, monkeypatch, t
     assert list(tmp_path.iterdir()) == []
 
 
-EXPERIMENT = """
-from dataclasses import dataclass
-
-from xdsl.passes import ModulePass
-
-
-@dataclass(frozen=True)
-class Cse(ModulePass):
-    name = "cse"
-
-    def apply(self, ctx, op):
-        pass
-"""
-
-
-@pytest.fixture
-def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
-    """Return a function that puts a pass of another module, with that source, in the place of `cse`."""
-
-    def use(source: str) -> None:
-        (tmp_path / "experiment.py").write_text(source)
-        module = types.ModuleType("experiment")
-        module.__file__ = str(tmp_path / "experiment.py")
-        monkeypatch.setitem(sys.modules, "experiment", module)
-        exec(source, module.__dict__)
-        known = {**all_passes(), "cse": lambda: module.Cse}
-        monkeypatch.setattr(pipeline, "all_passes", lambda: known)
-        registry._version_and_source.cache_clear()
-
-    yield use
-    registry._version_and_source.cache_clear()
-
-
-def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(counted, experiment, monkeypatch):
-    experiment(EXPERIMENT)
-    assert not counted.load().from_cache
-    assert counted.load().from_cache
-    experiment(EXPERIMENT + "# and more\n")
-    assert not counted.load().from_cache
-    monkeypatch.setattr(pipeline, "all_passes", all_passes)
-    assert not counted.load().from_cache
-    assert counted.builds == 3
-
-
-def test_a_kernel_that_a_replaced_pass_of_ours_made_is_not_served_without_it(counted, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(FoldConstants, "apply", lambda self, ctx, op: None)
-        counted.load()
-    assert not counted.load().from_cache
-
-
-def test_a_kernel_that_other_passes_made_is_not_served_without_them(cache_dir, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setitem(registry.ROOMS, "loops", ("lower-nest-to-loops",))
-        Counted().load()
-    assert not Counted().load().from_cache
-
-
 def test_an_entry_deleted_while_it_is_read_is_made_again(counted, monkeypatch):
     counted.load()
     load_file = compiler.load_file
@@ -532,97 +432,6 @@ def test_processes_that_share_an_empty_folder_at_once_all_give_right_results(pyt
     entries = [path for root in folder.iterdir() for path in root.iterdir()]
     assert len(entries) == 3
     assert not [path for path in entries if path.name.startswith(".")]
-
-
-def test_other_facts_about_the_machine_make_another_folder(monkeypatch):
-    here = cache_root()
-    monkeypatch.setattr(cpu.platform, "machine", lambda: "another")
-    cpu.code_fingerprint.cache_clear()
-    try:
-        assert cache_root() != here
-    finally:
-        monkeypatch.undo()
-        cpu.code_fingerprint.cache_clear()
-
-
-@pytest.fixture
-def fingerprint_after(monkeypatch, tmp_path) -> Callable[[str], str]:
-    """Return a function that gives the fingerprint of this package with a line added to one of its files."""
-
-    def after(name: str) -> str:
-        target = tmp_path / name.replace("/", "-")
-        sources = [path for path in cpu.PACKAGE.rglob("*.py") if path.relative_to(cpu.PACKAGE).parts[0] in ROOMS]
-        for source in sources:
-            copy = target / source.relative_to(cpu.PACKAGE)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(source.read_bytes() + (b"changed = 1\n" if copy == target / name else b""))
-        assert not name or (target / name).is_file()
-        with monkeypatch.context() as patch:
-            patch.setattr(cpu, "PACKAGE", target)
-            return cpu.code_fingerprint.__wrapped__()
-
-    return after
-
-
-ROOMS = ("ir", "lowering", "kernels", "tools")
-MAKE_CODE = (
-    "ir/semantics.py",
-    "ir/dialects/nest_ops.py",
-    "ir/modules/operator_module.py",
-    "lowering/registry.py",
-    "lowering/native/parallel_for.py",
-    "lowering/nest/queries.py",
-    "lowering/numba/vector_intrinsics.py",
-    "lowering/passes/schedule/tile_loops.py",
-    "kernels/runtime/compile.py",
-)
-MAKE_NO_CODE = (
-    "ir/importers/onnx.py",
-    "ir/interpreters/scalar.py",
-    "ir/modules/pseudocode.py",
-    "lowering/passes/graph/compose_gathers.py",
-    "lowering/schedule/gather_heuristic.py",
-    "lowering/native/fast_call.py",
-    "kernels/gather.py",
-    "tools/cli.py",
-)
-
-
-@pytest.mark.parametrize("name", MAKE_CODE)
-def test_a_change_of_what_makes_code_makes_another_folder(fingerprint_after, name):
-    assert fingerprint_after(name) != fingerprint_after("")
-
-
-@pytest.mark.parametrize("name", MAKE_NO_CODE)
-def test_a_change_of_what_makes_no_code_keeps_the_folder(fingerprint_after, name):
-    assert fingerprint_after(name) == fingerprint_after("")
-
-
-def test_every_module_that_compiling_imports_is_in_the_fingerprint():
-    graph, compiling = grimp.build_graph("gathernest"), "gathernest.kernels.runtime.compile"
-    for module in graph.modules:
-        # The rest of kernels says what to compile, and the key holds that.
-        if module.startswith("gathernest.kernels.") and not compiling.startswith(module):
-            graph.remove_module(module)
-    numba_modules = ("compiler", "intrinsics", "vector_intrinsics")
-    roots = {compiling, "gathernest.lowering.native.parallel_for"}
-    roots |= {f"gathernest.lowering.numba.{name}" for name in numba_modules}
-    roots |= {f"gathernest.lowering.passes.{module_of(name)}" for name in NAMES}
-    needed = roots.union(*(graph.find_upstream_modules(root) for root in roots))
-    hashed = {path for pattern in cpu.MAKES_CODE for path in cpu.PACKAGE.glob(pattern)}
-    files = {cpu.PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py") for module in needed}
-    assert {path for path in files if path.is_file()} - hashed == set()
-
-
-def test_every_pattern_of_the_fingerprint_finds_sources():
-    assert [pattern for pattern in cpu.MAKES_CODE if not list(cpu.PACKAGE.glob(pattern))] == []
-
-
-def test_another_version_of_xdsl_makes_another_folder(monkeypatch):
-    before = cpu.code_fingerprint.__wrapped__()
-    version = cpu.package_version
-    monkeypatch.setattr(cpu, "package_version", lambda name: "another" if name == "xdsl" else version(name))
-    assert cpu.code_fingerprint.__wrapped__() != before
 
 
 def test_the_default_folder_is_the_users_cache_folder(monkeypatch, tmp_path):

@@ -1,0 +1,51 @@
+"""A kernel that counts how often it is built."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.operator_spec import Gather
+from gathernest.ir.problem import Problem
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.runtime.compile import build_program
+from gathernest.kernels.runtime.disk_cache import Loaded, load_kernel
+from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.kernels.runtime.prepare import kernel_numbers
+from gathernest.lowering.schedule.schedule import Schedule
+
+DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
+WANTED = [3.0, 1.0, 4.0, 9.0]
+
+
+class Counted:
+    """One kernel and how often it was built."""
+
+    def __init__(self) -> None:
+        specs = ArraySpec.of(DATA), ArraySpec.of(INDICES)
+        self.plan: Plan = make_plan(Problem.checked(Gather(), *specs, Bounds.ERROR), Schedule())
+        self.builds = 0
+
+    def build(self):
+        self.builds += 1
+        return build_program(self.plan)
+
+    def load(self) -> Loaded:
+        return load_kernel(self.plan.key, self.plan.pipeline, self.build)
+
+    def run(self, loaded: Loaded) -> list[float]:
+        out = np.zeros(4)
+        addresses = [array.ctypes.data for array in (DATA, INDICES, out)]
+        assert loaded.entry(*addresses, *kernel_numbers(self.plan, loaded), False) == 0
+        return out.tolist()
+
+
+@pytest.fixture
+def new_counted(cache_dir) -> Callable[[], Counted]:
+    return Counted
+
+
+@pytest.fixture
+def counted(new_counted) -> Counted:
+    return new_counted()
