@@ -148,5 +148,5 @@ def run_operator(
         from .dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    request = Request(operator, bounds, version=version, node=node, schedule=schedule)
+    request = Request(operator, bounds, None, (), version, node, schedule)
     return run(request, data, indices, out, asked=asked)

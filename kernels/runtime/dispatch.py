@@ -75,10 +75,10 @@ class Request(NamedTuple):
         """Return whether other processes may write to indices that are checked before they are used."""
         return self.bounds is Bounds.ERROR and may_be_shared(indices)
 
-    def keys(self, settings: Settings) -> Keys:
+    def keys(self) -> Keys:
         """Return the keys of its calls: the arguments themselves where they suffice."""
         if self.gradient is not None:
-            return one_object((self, repr(self.gradient), settings.num_threads)), None, None  # 0.0 is not -0.0
+            return one_object((self, repr(self.gradient.scale), knobs.num_threads)), None, None  # 0.0 is not -0.0
         if self.version is None and self.node is None and self.schedule is None:
             if isinstance(self.operator, Gather):
                 return one_object(self.operator.axis), one_object(self.operator.batch_dims), _WORDS[self.bounds]
@@ -139,13 +139,13 @@ def run(
         BoundsError: an index is not valid; `out` is untouched.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
-    settings = knobs.settings()
-    table, keys = (CALLS, request.keys(settings)) if calls is None else (calls, NO_KEYS)
-    if not _is_same(asked, (source, indices, *keys)):
+    table, keys = (CALLS, request.keys()) if calls is None else (calls, NO_KEYS)
+    was_asked = asked and asked[1] is indices and asked[0] is source and all(map(operator.is_, asked[2:], keys))
+    if not was_asked:
         found = table.find(source, indices, out, *keys)
         if found is not None:
             return found
-    read = _readable(request, source)
+    settings, read = knobs.settings(), _readable(request, source)
     if read is None:
         return _run_with_numpy(request, source, indices, out)
     written = out if _is_written_in_place(request, out, source, read, indices) else None
@@ -169,11 +169,6 @@ def run(
     if is_repeated:
         table.remember(prepared, source, indices, out, keys)
     return result
-
-
-def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether two tuples hold the same objects."""
-    return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
