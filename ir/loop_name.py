@@ -19,11 +19,6 @@ class LoopName(str):
         return next((nest for nest in NESTS if self.startswith(f"{nest}_")), "")
 
     @property
-    def is_of_data(self) -> bool:
-        """Whether it is a dimension of data whose size is not the trip count of its loop."""
-        return self.startswith("data_")
-
-    @property
     def loop(self) -> "LoopName":
         """The loop that runs over this dimension of data."""
         return LoopName(self.removeprefix("data_"))

@@ -23,6 +23,7 @@ from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
 from ..lowering.schedule.schedule import Schedule
 from .chunked import ChunkedGather
+from .runtime.array_checks import memory_owner
 
 # A number for every dimension of an array; dimensions of data, indices and the result with one number are one.
 Labels = tuple[int, ...]
@@ -157,9 +158,7 @@ def _as_dask_array(array: np.ndarray, chunks: tuple[tuple[int, ...], ...]) -> An
 
 def is_mapped(array: Any) -> bool:
     """Return whether an array is a view of a mapped file."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, mmap.mmap)
+    return isinstance(memory_owner(array), mmap.mmap)
 
 
 def _common_chunks(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

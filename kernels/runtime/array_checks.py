@@ -89,10 +89,14 @@ def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
 
 def may_be_shared(array: np.ndarray) -> bool:
     """Return whether other processes may write to an array: it lies in a file or in memory that several have mapped."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap | memoryview)
+    return isinstance(memory_owner(array), mmap.mmap | memoryview)
+
+
+def memory_owner(array: Any) -> Any:
+    """Return the object whose memory an array is a view of; None where an ndarray owns it."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array
 
 
 def may_overlap_itself(array: np.ndarray) -> bool:
