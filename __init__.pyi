@@ -20,6 +20,11 @@ from .kernels.kernel import compile as compile
 from .kernels.model import Model as Model
 from .kernels.model import load as load
 from .kernels.operator_versions import ops as ops
+from .kernels.playground.bisect_passes import WrongPass as WrongPass
+from .kernels.playground.bisect_passes import bisect as bisect
+from .kernels.playground.run_stage import run_stage as run_stage
+from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
+from .kernels.playground.scheduling import schedule as schedule
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm
 from .lowering.schedule.schedule import Schedule as Schedule

@@ -1,5 +1,6 @@
 """The spec of an array: shape, dtype and strides."""
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -14,12 +15,8 @@ from .errors import InvalidGatherError
 
 def contiguous_strides(shape: Sequence[int], itemsize_bytes: int) -> tuple[int, ...]:
     """Return the byte strides of a C-contiguous array of that shape."""
-    strides: list[int] = []
-    step = itemsize_bytes
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+    steps = itertools.accumulate((max(size, 1) for size in reversed(shape)), operator.mul, initial=itemsize_bytes)
+    return tuple(steps)[-2::-1]  # without the last, which is the size of the whole array
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class ArraySpec:
 def integers(values: Any, what: str) -> tuple[int, ...]:
     """Return sizes or strides as ints; raises InvalidGatherError where they are no sequence of integers."""
     try:
-        return tuple(operator.index(value) for value in values)
+        return tuple(map(operator.index, values))
     except TypeError:
         raise InvalidGatherError(f"{what} of an array must be a sequence of integers, got {values!r}") from None
 

@@ -160,27 +160,13 @@ def canonical_gather(
     """
     arrays = {"data": data, "indices": indices, "out": out}
     merged = {role.name: _merge_role(role, arrays, covers_data=covers_data) for role in roles}
-    operands = {
-        name: _operand(
-            array,
-            {
-                role.label(name): (merged[role.name], start)
-                for role in roles
-                if (start := getattr(role, name)) is not None
-            },
-        )
-        for name, array in arrays.items()
-    }
-    return CanonicalGather(**operands)
+    return CanonicalGather(**{name: _operand(name, array, roles, merged) for name, array in arrays.items()})
 
 
 def dim_names(roles: Sequence[Role], array: str) -> tuple[LoopName, ...]:
     """Return the name of each dimension of an array, "data", "indices" or "out": `outer`, or `outer_0` of several."""
-    names: list[LoopName] = []
-    for role in roles:
-        if getattr(role, array) is not None:
-            names += numbered(role.label(array), role.count)
-    return tuple(names)
+    there = (role for role in roles if getattr(role, array) is not None)
+    return tuple(name for role in there for name in numbered(role.label(array), role.count))
 
 
 def numbered(label: str, count: int) -> list[LoopName]:
@@ -199,8 +185,7 @@ def _merge_role(role: Role, arrays: dict[str, Strided], *, covers_data: bool) ->
 def view_dims(groups: Groups, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the shape and strides of the view that merges `groups` of an array's dimensions."""
     sizes = tuple(math.prod(shape[dim] for dim in group) for group in groups)
-    steps = tuple(strides[group[-1]] if group else 0 for group in groups)
-    return sizes, steps
+    return sizes, tuple(strides[group[-1]] if group else 0 for group in groups)
 
 
 def erased_size(size: int, dim: LoopName) -> int:
@@ -214,10 +199,7 @@ def layout_class(
     """Return what a kernel knows of an array's strides when its sizes are run-time arguments.
 
     None means C-contiguous: strides follow from sizes. Otherwise one entry a dimension: 1 where the stride is one
-    element or does not matter (size 1), None where it is a run-time argument.
-
-    Args:
-        unit: the width of an element in the unit of `strides`.
+    element (`unit`) or does not matter (size 1), None where it is a run-time argument.
     """
     if strides is None:
         return None
@@ -265,13 +247,15 @@ def _adjacent(array: Strided, outer: int, inner: int, trips: int) -> bool:
     return outer_stride == inner_stride * trips
 
 
-def _operand(array: Strided, roles: dict[str, tuple[Groups, int]]) -> Operand:
+def _operand(name: str, array: Strided, roles: Sequence[Role], merged: dict[str, Groups]) -> Operand:
     dims: list[LoopName] = []
     groups: list[tuple[int, ...]] = []
-    for role, (role_groups, start) in roles.items():
-        dims += numbered(role, len(role_groups))
-        groups += [tuple(start + dim for dim in group) for group in role_groups]
-    shape = tuple(_merged_size([array.shape[dim] for dim in group]) for group in groups)
+    for role in roles:
+        if (start := getattr(role, name)) is not None:
+            dims += numbered(role.label(name), len(merged[role.name]))
+            groups += [tuple(start + dim for dim in group) for group in merged[role.name]]
+    sizes = [[array.shape[dim] for dim in group] for group in groups]
+    shape = tuple(DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes)
     strides = array.strides
     kept = {dim for group in groups for dim in group}
     if strides is None and any(size != 1 and dim not in kept for dim, size in enumerate(array.shape)):
@@ -279,7 +263,3 @@ def _operand(array: Strided, roles: dict[str, tuple[Groups, int]]) -> Operand:
     if strides is None or 0 in array.shape:
         return Operand(tuple(dims), tuple(groups), shape, None)
     return Operand(tuple(dims), tuple(groups), shape, tuple(strides[group[-1]] if group else 1 for group in groups))
-
-
-def _merged_size(sizes: Sequence[int]) -> int:
-    return DYNAMIC if DYNAMIC in sizes else math.prod(sizes)

@@ -22,17 +22,8 @@ _NUMPY_NAMES = {
     "complex<f32>": "complex64",
     "complex<f64>": "complex128",
 }
-_ML_DTYPES_NAMES = {
-    "bf16": "bfloat16",
-    "f8E5M2": "float8_e5m2",
-    "f8E4M3": "float8_e4m3",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E3M4": "float8_e3m4",
-    "f8E8M0FNU": "float8_e8m0fnu",
-}
+_FLOAT8 = ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4", "E8M0FNU")
+_ML_DTYPES_NAMES = {"bf16": "bfloat16", **{f"f8{kind}": f"float8_{kind.lower()}" for kind in _FLOAT8}}
 _SHORT_NAMES = {
     "c64": "complex64",
     "c128": "complex128",
@@ -112,11 +103,7 @@ _SPEC = re.compile(
 
 
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
-    """Read `2x64x128xf32` or `4x3xf32 strided<[1, 4]>`: sizes, element type, strides in elements (None: contiguous).
-
-    Raises:
-        InvalidGatherError: the text is not of that form.
-    """
+    """Read `2x64x128xf32` or `4x3xf32 strided<[1, 4]>`: sizes, element type, strides in elements (None: contiguous)."""
     match = _SPEC.match(text.strip())
     if match is None or "?" in match["sizes"] or match["element"].isdigit() or "X" in match["element"]:
         raise InvalidGatherError(

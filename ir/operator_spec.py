@@ -4,7 +4,8 @@ The operations of the dialect, the run time and the reference all ask these.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_roles
@@ -26,7 +27,7 @@ class OperatorSpec(ABC):
 
     def attributes(self) -> dict[str, int]:
         """Return the integer attributes by name, in the order in which they print."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _names(type(self))}
 
     @abstractmethod
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
@@ -49,6 +50,11 @@ class OperatorSpec(ABC):
         """Return the dimensions of data that are indexed, for normalised attributes."""
 
 
+@lru_cache
+def _names(kind: type[OperatorSpec]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 @dataclass(frozen=True, slots=True)
 class Gather(OperatorSpec):
     """Slices of data along one axis."""
@@ -58,8 +64,7 @@ class Gather(OperatorSpec):
     batch_dims: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        axis, batch_dims = normalize_gather(data_shape, indices_shape, self.axis, self.batch_dims)
-        return replace(self, axis=axis, batch_dims=batch_dims)
+        return type(self)(*normalize_gather(data_shape, indices_shape, self.axis, self.batch_dims))
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
         return gather_shape(data_shape, indices_shape, self.axis, self.batch_dims)
@@ -79,7 +84,7 @@ class GatherNd(OperatorSpec):
     batch_dims: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        return replace(self, batch_dims=normalize_gather_nd(data_shape, indices_shape, self.batch_dims))
+        return type(self)(normalize_gather_nd(data_shape, indices_shape, self.batch_dims))
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
         return gather_nd_shape(data_shape, indices_shape, self.batch_dims)
@@ -99,7 +104,7 @@ class GatherElements(OperatorSpec):
     axis: int = 0
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
-        return replace(self, axis=normalize_gather_elements(data_shape, indices_shape, self.axis))
+        return type(self)(normalize_gather_elements(data_shape, indices_shape, self.axis))
 
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
         return (*indices_shape, *data_shape[len(indices_shape) :])
@@ -113,11 +118,7 @@ class GatherElements(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Asks for the gradient of an operator with respect to data: a scatter-add onto zeros.
-
-    Attributes:
-        scale: what the sums are multiplied by.
-    """
+    """Asks for the gradient of an operator with respect to data: a scatter-add onto zeros, multiplied by `scale`."""
 
     scale: float = 1.0
 

@@ -46,10 +46,7 @@ def first_where(
 ) -> tuple[Shape, int] | None:
     """Return the first place, in C order, of the indices that are looked for, and how many there are; None of none.
 
-    Args:
-        indices: of any shape and strides; not copied.
-        is_looked_for: says of a vector of indices which are.
-        length: of tuples, which are looked at whole.
+    `is_looked_for` is handed vectors of whole tuples of `length`. The indices, of any strides, are not copied.
     """
     flat = indices.reshape(-1) if indices.flags.c_contiguous else indices.flat
     step = length * max(BLOCK // length, 1)
@@ -64,9 +61,7 @@ def first_where(
 def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int] | None:
     """Return the first place of an index outside [-size, size-1], and how many there are; None of none.
 
-    Args:
-        indices: components of tuples along the last dimension where there are several sizes.
-        sizes: of the indexed axes.
+    Where there are several sizes, the components of tuples lie along the last dimension of indices.
     """
 
     def outside(block: np.ndarray) -> np.ndarray:
@@ -78,14 +73,9 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
 
 
 def reject_negative(indices: np.ndarray, version: str, origin: Shape = ()) -> None:
-    """Check that no index is negative.
+    """Check that no index is negative, as an operator version wants it; raises BoundsError.
 
-    Args:
-        version: the operator version that says so.
-        origin: where these indices start in the whole that the message counts in.
-
-    Raises:
-        BoundsError: one is.
+    The message counts from `origin`, where these indices start in the whole.
 
     Spec: Gather-7, input 2: "values for indices are in the range [0, data[axis] - 1]".
     """

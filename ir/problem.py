@@ -90,6 +90,11 @@ class Problem:
         """Return the problem with another array of the same shape to write."""
         return replace(self, slices=result) if self.gradient is None else replace(self, table=result)
 
+    def resized(self, table: Shape, indices: Shape) -> "Problem":
+        """Return the problem of contiguous arrays of other sizes; raises InvalidGatherError where they do not fit."""
+        specs = ArraySpec(table, self.table.dtype), ArraySpec(indices, self.indices.dtype)
+        return Problem.checked(self.operator, *specs, self.bounds, None, self.version, self.gradient, self.node)
+
     @property
     def name(self) -> str:
         """The operator's name, such as `gather_nd` or `gather_nd_grad`."""
@@ -107,10 +112,6 @@ class Problem:
 
 
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
-    """Check that NumPy can make an array of that shape; it leaves sizes of 0 out when it counts the bytes.
-
-    Raises:
-        InvalidGatherError: it cannot; `what` is how the message calls the array.
-    """
+    """Check that NumPy, which leaves sizes of 0 out, can make an array of that shape; raises InvalidGatherError."""
     if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:
         raise InvalidGatherError(f"{what} has no addresses; its sizes, but for those of 0, make 2**63 bytes or more")

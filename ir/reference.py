@@ -39,102 +39,43 @@ def resolve(index: int, size: int, bounds: Bounds) -> int | None:
     raise BoundsError(f"index {index} is out of range [{-size}, {size - 1}]")
 
 
-def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np.ndarray:
-    """Carry out any operator; see the functions below.
+def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
+    """Carry out any operator.
 
-    Raises:
-        BoundsError: an index is not valid under `bounds`.
-    """
-    if isinstance(operator, Gather):
-        return gather(data, indices, operator.axis, operator.batch_dims, bounds)
-    if isinstance(operator, GatherNd):
-        return gather_nd(data, indices, operator.batch_dims, bounds)
-    assert isinstance(operator, GatherElements)
-    return gather_elements(data, indices, operator.axis, bounds)
-
-
-def gather(
-    data: np.ndarray, indices: np.ndarray, axis: int = 0, batch_dims: int = 0, bounds: Bounds = Bounds.ERROR
-) -> np.ndarray:
-    """Gather slices of `data` along `axis`.
+        gather           out[before.., outer.., after..] = data[before.., outer.., position]
+        gather_nd        out[before.., after..]          = data[before.., positions..]
+        gather_elements  out[before.., i, after..]       = data[before.., position, after..]
 
     Args:
-        data: any shape of rank 1 or more, any dtype.
-        indices: any shape, any integer dtype.
-        axis, batch_dims: as the operators state them, negative or not.
-        bounds: what an index outside means.
+        operator: with its attributes negative or not.
+        data: any shape of rank 1 or more, any dtype; dimensions that are not indexed at its end are carried whole.
+        indices: of a shape that fits, any integer dtype.
+        bounds: what an index outside means; with ZERO, one component of a tuple outside makes the whole slice zeros.
 
     Returns:
-        A new C-contiguous array of shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis+1:]`.
+        A new C-contiguous array of the shape that `operator.result_shape` gives.
 
     Raises:
         BoundsError: an index is not valid under `bounds`.
         InvalidGatherError: the attributes do not fit the shapes.
     """
-    operator = Gather(axis, batch_dims).normalized(data.shape, indices.shape)
-    axis, batch_dims = operator.axis, operator.batch_dims
+    is_elements = isinstance(operator, GatherElements)
+    operator = operator.normalized(data.shape[: indices.ndim] if is_elements else data.shape, indices.shape)
     dtype, data = data.dtype, as_bytes(data)
     out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
-    size = data.shape[axis]
-    for batch in np.ndindex(*indices.shape[:batch_dims]):
-        for pick in np.ndindex(*indices.shape[batch_dims:]):
-            position = resolve(int(indices[batch + pick]), size, bounds)
-            for outer in np.ndindex(*data.shape[batch_dims:axis]):
-                value = zero_of(data.dtype) if position is None else data[batch + outer + (position,)]
-                out[batch + outer + pick] = value
-    return out.view(dtype) if out.dtype != dtype else out
-
-
-def gather_nd(data: np.ndarray, indices: np.ndarray, batch_dims: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
-    """Gather slices of `data` by tuples along the last dimension of `indices`.
-
-    Args:
-        data: (batch..., indexed..., inner...), any dtype.
-        indices: (batch..., any shape, k), any integer dtype; k dimensions of data are indexed.
-        batch_dims: leading dimensions that both share.
-        bounds: what a component outside means; with ZERO, one outside makes the whole slice zeros.
-
-    Returns:
-        A new array of shape `indices.shape[:-1] + data.shape[batch_dims+k:]`.
-
-    Raises:
-        BoundsError: a component is not valid under `bounds`.
-        InvalidGatherError: the attributes do not fit the shapes.
-    """
-    operator = GatherNd(batch_dims).normalized(data.shape, indices.shape)
-    sizes = [data.shape[dim] for dim in operator.axes(indices.shape)]
-    dtype, data = data.dtype, as_bytes(data)
-    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
-    for place in np.ndindex(*indices.shape[:-1]):
-        position = [resolve(int(index), size, bounds) for index, size in zip(indices[place], sizes, strict=True)]
-        outside = None in position
-        out[place] = zero_of(data.dtype) if outside else data[place[:batch_dims] + tuple(position)]  # type: ignore[arg-type]
-    return out.view(dtype) if out.dtype != dtype else out
-
-
-def gather_elements(data: np.ndarray, indices: np.ndarray, axis: int = 0, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
-    """Gather elements of `data`, each by an index of its own along `axis`.
-
-    Args:
-        data: any shape of rank 1 or more, any dtype; dimensions after the rank of indices are carried whole.
-        indices: not larger than data off the axis, any integer dtype.
-        axis: negative or not.
-        bounds: what an index outside means.
-
-    Returns:
-        A new array of the shape of indices, followed by what data has after their rank.
-
-    Raises:
-        BoundsError: an index is not valid under `bounds`.
-        InvalidGatherError: the attributes do not fit the shapes.
-    """
-    operator = GatherElements(axis).normalized(data.shape[: indices.ndim], indices.shape)
-    dtype, data = data.dtype, as_bytes(data)
-    out = np.ndarray(operator.result_shape(data.shape, indices.shape), data.dtype)
-    for place in np.ndindex(*indices.shape):
-        position = resolve(int(indices[place]), data.shape[operator.axis], bounds)
-        source = (*place[: operator.axis], position, *place[operator.axis + 1 :])
-        out[place] = zero_of(data.dtype) if position is None else data[source]
+    axes = operator.axes(indices.shape)
+    assert isinstance(operator, Gather | GatherNd | GatherElements)
+    shared = operator.axis if isinstance(operator, GatherElements) else operator.batch_dims
+    outers = data.shape[shared : axes.start]
+    tuples = indices if isinstance(operator, GatherNd) else indices[..., np.newaxis]
+    for place in np.ndindex(*tuples.shape[:-1]):
+        before, after = place[:shared], place[shared:]
+        position = [
+            resolve(int(index), data.shape[axis], bounds) for index, axis in zip(tuples[place], axes, strict=True)
+        ]
+        for outer in np.ndindex(*outers):
+            source = (*before, *outer, *position, *(after[1:] if is_elements else ()))
+            out[(*before, *outer, *after)] = zero_of(data.dtype) if None in position else data[source]
     return out.view(dtype) if out.dtype != dtype else out
 
 
@@ -149,19 +90,15 @@ def gradient(
     """Add each element of `grad` to where the gather read it, in the order of the indices, and scale the sums.
 
     Args:
-        operator: the gather.
-        grad: of the shape of what it gives; a dtype that NumPy adds.
-        indices: any integer dtype.
-        data_shape: the shape of data.
-        bounds: what an index outside means; under ZERO it adds nothing.
+        operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO.
+        grad: of the shape of what the gather gives; a dtype that NumPy adds.
         scale: what the sums are multiplied by, as a number of the dtype of grad.
 
     Returns:
         A new array of shape `data_shape` and the dtype of grad.
 
     Raises:
-        BoundsError: an index is not valid under `bounds`.
-        InvalidGatherError: the attributes do not fit the shapes.
+        BoundsError, InvalidGatherError: as `run` does.
     """
     places = np.arange(1, math.prod(data_shape) + 1).reshape(data_shape)
     read = run(operator, places, indices, bounds).reshape(-1)

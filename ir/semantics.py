@@ -42,11 +42,7 @@ _MODES = {mode.value: mode for mode in Bounds}
 
 
 def parse_bounds(bounds: BoundsMode) -> Bounds:
-    """Return the bounds mode of that name.
-
-    Raises:
-        InvalidGatherError: `bounds` is not a mode; the closest name is suggested.
-    """
+    """Return the bounds mode of that name; raises InvalidGatherError, which suggests the closest one."""
     try:
         return _MODES[bounds]
     except (KeyError, TypeError):
@@ -57,15 +53,12 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
 
 
 def integer_argument(value: Any, name: str, *, allow_array: bool = False) -> int:
-    """Return `value` as an int.
+    """Return `value` as an int; raises InvalidGatherError, which names the argument, where it is none.
 
-    Args:
-        value: an integer; with `allow_array` also a 0-D array or an array of one element, as OpenVINO's third input.
-        name: how the message names the argument.
-
-    Raises:
-        InvalidGatherError: `value` is no integer.
+    With `allow_array` it may be a 0-D array or an array of one element, as OpenVINO's third input.
     """
+    if type(value) is int:
+        return value
     wanted = "an int, a 0-D array or an array of one element" if allow_array else "an int"
     candidate = value
     if allow_array and getattr(value, "ndim", 0) == 1 and value.size == 1:
@@ -127,11 +120,7 @@ def normalize_batch_dims(batch_dims: int, data_rank: int, indices_rank: int, axi
 
 
 def check_batch_sizes(data_shape: Shape, indices_shape: Shape, batch_dims: int) -> None:
-    """Check that the leading `batch_dims` sizes of data and indices agree.
-
-    Raises:
-        InvalidGatherError: they differ.
-    """
+    """Check that the leading `batch_dims` sizes of data and indices agree; raises InvalidGatherError."""
     for dim in range(batch_dims):
         data_size, indices_size = data_shape[dim], indices_shape[dim]
         if DYNAMIC not in (data_size, indices_size) and data_size != indices_size:

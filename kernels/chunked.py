@@ -18,9 +18,10 @@ from ..ir.positions import NOWHERE, reject_negative, resolve
 from ..ir.problem import Problem
 from ..ir.reference import zero_of
 from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .runtime.array_checks import index_array
-from .runtime.dispatch import Request, run
+from .runtime.dispatch import run_gather
 from .runtime.prepare import bounds_error
 
 
@@ -67,32 +68,24 @@ class ChunkedGather:
     """
 
     problem: Problem
-    schedule: Schedule | None
+    schedule: Schedule | Pipeline | None
     ends: tuple[tuple[int, ...], ...]
 
     def gather_block(self, origin: Shape, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        """Gather from data whose indexed axes are whole.
-
-        Args:
-            origin: where the block of indices starts in the whole.
-            data, indices: blocks that fit each other.
+        """Gather by a block of indices, which starts at `origin` in the whole, from data whose indexed axes are whole.
 
         Raises:
             BoundsError: an index is not valid; named by its place in the whole.
         """
         problem, indices = self.problem, self._checked(origin, indices)
-        request = Request(problem.operator, problem.bounds, version=problem.version, schedule=self.schedule)
+        rest = None, problem.version, None, self.schedule
         try:
-            return run(request, np.asarray(data), indices)
+            return run_gather(problem.operator, np.asarray(data), indices, problem.bounds, *rest)
         except BoundsError:
             raise bounds_error(problem, indices, origin) from None
 
     def split(self, origin: Shape, indices: np.ndarray) -> Split:
-        """Resolve a block of indices and sort it by chunks.
-
-        Raises:
-            BoundsError: an index is not valid; named by its place in the whole.
-        """
+        """Resolve a block of indices and sort it by chunks; raises BoundsError as `gather_block` does."""
         indices = self._checked(origin, indices)
         grid = indices.shape[:-1] if isinstance(self.problem.operator, GatherNd) else indices.shape
         positions = self._positions(origin, indices)
@@ -118,7 +111,7 @@ class ChunkedGather:
             return None
         operator, picks, data = self.problem.operator, split.picks[number], np.asarray(data)
         if isinstance(operator, Gather) and operator.batch_dims == 0:
-            rows = run(Request(Gather(operator.axis), Bounds.UNCHECKED), data, picks.positions[:, 0])
+            rows = run_gather(Gather(operator.axis), data, picks.positions[:, 0], Bounds.UNCHECKED)
             return np.moveaxis(rows, operator.axis, 0)
         if isinstance(operator, Gather):
             data = np.moveaxis(data, operator.axis, operator.batch_dims)
@@ -129,14 +122,10 @@ class ChunkedGather:
         else:
             assert isinstance(operator, Gather | GatherNd)
             columns = [*where[: operator.batch_dims], *columns]
-        return run(Request(GatherNd(), Bounds.UNCHECKED), data, np.stack(columns, -1))
+        return run_gather(GatherNd(), data, np.stack(columns, -1), Bounds.UNCHECKED)
 
     def merge(self, shape: Shape, numbers: list[int], split: Split, parts: list[np.ndarray | None]) -> np.ndarray:
-        """Return a block of the result, made of the rows of its chunks.
-
-        Args:
-            shape: of the block.
-            numbers: of the chunks that the parts come from.
+        """Return a block of the result, of that shape, made of the rows of the chunks of those numbers.
 
         Raises:
             InvalidGatherError: an index points into another chunk than it did when the graph was made.
@@ -167,11 +156,7 @@ class ChunkedGather:
         return indices
 
     def _positions(self, origin: Shape, indices: np.ndarray) -> np.ndarray:
-        """Return (indices or tuples, indexed axes) int64: positions in the whole axes, `NOWHERE` for zeros.
-
-        Raises:
-            BoundsError: an index is not valid; named by its place in the whole.
-        """
+        """Return (indices or tuples, indexed axes) int64: positions in the whole axes, `NOWHERE` for zeros."""
         sizes, bounds = self.problem.axis_sizes, self.problem.bounds
         if indices.size and 0 in sizes and bounds is not Bounds.ZERO:
             raise bounds_error(self.problem, indices, origin)

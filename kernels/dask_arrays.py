@@ -1,4 +1,4 @@
-"""Gathers of dask arrays: a graph of the tasks in `chunks.py`, and nothing computed while it is made.
+"""Gathers of dask arrays: a graph of the tasks in `chunked.py`, and nothing computed while it is made.
 
 A block of the result is one task where the indexed axes of data are one chunk. Where they are several it is one task a
 chunk and one that merges; of indices that are an ndarray, only the chunks that they point into have tasks at all.
@@ -21,6 +21,7 @@ from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds, Shape
+from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .chunked import ChunkedGather
 from .runtime.array_checks import memory_owner
@@ -37,7 +38,7 @@ def gather_dask(
     out: np.ndarray | None,
     *,
     version: str | None,
-    schedule: Schedule | None,
+    schedule: Schedule | Pipeline | None,
 ) -> Any:
     """Return the dask array that gathers when it is computed; see `gather.gather` for the arguments.
 

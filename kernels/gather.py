@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
+from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .runtime.array_checks import data_array, index_array
-from .runtime.call_cache import CALLS
-from .runtime.dispatch import Request, run
+from .runtime.call_cache import CALLS, NO_KEYS, Keys
+from .runtime.dispatch import run_gather
 
 
 def gather(
@@ -54,10 +55,8 @@ def gather(
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
-    asked = data, indices, axis, batch_dims, bounds
-    number = axis if type(axis) is int else integer_argument(axis, "axis", allow_array=True)
-    operator = Gather(number, batch_dims if type(batch_dims) is int else integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
+    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+    return _run_as_arrays(operator, data, indices, out, (axis, batch_dims, bounds))
 
 
 def gather_nd(
@@ -94,9 +93,8 @@ def gather_nd(
     found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
     if found is not None:
         return found
-    asked = data, indices, GatherNd, batch_dims, bounds
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
+    return _run_as_arrays(operator, data, indices, out, (GatherNd, batch_dims, bounds))
 
 
 def gather_elements(
@@ -126,9 +124,20 @@ def gather_elements(
     found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
     if found is not None:
         return found
-    asked = data, indices, GatherElements, axis, bounds
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return run_operator(operator, data_array(data), index_array(indices), parse_bounds(bounds), out, asked=asked)
+    return _run_as_arrays(operator, data, indices, out, (GatherElements, axis, bounds))
+
+
+def _run_as_arrays(
+    operator: OperatorSpec, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys
+) -> np.ndarray:
+    """Run a call that was not found: look for it with arrays in place of lists, then run its operator."""
+    arrays = data_array(data), index_array(indices)
+    if arrays[1] is not indices or arrays[0] is not data:
+        found = CALLS.find(*arrays, out, *keys)
+        if found is not None:
+            return found
+    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, asked=keys)
 
 
 def run_operator(
@@ -140,13 +149,12 @@ def run_operator(
     *,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | None = None,
-    asked: tuple[Any, ...] = (),
+    schedule: Schedule | Pipeline | None = None,
+    asked: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    request = Request(operator, bounds, None, (), version, node, schedule)
-    return run(request, data, indices, out, asked=asked)
+    return run_gather(operator, data, indices, bounds, out, version, node, schedule, asked)

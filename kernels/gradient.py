@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
-from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
-from .runtime.array_checks import data_array, index_array
-from .runtime.dispatch import run_gradient
+from ..ir.array_spec import integers
+from ..ir.errors import InvalidGatherError
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
+from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
+from ..lowering.registry import Pipeline
+from ..lowering.schedule.schedule import Schedule
+from .host.knobs import knobs
+from .runtime.array_checks import checked_scale, data_array, index_array
+from .runtime.call_cache import CALLS, one_object
+from .runtime.dispatch import Request, run
 
 
 def gather_grad(
@@ -52,7 +58,7 @@ def gather_grad(
     Spec: the gradient of OpenVINO Gather-8 and ONNX Gather-13.
     """
     operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-    return _run(operator, grad, indices, data_shape, bounds, scale, out)
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
 def gather_nd_grad(
@@ -87,7 +93,7 @@ def gather_nd_grad(
     Spec: the gradient of ONNX GatherND-13.
     """
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return _run(operator, grad, indices, data_shape, bounds, scale, out)
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
 def gather_elements_grad(
@@ -121,17 +127,31 @@ def gather_elements_grad(
     Spec: the gradient of ONNX GatherElements-13.
     """
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return _run(operator, grad, indices, data_shape, bounds, scale, out)
+    return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
-def _run(
+def run_gradient(
     operator: OperatorSpec,
     grad: ArrayLike,
     indices: ArrayLike,
     data_shape: Sequence[int],
-    bounds: BoundsMode,
-    scale: float,
-    out: np.ndarray | None,
+    bounds: Bounds,
+    scale: float = 1.0,
+    out: np.ndarray | None = None,
+    *,
+    version: str | None = None,
+    node: Node | None = None,
+    schedule: Schedule | Pipeline | None = None,
 ) -> np.ndarray:
-    arrays = data_array(grad, "grad"), index_array(indices)
-    return run_gradient(operator, *arrays, data_shape, parse_bounds(bounds), scale, out)
+    """Run the gradient of an operator; see the functions above."""
+    grad, indices = data_array(grad, "grad"), index_array(indices)
+    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
+        raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
+    factor, shape = checked_scale(scale), integers(data_shape, "sizes")
+    said = (operator, bounds, shape, repr(factor), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
+    keys = one_object(said), None, None
+    found = CALLS.find(grad, indices, out, *keys)
+    if found is not None:
+        return found
+    request = Request(operator, bounds, Gradient(factor), shape, version, node, schedule)
+    return run(request, grad, indices, out, CALLS, keys)

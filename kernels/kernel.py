@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
-from ..ir.errors import InvalidGatherError, did_you_mean
+from ..ir.errors import InvalidGatherError, ScheduleError, did_you_mean
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
-from ..lowering.schedule.schedule import Schedule
+from ..lowering.registry import Pipeline
+from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .gather import run_operator
 from .runtime.array_checks import (
     check_out,
@@ -51,10 +52,10 @@ class Kernel(functools.partial[np.ndarray]):
     """
 
     _problem: Problem
-    _given: Schedule | None
+    _given: Schedule | Pipeline | None
     _prepared: Prepared
 
-    def __new__(cls, problem: Problem, schedule: Schedule | None) -> "Kernel":
+    def __new__(cls, problem: Problem, schedule: Schedule | Pipeline | None) -> "Kernel":
         calls = _Calls(problem, schedule)
         kernel = super().__new__(cls, calls.native_call())
         kernel._problem, kernel._given, kernel._prepared = problem, schedule, calls.prepared
@@ -70,13 +71,13 @@ class Kernel(functools.partial[np.ndarray]):
 
     @property
     def schedule(self) -> Schedule:
-        """How its nest is tiled, ordered and shared among threads."""
+        """How its nest is tiled, ordered and shared among threads; the empty schedule where a pipeline was given."""
         return self.plan.schedule
 
     @property
     def given_schedule(self) -> Schedule | None:
         """The schedule that it was compiled with; None where one is chosen by the sizes."""
-        return self._given
+        return NO_SCHEDULE if isinstance(self._given, Pipeline) else self._given
 
     @property
     def plan(self) -> Plan:
@@ -166,7 +167,7 @@ class Kernel(functools.partial[np.ndarray]):
 class _Calls:
     """The calls of one kernel that machine code does not serve, or not yet."""
 
-    def __init__(self, problem: Problem, schedule: Schedule | None):
+    def __init__(self, problem: Problem, schedule: Schedule | Pipeline | None):
         self.problem, self.schedule = problem, schedule
         self.request = _request(problem, schedule)
         self.prepared: Prepared = prepare_problem(problem, schedule)
@@ -184,10 +185,13 @@ class _Calls:
         problem = self.problem
         if is_dask_array(arrays[0]) or is_dask_array(arrays[1]):
             return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self.schedule)
-        return run(self.request, *arrays, out, calls=self.table, asked=(data, indices, *NO_KEYS))
+        found = self.table.find(*arrays, out, *NO_KEYS)  # the builtin finds no lists
+        if found is not None:
+            return found
+        return run(self.request, *arrays, out, self.table, NO_KEYS)
 
 
-def _request(problem: Problem, schedule: Schedule | None) -> Request:
+def _request(problem: Problem, schedule: Schedule | Pipeline | None) -> Request:
     """Return what calls of a kernel ask for."""
     shape = () if problem.gradient is None else problem.table.shape
     return Request(
@@ -196,11 +200,7 @@ def _request(problem: Problem, schedule: Schedule | None) -> Request:
 
 
 def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> None:
-    """Check that arrays are of the dtypes and ranks that a kernel was compiled for.
-
-    Raises:
-        InvalidGatherError: they are not.
-    """
+    """Check that arrays are of the dtypes and ranks that a kernel was compiled for; raises InvalidGatherError."""
     source = "data" if problem.gradient is None else "grad", data, problem.source
     for name, array, spec in (source, ("indices", indices, problem.indices)):
         if array.dtype != spec.dtype or array.ndim != spec.rank:
@@ -220,6 +220,7 @@ def compile(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
     schedule: Schedule | str | None = None,
+    pipeline: str | None = None,
 ) -> Kernel:
     """Compile a gather or a gradient ahead of its calls.
 
@@ -229,16 +230,23 @@ def compile(
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
+        pipeline: every pass from operator to loops, as `Kernel.pipeline` and `gathernest-opt -p` write them, in the
+            place of the default ones and a schedule. Passes of other packages may be among them. Calls of other sizes
+            get a kernel of their own, as the code may depend on them.
 
     Returns:
         The kernel.
 
     Raises:
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
-        ScheduleError: the schedule is not legal for this nest.
+        ScheduleError: the schedule or the pipeline is not legal for this nest, or both are given.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    return Kernel(problem, None if schedule is None else Schedule.parse(schedule))
+    if pipeline is None:
+        return Kernel(problem, None if schedule is None else Schedule.parse(schedule))
+    if schedule is not None:
+        raise ScheduleError("a pipeline holds the passes of its schedule; give schedule or pipeline, not both")
+    return Kernel(problem, Pipeline(pipeline))
 
 
 def problem_of(
@@ -251,11 +259,7 @@ def problem_of(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
 ) -> Problem:
-    """Return the problem that the arguments of `compile` describe.
-
-    Raises:
-        InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
-    """
+    """Return the problem that the arguments of `compile` describe; raises InvalidGatherError as that does."""
     spec = _operator(operator, axis, batch_dims)
     data_spec, index_spec = _spec(data), _index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
@@ -299,11 +303,7 @@ def _index_spec(indices: Any) -> ArraySpec:
 
 
 def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
-    """Return the operator of that name with the attributes that it has.
-
-    Raises:
-        InvalidGatherError: there is no such operator, or it does not have an attribute that was given.
-    """
+    """Return the operator of that name with the attributes that it has; raises InvalidGatherError for others."""
     if not isinstance(name, str) or name not in OPERATORS:
         raise InvalidGatherError(
             f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(str(name), OPERATORS)}"

@@ -12,8 +12,8 @@ from ..ir.errors import GathernestError, InvalidGatherError
 from ..ir.operator_spec import GatherNd, Node
 from ..ir.semantics import Bounds, integer_argument
 from .gather import run_operator
+from .gradient import run_gradient
 from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array
-from .runtime.dispatch import run_gradient
 
 VERSION = "labview.GatherND"
 
@@ -50,19 +50,8 @@ class GatherNDBackward:
             InvalidGatherError: `grad` or `out` does not fit; the message names the node.
         """
         with _named(self.node):
-            return run_gradient(
-                *(
-                    self.operator,
-                    data_array(grad, "grad"),
-                    self.indices,
-                    self.data_shape,
-                    Bounds.ERROR,
-                    self.lda_coeff,
-                    out,
-                ),
-                version=VERSION,
-                node=self.node,
-            )
+            arguments = grad, self.indices, self.data_shape, Bounds.ERROR, self.lda_coeff, out
+            return run_gradient(self.operator, *arguments, version=VERSION, node=self.node)
 
 
 class GatherNDOutputs(NamedTuple):

@@ -99,14 +99,13 @@ class Model:
         Raises:
             BoundsError: a constant index is not valid; names the node.
         """
-        from ..ir.importers.graph_builder import ImportedModel
         from ..ir.modules.weights import model_context
         from ..lowering.pipeline import run_passes
         from ..lowering.registry import PIPELINES
 
-        self._read = ImportedModel(imported.module.clone(), imported.weights.copy())
+        self._as_read = imported.snapshot(), imported.weights.copy()
         try:
-            run_passes(imported.module, PIPELINE, model_context(imported.weights))
+            run_passes(imported.module, PIPELINE, model_context(imported.weights, imported.known))
         except GathernestError:
             raise
         except Exception:
@@ -126,7 +125,8 @@ class Model:
         from ..ir.modules.weights import model_context
         from ..lowering.pipeline import run_pipeline
 
-        stages = run_pipeline(self._read.module.clone(), PIPELINE, model_context(self._read.weights.copy()))
+        module, weights = self._as_read
+        stages = run_pipeline(module(), PIPELINE, model_context(weights.copy()))
         return MappingProxyType({stage.pass_name: stage.text for stage in stages})
 
     def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
@@ -272,8 +272,6 @@ def _owned(array: np.ndarray, held: Mapping[int, np.ndarray]) -> np.ndarray:
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     """Return inputs, outputs, the values that are there before a run, the steps, and where the results lie."""
-    from xdsl.dialects.func import ReturnOp
-
     from ..ir.dialects.attributes import node_name
     from ..ir.interpreters.graph import find_function
     from ..ir.modules.known_values import constant_array
@@ -286,7 +284,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     pending: list[tuple[Operation, int]] = []
     returned: Sequence[SSAValue] = ()
     for op in block.ops:
-        if isinstance(op, ReturnOp):
+        if not op.results:
             returned = op.operands
             continue
         place = places[op.results[0]] = len(values)

@@ -83,8 +83,7 @@ def tune(
 
 def _recorded(result: TuningResult) -> TuningResult:
     """Put a result into the file of records, and return it with the file."""
-    key = result.problem_class
-    record = record_of(result)
+    key, record = result.problem_class, record_of(result)
     return replace(result, file=forget([key]) if record is None else save({key: record}))
 
 
@@ -116,11 +115,7 @@ def arguments_of(problem: Problem) -> dict[str, Any]:
 
 
 def recorded() -> Records:
-    """Return the records of this machine, or of the file that the knob `tuning` names.
-
-    Raises:
-        TuningFileError: the file is not one of records.
-    """
+    """Return the records of this machine, or of the file that the knob `tuning` names; raises TuningFileError."""
     path = records_path(sharing_threads())
     try:
         return {} if path is None else read_records(path)

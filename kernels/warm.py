@@ -4,6 +4,7 @@ Run as a module it is a worker of `warm`: it reads the arguments of `gathernest.
 answers each with a line.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -83,12 +84,10 @@ def usual_kernels() -> Iterator[dict[str, Any]]:
     Those are rows, short rows, the last axis, a middle axis and scalars (`SHAPES`), for elements of 4, 8, 1 and 2
     bytes, int64 and int32 indices, and bounds `error` and `zero`. Sizes matter as far as a schedule follows from them.
     """
-    for data, indices, axis in SHAPES.values():
-        for bounds in BOUNDS:
-            for index_type in INDEX_TYPES:
-                for element in ELEMENT_TYPES:
-                    arrays = {"data": f"{data}x{element}", "indices": f"{indices}x{index_type}"}
-                    yield {"operator": "gather", **arrays, "axis": axis, "bounds": bounds}
+    for shapes, bounds, index_type, element in itertools.product(SHAPES.values(), BOUNDS, INDEX_TYPES, ELEMENT_TYPES):
+        data, indices, axis = shapes
+        arrays = {"data": f"{data}x{element}", "indices": f"{indices}x{index_type}"}
+        yield {"operator": "gather", **arrays, "axis": axis, "bounds": bounds}
 
 
 def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress: OnKernel | None = None) -> WarmResult:
@@ -97,7 +96,7 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
     Args:
         kernels: for each, the arguments of `compile` by name, arrays as text, such as
             `{"operator": "gather", "data": "1000x64xf32", "indices": "100xi64", "bounds": "zero"}`; the usual ones
-            (`kernels.warming.usual_kernels`) when omitted.
+            (`kernels.warm.usual_kernels`) when omitted.
         jobs: how many processes compile at once; this one alone compiles when it is 1.
         progress: called before each kernel with how many are done, how many there are, and the next one's arguments.
 
@@ -140,10 +139,10 @@ def kernels_of(body: Callable[[], object]) -> WarmResult:
     start = time.perf_counter()
     before = dict(RUNTIME.loaded)
     body()
-    fresh = {key: loaded for key, loaded in RUNTIME.loaded.items() if before.get(key) is not loaded}
     kernels = tuple(
         WarmKernel({"operator": key.partition(" ")[0]}, key, "cached" if loaded.from_cache else "compiled", 0.0)
-        for key, loaded in fresh.items()
+        for key, loaded in RUNTIME.loaded.items()
+        if before.get(key) is not loaded
     )
     return WarmResult(kernels, time.perf_counter() - start, cache_folder())
 

@@ -1,12 +1,15 @@
 """Pipelines: how their text becomes passes, and the recorder that keeps every stage."""
 
 import dataclasses
+import os
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_origin
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -17,8 +20,11 @@ from xdsl.utils.hints import isa
 from ..ir.errors import GathernestError, InternalError, ScheduleError, did_you_mean
 from ..ir.modules.context import make_context, verify_module
 from ..ir.modules.dominance import check_dominance
-from .registry import PIPELINES, all_passes
+from ..ir.modules.plugins import import_error, package_of, why_unknown
+from ..ir.modules.read_module import read_module
+from .registry import PIPELINES, all_passes, is_own, own_passes
 from .schedule.schedule import parse_specs
+from .stage_files import StageFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class Stage:
         return self.name.partition("{")[0]
 
 
+# The stages as the passes make them.
+NO_EDITS: Mapping[int, ModuleOp] = MappingProxyType({})
 # What messages call the types of options.
 KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -58,16 +66,19 @@ def parse_passes(text: str) -> list[ModulePass]:
     Raises:
         ScheduleError: the text does not parse, a pass is unknown, or an option does not fit.
     """
-    known = all_passes()
+    known = own_passes()
     specs = [
         inner
         for spec in parse_specs(text)
         for inner in (parse_specs(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,))
     ]
     passes: list[ModulePass] = []
+    if any(spec.name not in known for spec in specs):
+        known = all_passes()
     for spec in specs:
         if spec.name not in known:
-            raise ScheduleError(f"there is no pass {spec.name!r}{did_you_mean(spec.name, [*known, *PIPELINES])}")
+            hints = why_unknown() + did_you_mean(spec.name, [*known, *PIPELINES])
+            raise ScheduleError(f"there is no pass {spec.name!r}{hints}") from import_error()
         kind = known[spec.name]()
         options: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(kind) if field.name != "name"}
         for given, values in spec.parameters.items():
@@ -77,6 +88,12 @@ def parse_passes(text: str) -> list[ModulePass]:
                     f"{did_you_mean(given, options)}"
                 )
             wanted = options[given.replace("-", "_")]
+            if get_origin(wanted) is Literal and (len(values) != 1 or values[0] not in get_args(wanted)):
+                got, allowed = ",".join(map(str, values)), get_args(wanted)
+                raise ScheduleError(
+                    f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {got!r}"
+                    f"{did_you_mean(got, allowed)}"
+                )
             if wanted in KINDS and not isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted):
                 got = f"{given}={','.join(map(str, values))}" if values else given
                 raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
@@ -115,18 +132,28 @@ def record_stages(
     first: str = "operator",
     printed: Callable[[ModuleOp], str] = str,
     verify: bool = True,
+    edits: Mapping[int, ModuleOp] = NO_EDITS,
+    reproducer: Path | None = None,
 ) -> Iterator[Stage]:
     """Run passes on a module in place, verify after each, and yield every stage when it is made, the input first.
 
     Args:
+        module: the input; it is changed.
+        passes: what to run.
+        context: of the module; one with every dialect of ours when omitted.
         first: what the input is called.
         printed: makes the text of a stage.
+        verify: whether to verify.
+        edits: modules that replace those of stages, by number; the input is stage 0.
+        reproducer: file that gets the module and the passes of any failure.
 
     Raises:
         GathernestError: the input is rejected by a pass.
-        InternalError: a pass failed or left an invalid module; the message names a file that repeats it.
+        InternalError: a pass failed or left an invalid module; the message names a file that repeats it. A
+            ScheduleError where the pass is of another package.
     """
     context = context or make_context()
+    _replace(module, edits.get(0))
     stage = _record(first, module, 0.0, printed)
     yield stage
     for number, step in enumerate(passes):
@@ -137,23 +164,54 @@ def record_stages(
             if verify:
                 verify_module(module)
         except Exception as error:
-            if isinstance(error, GathernestError | ShrinkException) and not isinstance(error, InternalError):
+            is_of_input = isinstance(error, GathernestError | ShrinkException) and not isinstance(error, InternalError)
+            saved = None
+            if reproducer is not None or not is_of_input:
+                saved = save_reproducer(stage.text, passes[number:], reproducer)
+            if is_of_input:
                 raise
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-            saved = save_reproducer(stage.text, passes[number:])
-            raise InternalError(
-                f"{step.name} {what}: {type(error).__name__}: {reason}; please report it with {saved}, which repeats it"
-            ) from error
+            happened = f"{step.name} {what}: {type(error).__name__}: {reason}"
+            if not is_own(type(step).__module__):
+                home = package_of("passes", step.name) or type(step).__module__
+                raise ScheduleError(f"{happened}; it is a pass of {home}, and {saved} repeats it") from error
+            remedy = "an edited stage may be why: see" if edits else "please report it with"
+            raise InternalError(f"{happened}; {remedy} {saved}, which repeats it") from error
+        _replace(module, edits.get(number + 1))
         stage = _record(str(step).replace('"', ""), module, milliseconds, printed)
         yield stage
 
 
-def save_reproducer(text: str, passes: Sequence[ModulePass]) -> str:
-    """Write a module with the passes that fail on it to a file that `gathernest-opt` runs; return its path."""
+def read_edits(
+    files: Sequence[StageFile],
+    passes: Sequence[ModulePass],
+    context: Context,
+    *,
+    first: str = "operator",
+    verify: bool = True,
+) -> dict[int, ModuleOp]:
+    """Return edited stages as modules, by the number of the stage; raises GathernestError for one that does not fit."""
+    names = [first, *(step.name for step in passes)]
+    return {file.number(names): read_module(file.text, file.path, context, verify=verify) for file in files}
+
+
+def save_reproducer(text: str, passes: Sequence[ModulePass], path: Path | None = None) -> Path:
+    """Write a module with the passes that fail on it to a file that `gathernest-opt` runs, and return its path."""
+    if path is None:
+        handle, name = tempfile.mkstemp(prefix="gathernest-", suffix=".mlir")
+        os.close(handle)
+        path = Path(name)
     pipeline = shlex.quote(",".join(map(str, passes)))
-    with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".mlir", delete=False, encoding="utf-8") as file:
-        file.write(f"// RUN: gathernest-opt %s -p {pipeline}\n{text}")
-    return file.name
+    path.write_text(f"// RUN: gathernest-opt %s -p {pipeline}\n{text}", encoding="utf-8")
+    return path
+
+
+def _replace(module: ModuleOp, edited: ModuleOp | None) -> None:
+    """Put the operations of an edited stage in the place of a module's own."""
+    if edited is not None:
+        module.detach_region(module.body)
+        module.add_region(edited.detach_region(edited.body))
+        module.attributes, module.properties = edited.attributes, edited.properties
 
 
 def _record(name: str, module: ModuleOp, milliseconds: float, printed: Callable[[ModuleOp], str]) -> Stage:

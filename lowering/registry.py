@@ -7,13 +7,18 @@ pipeline names it: `tile-loops` is `TileLoops` in `passes/schedule/tile_loops.py
 import functools
 import hashlib
 import importlib
+import inspect
+import re
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..ir.errors import ScheduleError
+from ..ir.modules.plugins import register
 from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
 
 if TYPE_CHECKING:
@@ -44,8 +49,8 @@ def load_pass(name: str) -> "type[ModulePass]":
     return getattr(module, "".join(word.capitalize() for word in name.split("-")))
 
 
-def all_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
-    """Return every pass that a pipeline may name: ours in order, then xDSL's."""
+def own_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
+    """Return our passes in order, then xDSL's."""
     from xdsl.transforms import get_all_passes
 
     return {name: lambda name=name: load_pass(name) for name in PASSES} | {
@@ -53,21 +58,30 @@ def all_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
     }
 
 
+def all_passes() -> "dict[str, Callable[[], type[ModulePass]]]":
+    """Return every pass that a pipeline may name: ours, xDSL's, and those of other packages, which are imported.
+
+    To load a pass of another package raises ScheduleError where that fails; see `plugins.register`.
+    """
+    own = own_passes()
+    return own | register("passes", [*own, *PIPELINES])
+
+
 def summary(name: str) -> str:
-    """Return what a pass of ours does, in a line."""
-    return (load_pass(name).__doc__ or "").partition("\n")[0]
+    """Return what a pass does, in a line; raises ScheduleError where one of another package cannot be loaded."""
+    if name in PASSES:
+        return (load_pass(name).__doc__ or "").partition("\n")[0]
+    if name in own_passes():
+        return "A pass of xDSL."
+    return (inspect.getdoc(all_passes()[name]()) or "").partition("\n")[0]
 
 
 def default_pipeline(
     schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False, clamp: bool = False
 ) -> str:
-    """Return the pipeline that takes an operator to loops with a schedule.
+    """Return the pipeline that takes an operator, perhaps a gradient, to loops with a schedule.
 
-    Args:
-        schedule: how the nest runs.
-        erase_sizes: whether sizes become arguments; `static` keeps them in the code.
-        gradient: whether it adds.
-        clamp: whether the nest that copies clamps indices that were checked before.
+    Without `erase_sizes` the code keeps the sizes. With `clamp` the nest that copies clamps indices that were checked.
     """
     left_out = {"lower-gather-to-nest" if gradient else "lower-gradient-to-nest", "" if erase_sizes else "erase-sizes"}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
@@ -86,26 +100,88 @@ PIPELINES = {
 }
 # `default`, `gradient` and `static` have no schedule here: `default_pipeline` puts one in. `graph` is for models.
 
+# A pass with its options, or a pipeline, in the text of a pipeline.
+_STEP = re.compile(r"([^\s,{}]+)(\s*\{[^{}]*\})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A whole pipeline of the caller's, from operator to loops; it stands where a schedule may stand.
+
+    Attributes:
+        text: passes with options and named pipelines.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ScheduleError(f"a pipeline must be text, such as {PIPELINES['canonical']!r}, got {self.text!r}")
+
+    def expanded(self, *, clamp: bool = False) -> str:
+        """Return the text with named pipelines written out; `clamp` as for `default_pipeline`."""
+        text = _STEP.sub(lambda step: PIPELINES.get(step[0], step[0]), self.text)
+        clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
+        return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
+
+    def missing_pass(self, *, gradient: bool = False) -> str:
+        """Return the first pass that every way to loops has and this one does not; empty when it has them all."""
+        given = {step[1] for step in _STEP.finditer(self.expanded())}
+        lowering = "lower-gradient-to-nest" if gradient else "lower-gather-to-nest"
+        _, *canonical = ROOMS["canonicalize"]  # without normalize-gather, which a normal gather does not need
+        needed = (*canonical, lowering, "fold-bounds", "lower-nest-to-loops")
+        return next((name for name in needed if name not in given), "")
+
+
+# xDSL's passes in the pipelines of a gather.
+_OF_XDSL = ("canonicalize", "cse")
+
 
 def passes_of_others(text: str) -> tuple[str, ...]:
-    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and source.
+    """Return what names the passes of a pipeline that are neither this package's nor xDSL's: name, home and sources.
 
-    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process. There
-    are none where the passes have not been imported, since nobody can have put another in then.
+    One of ours is another's when its `apply` was replaced. A pass without a file is like none of another process. Where
+    the passes have not been imported, nobody can have replaced one, and only a name of another's imports them.
     """
-    compiler, named = sys.modules.get(f"{__package__}.pipeline"), []
-    for kind in () if compiler is None else map(type, compiler.parse_passes(text)):
-        home = kind.apply.__module__
-        if kind.__module__ != home or not home.startswith((f"{__package__}.passes.", "xdsl.")):
-            named.append(f"{kind.name} of {kind.__module__}.{kind.__qualname__} in {home}, {_version_and_source(home)}")
-    return tuple(named)
+    others = {step[1] for step in _STEP.finditer(text)}.difference(PASSES, PIPELINES, _OF_XDSL)
+    if f"{__package__}.pipeline" not in sys.modules and not others:
+        return ()
+    kinds = map(type, importlib.import_module(".pipeline", __package__).parse_passes(text))
+    return tuple(named for kind in kinds if (named := _named(kind)))
+
+
+def is_own(module: str) -> bool:
+    """Return whether a module of passes is of this package or of xDSL."""
+    return module.startswith((f"{__package__}.passes.", "xdsl."))
+
+
+def _named(kind: "type[ModulePass]") -> str:
+    """Return the name, the class and the sources of a pass of another package; empty of one of ours or xDSL's."""
+    homes = [kind.apply.__module__, *(base.__module__ for base in kind.__mro__)]
+    others = dict.fromkeys(home for home in homes if not is_own(home) and home not in ("abc", "builtins"))
+    if not others and kind.__module__ == homes[0]:
+        return ""
+    return f"{kind.name} of {kind.__module__}.{kind.__qualname__}, {', '.join(map(_version_and_source, others))}"
 
 
 @functools.cache
 def _version_and_source(module: str) -> str:
-    package, file = module.partition(".")[0], getattr(sys.modules.get(module), "__file__", None)
-    source = secrets.token_hex(8) if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    """Return the version of the package that a module is in, and a digest of all its sources."""
+    package, *rest = module.split(".")
+    outer = [".".join([package, *rest[:depth]]) for depth in range(len(rest) + 1)]
+    file = next((file for name in outer if (file := getattr(sys.modules.get(name), "__file__", None))), None)
+    source = secrets.token_hex(8) if file is None else _digest(Path(file))
     try:
-        return f"version {version(package)}, source {source}"
+        return f"{module}, version {version(package)}, source {source}"
     except PackageNotFoundError:
-        return f"source {source}"
+        return f"{module}, source {source}"
+
+
+def _digest(file: Path) -> str:
+    """Return a digest of a file, or where it is a package's of all files of the package but compiled ones."""
+    root, digest = file.parent, hashlib.sha256()
+    files = sorted(root.rglob("*")) if file.name == "__init__.py" else [file]
+    for source in files:
+        if source.is_file() and "__pycache__" not in source.parts:
+            digest.update(f"{source.relative_to(root)} ".encode() + source.read_bytes())
+    return digest.hexdigest()[:16]

@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ir.errors import did_you_mean
 from . import bench
-from .commands import cache, demo, doctor, run, show, tune, warm
+from .commands import bisect, cache, demo, doctor, run, show, tune, warm
+from .commands import exec as exec_command
+from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
 
 COMMANDS = {
     "demo": demo,
     "run": run,
     "show": show,
+    "exec": exec_command,
+    "bisect": bisect,
     "tune": tune,
     "warm": warm,
     "cache": cache,
@@ -33,6 +37,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
         "gathernest-opt is the compiler as a filter on MLIR text.",
     )
     parser.add_argument("--version", action="version", version=f"gathernest {__version__}")
+    add_completion(parser)
     added = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     commands: dict[str, Parser] = {}
     for name, module in COMMANDS.items():

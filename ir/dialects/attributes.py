@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ..canonical import Groups, Operand
 from ..element_types import parse_element_type
-from ..errors import InvalidGatherError
+from ..errors import InvalidGatherError, did_you_mean
 from ..loop_name import LoopName
 from ..semantics import Bounds
 
@@ -74,7 +74,8 @@ def parse_bounds_word(parser: AttrParser) -> Bounds:
     start = parser.pos
     word = parser.parse_identifier(f"a bounds mode ({', '.join(words)})")
     if word not in words:
-        parser.raise_error(f"expected a bounds mode ({', '.join(words)}), got {word!r}", start, parser.pos)
+        got = f"{word!r}{did_you_mean(word, words)}"
+        parser.raise_error(f"expected a bounds mode ({', '.join(words)}), got {got}", start, parser.pos)
     return Bounds(word)
 
 
@@ -146,7 +147,7 @@ class BytesType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            size = _dimension(parser)
             parser.parse_punctuation(",")
             return IntegerAttr(size, I64), StringAttr(parser.parse_str_literal())
 

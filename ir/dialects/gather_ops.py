@@ -119,9 +119,9 @@ class OperatorOp(IRDLOperation, ABC):
 
     def shapes(self) -> tuple[Shape, Shape]:
         """Return the shapes of data and indices."""
-        data, indices = self.table.type, self.indices.type
+        data, indices = self.table.type, self.operands[1].type
         assert isinstance(data, AnyShaped) and isinstance(indices, AnyShaped)
-        return tuple(data.get_shape()), tuple(indices.get_shape())
+        return data.get_shape(), indices.get_shape()
 
     def spec(self) -> OperatorSpec:
         """Return the operator as a value, with its attributes as they are written."""
@@ -137,10 +137,6 @@ class OperatorOp(IRDLOperation, ABC):
         for name, value in self.normalized().attributes().items():
             self.properties[name] = IntegerAttr(value, I64)
 
-    def slices_shape(self) -> Shape:
-        """Return the shape of what the gather gives; raises InvalidGatherError."""
-        return self.normalized().result_shape(*self.shapes())
-
     def roles(self) -> tuple[Role, ...]:
         """Return what each dimension is for; raises InvalidGatherError."""
         data, indices = self.shapes()
@@ -149,7 +145,7 @@ class OperatorOp(IRDLOperation, ABC):
     def infer_type(self) -> TensorType:
         """Return the type of what the gather gives, on tensors; raises InvalidGatherError."""
         assert isinstance(self.source.type, AnyShaped)
-        return TensorType(self.source.type.element_type, self.slices_shape())
+        return TensorType(self.source.type.element_type, self.normalized().result_shape(*self.shapes()))
 
     def into(self, source: SSAValue, indices: SSAValue, out: SSAValue) -> Self:
         """Return the same operator on memrefs, with every attribute it has."""

@@ -46,15 +46,16 @@ class GradientOp(OperatorOp):
         super().verify_()
         assert isinstance(self.source.type, AnyShaped)
         element = self.source.type.element_type
-        if not has_sum(element):
+        number = element.element_type if isinstance(element, ComplexType) else element
+        is_integer = isinstance(number, IntegerType) and number.width.data in (8, 16, 32, 64)
+        if not is_integer and not isinstance(number, Float32Type | Float64Type):
             raise VerifyException(
                 f"{self.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
                 f"{element}; narrower floats are summed in f32"
             )
         if not math.isfinite(self.factor):
             raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
-        number = element.element_type if isinstance(element, ComplexType) else element
-        if isinstance(number, IntegerType) and not self.factor.is_integer():
+        if is_integer and not self.factor.is_integer():
             raise VerifyException(f"{self.name}: expected a whole number as the scale of integers, got {self.factor}")
 
     def print_more(self, printer: Printer) -> None:
@@ -67,15 +68,6 @@ class GradientOp(OperatorOp):
         if parser.parse_optional_keyword("scale") is None:
             return {}
         return {"scale": FloatAttr(float(parser.parse_number()), f64)}
-
-
-def has_sum(element: Attribute) -> bool:
-    """Return whether elements of that type can be added as they are."""
-    if isinstance(element, ComplexType):
-        element = element.element_type
-    if isinstance(element, IntegerType):
-        return element.width.data in (8, 16, 32, 64)
-    return isinstance(element, Float32Type | Float64Type)
 
 
 @irdl_op_definition

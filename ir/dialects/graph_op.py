@@ -41,16 +41,9 @@ class GraphOp(IRDLOperation):
     def inferred(
         cls, inputs: Sequence[SSAValue], known: Known, element_type: Attribute | None = None, **fields: Any
     ) -> Self:
-        """Return the operation with the type of its result worked out.
+        """Return the operation with the sizes of its result worked out; raises ModelError where they do not fit.
 
-        Args:
-            inputs: the operands.
-            known: tells the elements of operands that are known.
-            element_type: of the result, where it is not that of the first operand.
-            fields: the fields by name.
-
-        Raises:
-            ModelError: the operands and the fields do not fit.
+        `element_type` is given where it is not that of the first operand.
         """
         shape = cls.infer_shape(inputs, fields, known)
         element = tensor_type(inputs[0]).element_type if element_type is None else element_type
@@ -63,13 +56,7 @@ class GraphOp(IRDLOperation):
 
     @classmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the result for the operands' arrays, a view where that is enough; raises ModelError.
-
-        Args:
-            fields: the fields by name.
-            dtype: of the result.
-            arrays: the operands.
-        """
+        """Return the result, of that dtype, for the operands' arrays, a view where that will do; raises ModelError."""
         raise NotImplementedError
 
     @classmethod

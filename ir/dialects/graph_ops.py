@@ -244,16 +244,13 @@ class ConcatOp(GraphOp):
         if len({tensor_type(value).element_type for value in inputs}) > 1:
             raise ModelError(f"element types differ: {', '.join(str(tensor_type(value)) for value in inputs)}")
         first = shapes[0]
-        result = list(first)
         for shape in shapes[1:]:
             others = first[:axis] + first[axis + 1 :], shape[:axis] + shape[axis + 1 :]
             if len(first) != len(shape) or not shapes_agree(*others):
                 raise ModelError(f"shapes {first} and {shape} differ off axis {axis}")
-            for dim, size in enumerate(shape):
-                if dim == axis:
-                    result[dim] = DYNAMIC if DYNAMIC in (size, result[dim]) else size + result[dim]
-                elif result[dim] == DYNAMIC:
-                    result[dim] = size
+        result = [max(sizes) for sizes in zip(*shapes, strict=True)]  # DYNAMIC is less than any size
+        joined = [shape[axis] for shape in shapes]
+        result[axis] = DYNAMIC if DYNAMIC in joined else sum(joined)
         return tuple(result)
 
     @classmethod

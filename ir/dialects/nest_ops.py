@@ -42,6 +42,14 @@ from ..semantics import Bounds
 from .attributes import I64, BoundsAttr, parse_bounds_word
 
 
+def memref_at(op: IRDLOperation, memory: SSAValue, subscripts: Sequence[SSAValue]) -> MemRefType:
+    """Return the type of the memory that an operation reaches, having checked the number of subscripts."""
+    assert isinstance(memory.type, MemRefType)
+    if len(subscripts) != memory.type.get_num_dims():
+        raise VerifyException(f"{op.name}: expected {memory.type.get_num_dims()} subscripts, got {len(subscripts)}")
+    return memory.type
+
+
 @irdl_op_definition
 class YieldOp(IRDLOperation):
     """The end of a loop body; with a value it adds to what the loop sums."""
@@ -263,16 +271,9 @@ class MaskedLoadOp(IRDLOperation):
         super().__init__(operands=[memref, subscripts, mask], result_types=[memref.type.element_type])
 
     def verify_(self) -> None:
-        assert isinstance(self.memref.type, MemRefType)
-        if len(self.subscripts) != self.memref.type.get_num_dims():
-            raise VerifyException(
-                f"gather.masked_load: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.subscripts)}"
-            )
-        if self.element.type != self.memref.type.element_type:
-            raise VerifyException(
-                f"gather.masked_load: expected an element of type {self.memref.type.element_type}, "
-                f"got {self.element.type}"
-            )
+        wanted, got = memref_at(self, self.memref, self.subscripts).element_type, self.element.type
+        if got != wanted:
+            raise VerifyException(f"gather.masked_load: expected an element of type {wanted}, got {got}")
 
 
 @irdl_op_definition
@@ -303,15 +304,8 @@ class AccumulateOp(IRDLOperation):
         super().__init__(operands=[element, memref, subscripts, mask])
 
     def verify_(self) -> None:
-        assert isinstance(self.memref.type, MemRefType)
-        if len(self.subscripts) != self.memref.type.get_num_dims():
+        wanted, got = memref_at(self, self.memref, self.subscripts).element_type, self.element.type
+        if (got.element_type if isinstance(got, VectorType) and got.get_num_dims() == 1 else got) != wanted:
             raise VerifyException(
-                f"gather.accumulate: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.subscripts)}"
-            )
-        given = self.element.type
-        one = given.element_type if isinstance(given, VectorType) and given.get_num_dims() == 1 else given
-        if one != self.memref.type.element_type:
-            raise VerifyException(
-                f"gather.accumulate: expected an element of type {self.memref.type.element_type} or a vector of them, "
-                f"got {given}"
+                f"gather.accumulate: expected an element of type {wanted} or a vector of them, got {got}"
             )

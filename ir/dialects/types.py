@@ -43,12 +43,8 @@ def numpy_dtype(element_type: Attribute) -> np.dtype:
     Integers wider than 64 bits, which NumPy has none of, are void elements of that size.
     """
     if isinstance(element_type, BytesType):
-        name = element_type.numpy_name.data
-        return (
-            np.dtype((np.void, element_type.size_bytes.value.data))
-            if name.startswith("void")
-            else parse_element_type(name)
-        )
+        name, size = element_type.numpy_name.data, element_type.size_bytes.value.data
+        return np.dtype((np.void, size)) if name.startswith("void") else parse_element_type(name)
     if isinstance(element_type, IntegerType) and element_type.width.data == 128:
         return np.dtype("V16")
     return parse_element_type(str(element_type))

@@ -27,6 +27,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from .nest_ops import memref_at
+
 
 def is_nontemporal(store: memref.StoreOp | vector.StoreOp) -> bool:
     """Return whether a store is non-temporal."""
@@ -64,7 +66,7 @@ class ParallelOp(scf.ParallelOp):
             return [parser.resolve_operand(value, IndexType()) for value in unresolved]
 
         names = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+            parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False).resolve(IndexType())
         )
         lower, upper, step = operands(None), operands("to"), operands("step")
         position, initial = parser.pos, []
@@ -73,7 +75,7 @@ class ParallelOp(scf.ParallelOp):
             parser.parse_punctuation("->")
             types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
             initial = parser.resolve_operands(unresolved, types, position)
-        body = parser.parse_region([name.resolve(IndexType()) for name in names])
+        body = parser.parse_region(names)
         if not isinstance(body.block.last_op, scf.ReduceOp):
             body.block.add_op(scf.ReduceOp())
         op = cls(lower, upper, step, body, initial)
@@ -108,11 +110,7 @@ class PrefetchOp(IRDLOperation):
         super().__init__(operands=[memref, indices], properties={**properties, "isDataCache": BoolAttr.from_bool(True)})
 
     def verify_(self) -> None:
-        assert isinstance(self.memref.type, MemRefType)
-        if len(self.indices) != self.memref.type.get_num_dims():
-            raise VerifyException(
-                f"memref.prefetch: expected {self.memref.type.get_num_dims()} subscripts, got {len(self.indices)}"
-            )
+        memref_at(self, self.memref, self.indices)
         if self.is_write.value.data or not self.is_data_cache.value.data:
             raise VerifyException("memref.prefetch: expected one that reads, of the data cache")
         if not 0 <= self.locality.value.data <= 3:

@@ -44,14 +44,14 @@ class FileLimits:
             ModelError: a size is negative, there are too many, or their product is over the limit.
         """
         sizes = [size for size in shape if static or size != DYNAMIC]
-        if any(size < 0 for size in sizes):
+        if sizes and min(sizes) < 0:
             raise ModelError(f"{what} has shape {list(sizes)}, and sizes are 0 or more")
         if len(shape) > MOST_DIMENSIONS:
             raise ModelError(f"{what} has rank {len(shape)}, and arrays have at most {MOST_DIMENSIONS} dimensions")
-        if any(size >= 2**63 for size in sizes):
+        if sizes and max(sizes) >= 2**63:
             raise ModelError(f"{what} has shape {sizes}, and sizes are below 2**63")
         # Sizes of 0 are left out: the others are sizes of the arrays that it is made from or becomes.
-        total = math.prod(size for size in sizes if size) * max(dtype.itemsize, 1)
+        total = math.prod(filter(None, sizes)) * max(dtype.itemsize, 1)
         if total > self.max_tensor_bytes:
             raise ModelError(
                 f"{what} of shape {tuple(sizes)} and {dtype} has {total} bytes, over the limit max_tensor_bytes="

@@ -19,7 +19,7 @@ from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
 from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, lookup
-from .onnx_nodes import SUPPORTED, convert, read_node
+from .onnx_nodes import CONVERTERS, SUPPORTED, read_node
 from .onnx_tensors import TensorReader, element_dtype
 
 OWN_DOMAINS = ("", "ai.onnx")
@@ -58,7 +58,7 @@ def import_onnx_model(model: onnx.ModelProto, reader: TensorReader, name: str = 
     """
     if not model.HasField("graph"):
         raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
-    if any(not isinstance(text, str) for text in _texts(model)):
+    if not {*map(type, _texts(model))} <= {str}:
         raise ModelError(f"{name} is damaged: a name in it is not UTF-8")
     try:
         return _import_graph(model, GraphBuilder(reader.limits), reader)
@@ -73,8 +73,10 @@ def _texts(model: onnx.ModelProto) -> Iterator[Any]:
     tensors = [*graph.initializer]
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-        tensors += [attribute.t for attribute in node.attribute]
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("t"):
+                tensors.append(attribute.t)
     for info in (*graph.input, *graph.output):
         yield info.name
         yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
@@ -95,13 +97,13 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     for tensor in graph.initializer:
         array = reader.array(tensor, f"initializer {tensor.name!r}")
         _define(values, tensor.name, builder.constant(tensor.name, array), "initializer")
-    for number, proto in enumerate(graph.node):
-        label = proto.name or (proto.output[0] if proto.output else "") or f"#{number}"
-        with builder.node(label, proto.op_type):
+    with builder.naming_nodes():
+        for number, proto in enumerate(graph.node):
+            builder.kind = proto.op_type
+            builder.node = proto.name or (proto.output[0] if proto.output else "") or f"#{number}"
             _check_domain(proto)
-            node = read_node(proto, opset, lambda name: lookup(values, name, "input"), reader)
-            result = convert(node, builder)
-            _define(values, proto.output[0], result, "output")
+            node = read_node(proto, opset, values, reader)
+            _define(values, node.output, CONVERTERS[node.op_type](node, builder), "output")
     _add_results(graph, builder, values)
     return builder.finish()
 

@@ -1,6 +1,6 @@
 """Nodes of an ONNX graph as operations of the IR, one function an operator, for every version of ai.onnx."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -15,10 +15,10 @@ from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..semantics import Bounds
-from .graph_builder import GraphBuilder
+from .graph_builder import GraphBuilder, lookup
 from .onnx_tensors import TensorReader, element_dtype, strings
 
-_Kind = onnx.AttributeProto.AttributeType
+_Kind = onnx.AttributeProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +57,33 @@ class OnnxNode:
         return self.attributes[name]
 
 
-def read_node(proto: onnx.NodeProto, opset: int, find: Callable[[str], SSAValue], reader: TensorReader) -> OnnxNode:
+def read_node(proto: onnx.NodeProto, opset: int, values: Mapping[str, SSAValue], reader: TensorReader) -> OnnxNode:
     """Return a node, checked against its operator's document in an opset.
 
     Raises:
         ModelError: the operator is not in the opset, or its inputs, outputs or attributes are not those it has.
     """
     version, least, most, known = _schema(proto.op_type, opset)
-    if not least <= len(proto.input) <= most:
-        raise ModelError(f"{proto.op_type}-{version} has {least} to {most} inputs, got {len(proto.input)}")
-    if len(proto.output) != 1:
-        raise ModelError(f"{proto.op_type} gives one output, got {len(proto.output)}")
+    names, outputs = list(proto.input), list(proto.output)
+    if not least <= len(names) <= most:
+        raise ModelError(f"{proto.op_type}-{version} has {least} to {most} inputs, got {len(names)}")
+    if len(outputs) != 1:
+        raise ModelError(f"{proto.op_type} gives one output, got {len(outputs)}")
     attributes: dict[str, Any] = {}
     for attribute in proto.attribute:
         if attribute.name not in known:
             there = ", ".join(known) or "none"
             raise ModelError(f"{proto.op_type}-{version} has no attribute {attribute.name!r}; it has {there}")
-        wanted = known[attribute.name]
-        if attribute.ref_attr_name or wanted.value != attribute.type or attribute.name in attributes:
-            kind = _Kind.Name(attribute.type) if attribute.type in _Kind.values() else attribute.type
-            raise ModelError(f"attribute {attribute.name!r} must be one {wanted.name}, got {kind}")
-        attributes[attribute.name] = _attribute(attribute, reader)
-    inputs = tuple(find(name) if name else None for name in proto.input)
-    return OnnxNode(proto.op_type, version, proto.output[0], inputs, attributes)
+        number, wanted = known[attribute.name]
+        if attribute.ref_attr_name or number != attribute.type or attribute.name in attributes:
+            kinds = _Kind.AttributeType
+            kind = kinds.Name(attribute.type) if attribute.type in kinds.values() else attribute.type
+            raise ModelError(f"attribute {attribute.name!r} must be one {wanted}, got {kind}")
+        if number not in _VALUES:
+            raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {wanted}")
+        attributes[attribute.name] = _VALUES[number](attribute, reader)
+    inputs = tuple([lookup(values, name, "input") if name else None for name in names])
+    return OnnxNode(proto.op_type, version, outputs[0], inputs, attributes)
 
 
 @lru_cache
@@ -89,31 +93,20 @@ def _schema(op_type: str, opset: int) -> tuple[int, int, int, dict[str, Any]]:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         raise ModelError(f"{op_type} is not an operator of opset {opset}, which the model is written in") from None
-    types = {name: attribute.type for name, attribute in schema.attributes.items()}
+    kinds: dict[str, Any] = {name: attribute.type for name, attribute in schema.attributes.items()}
+    types = {name: (kind.value, kind.name) for name, kind in kinds.items()}
     return schema.since_version, schema.min_input, schema.max_input, types
 
 
-def _attribute(attribute: onnx.AttributeProto, reader: TensorReader) -> Any:
-    if attribute.type == _Kind.INT:
-        return attribute.i
-    if attribute.type == _Kind.INTS:
-        return list(attribute.ints)
-    if attribute.type == _Kind.FLOAT:
-        return np.array(attribute.f, np.float32)
-    if attribute.type == _Kind.FLOATS:
-        return np.array(attribute.floats, np.float32)
-    if attribute.type == _Kind.STRING:
-        return attribute.s.decode("utf-8")
-    if attribute.type == _Kind.STRINGS:
-        return strings(attribute.strings)
-    if attribute.type == _Kind.TENSOR:
-        return reader.array(attribute.t, f"attribute {attribute.name!r}")
-    raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {_Kind.Name(attribute.type)}")
-
-
-def convert(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
-    """Add a node to the module and return its output."""
-    return _CONVERTERS[node.op_type](node, builder)
+_VALUES: dict[int, Callable[[onnx.AttributeProto, TensorReader], Any]] = {
+    _Kind.INT: lambda attribute, _: attribute.i,
+    _Kind.INTS: lambda attribute, _: list(attribute.ints),
+    _Kind.FLOAT: lambda attribute, _: np.array(attribute.f, np.float32),
+    _Kind.FLOATS: lambda attribute, _: np.array(attribute.floats, np.float32),
+    _Kind.STRING: lambda attribute, _: attribute.s.decode("utf-8"),
+    _Kind.STRINGS: lambda attribute, _: strings(attribute.strings),
+    _Kind.TENSOR: lambda attribute, reader: reader.array(attribute.t, f"attribute {attribute.name!r}"),
+}
 
 
 def _gathered(operator: Callable[[int], OperatorSpec], number: str, node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -183,7 +176,8 @@ def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return builder.concat(inputs, axis, node.output)
 
 
-_CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
+# What adds a node to the module, and returns its output.
+CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
     "Gather": partial(_gathered, Gather, "axis"),
     "GatherND": partial(_gathered, GatherNd, "batch_dims"),
     "GatherElements": partial(_gathered, GatherElements, "axis"),
@@ -196,4 +190,4 @@ _CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
     "Reshape": _reshape,
     "Concat": _concat,
 }
-SUPPORTED = tuple(_CONVERTERS)
+SUPPORTED = tuple(CONVERTERS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,14 @@ def _number(entries: Mapping[str, str], key: str, what: str) -> int | None:
 def element_dtype(data_type: int, what: str) -> np.dtype:
     """Return the dtype of an ONNX element type; strings are objects. An unknown one is a ModelError."""
     try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(data_type))
+        return _dtype(data_type)
     except (KeyError, ValueError, TypeError):
         raise ModelError(f"{what} has element type {data_type}, which this onnx does not know") from None
+
+
+@lru_cache
+def _dtype(data_type: int) -> np.dtype:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(data_type))
 
 
 def strings(values: Sequence[Any]) -> np.ndarray:

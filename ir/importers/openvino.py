@@ -5,7 +5,6 @@ The graph is put in order in `openvino_xml`; here its layers become operations o
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +45,9 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
     limits = limits or FileLimits()
     layers = read_layers(path, limits)
     reader = _Reader(layers, GraphBuilder(limits), path.with_suffix(".bin"))
-    for layer in layers.values():
-        with reader.builder.node(layer.name, layer.type):
+    with reader.builder.naming_nodes():
+        for layer in layers.values():
+            reader.builder.node, reader.builder.kind = layer.name, layer.type
             reader.read(layer)
     if not reader.outputs:
         raise ModelError(f"{path} has no Result; the model may be damaged")
@@ -71,15 +71,15 @@ class _Reader:
         Raises:
             ModelError: its type is not supported, or what it says does not fit.
         """
-        known = _CONVERTERS.get(layer.type)
-        if known is None or layer.opset not in known.opsets:
-            there = ", ".join(f"{kind} ({'/'.join(entry.opsets)})" for kind, entry in _CONVERTERS.items())
+        opsets, least, most, convert = _CONVERTERS.get(layer.type, ((), 0, 0, _Reader.result))
+        if layer.opset not in opsets:
+            there = ", ".join(f"{kind} ({'/'.join(opsets)})" for kind, (opsets, *_) in _CONVERTERS.items())
             there = there.replace("opset", "")
             raise ModelError(f"operator {layer.type} of {layer.opset} is not supported; {there} are")
         operands = [self.values[source] for source in layer.sources]
-        if not known.least <= len(operands) <= known.most:
-            raise ModelError(f"{layer.type} has {known.least} to {known.most} inputs, got {len(operands)}")
-        value = known.convert(self, layer, operands)
+        if not least <= len(operands) <= most:
+            raise ModelError(f"{layer.type} has {least} to {most} inputs, got {len(operands)}")
+        value = convert(self, layer, operands)
         if layer.output is not None:
             self.values[layer.id] = value
             declared = layer.output.shape
@@ -207,27 +207,19 @@ def _shown(shape: tuple[int, ...]) -> str:
     return f"[{', '.join('?' if size == DYNAMIC else str(size) for size in shape)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a type of layer becomes: the opsets that have it, how many inputs it takes, and the function."""
-
-    opsets: tuple[str, ...]
-    least: int
-    most: int
-    convert: Callable[[_Reader, Layer, list[SSAValue]], SSAValue]
-
-
+# What a type of layer becomes: the opsets that have it, the least and the most inputs, and the function.
+_Kind = tuple[tuple[str, ...], int, int, Callable[[_Reader, Layer, list[SSAValue]], SSAValue]]
 _CONVERTERS: Mapping[str, _Kind] = {
-    "Parameter": _Kind(("opset1",), 0, 0, _Reader.parameter),
-    "Const": _Kind(("opset1",), 0, 0, _Reader.constant),
-    "Result": _Kind(("opset1",), 1, 1, _Reader.result),
-    "Gather": _Kind(("opset1", "opset7", "opset8"), 3, 3, _Reader.gather),
-    "GatherND": _Kind(("opset5", "opset8"), 2, 2, _Reader.gather_nd),
-    "GatherElements": _Kind(("opset6",), 2, 2, _Reader.gather_elements),
-    "Convert": _Kind(("opset1",), 1, 1, _Reader.convert),
-    "ShapeOf": _Kind(("opset1", "opset3"), 1, 1, _Reader.shape_of),
-    "Reshape": _Kind(("opset1",), 2, 2, _Reader.reshape),
-    "Squeeze": _Kind(("opset1", "opset15"), 1, 2, _Reader.squeeze),
-    "Unsqueeze": _Kind(("opset1",), 2, 2, _Reader.unsqueeze),
-    "Concat": _Kind(("opset1",), 1, 10**6, _Reader.concat),
+    "Parameter": (("opset1",), 0, 0, _Reader.parameter),
+    "Const": (("opset1",), 0, 0, _Reader.constant),
+    "Result": (("opset1",), 1, 1, _Reader.result),
+    "Gather": (("opset1", "opset7", "opset8"), 3, 3, _Reader.gather),
+    "GatherND": (("opset5", "opset8"), 2, 2, _Reader.gather_nd),
+    "GatherElements": (("opset6",), 2, 2, _Reader.gather_elements),
+    "Convert": (("opset1",), 1, 1, _Reader.convert),
+    "ShapeOf": (("opset1", "opset3"), 1, 1, _Reader.shape_of),
+    "Reshape": (("opset1",), 2, 2, _Reader.reshape),
+    "Squeeze": (("opset1", "opset15"), 1, 2, _Reader.squeeze),
+    "Unsqueeze": (("opset1",), 2, 2, _Reader.unsqueeze),
+    "Concat": (("opset1",), 1, 10**6, _Reader.concat),
 }

@@ -72,7 +72,7 @@ class Layer:
 
 def integer(text: str | None, what: str) -> int:
     """Return the whole number that a text is; raises ModelError where it is none of 64 bits."""
-    if text is None or not is_whole_number(text):
+    if text is None or not ((text.isdecimal() and len(text) < 20 and text.isascii()) or is_whole_number(text)):
         raise ModelError(f"{what} is {text!r}, and must be a whole number")
     return int(text)
 
@@ -165,8 +165,9 @@ def _ports(layer: Element, side: str) -> list[Element]:
 
 
 def _dims(port: Element, name: str) -> tuple[int, ...]:
-    sizes = [integer(dim.text, f"a dim of layer {name!r}") for dim in port.findall("dim")]
-    if any(size < -1 for size in sizes):
+    what = f"a dim of layer {name!r}"
+    sizes = [integer(dim.text, what) for dim in port.findall("dim")]
+    if sizes and min(sizes) < -1:
         raise ModelError(f"layer {name!r} has dims {sizes}; a size is 0 or more, or -1 where it is not known")
     return tuple(DYNAMIC if size == -1 else size for size in sizes)
 
@@ -186,7 +187,7 @@ def _connect(layers: dict[int, Layer], edges: list[Element]) -> None:
     feeds: dict[tuple[int, int], int] = {}
     words = {word: f"{word} of an edge" for word in ("from-layer", "from-port", "to-layer", "to-port")}
     for edge in edges:
-        source, source_port, target, target_port = (integer(edge.get(word), what) for word, what in words.items())
+        source, source_port, target, target_port = [integer(edge.get(word), what) for word, what in words.items()]
         wrong = ""
         if source not in layers or target not in layers:
             wrong = f" has no layer {target if source in layers else source} to join"
@@ -202,10 +203,10 @@ def _connect(layers: dict[int, Layer], edges: list[Element]) -> None:
             )
         feeds[target, target_port] = source
     for number, layer in layers.items():
-        loose = [port for port in layer.inputs if (number, port) not in feeds]
-        if loose:
-            raise ModelError(f"layer {layer.name!r} ({layer.type}) has nothing at its input port {loose[0]}")
-        layer.sources.extend(feeds[number, port] for port in layer.inputs)
+        for port in layer.inputs:
+            if (number, port) not in feeds:
+                raise ModelError(f"layer {layer.name!r} ({layer.type}) has nothing at its input port {port}")
+            layer.sources.append(feeds[number, port])
 
 
 def _ordered(layers: Mapping[int, Layer]) -> dict[int, Layer]:

@@ -1,30 +1,51 @@
 """How a function's arguments see a caller's arrays: the views that `collapse-dims` leaves on them, as ndarrays."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, MemRefType
 from xdsl.ir import Attribute
 
 from ..array_spec import contiguous_strides
 from ..canonical import view_dims
-from ..dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES, VIEW, ViewAttr
+from ..dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES, SCALE, VIEW, ViewAttr
 from ..dialects.gather_ops import AnyShaped
 from ..dialects.types import numpy_dtype, strides_of
 from ..errors import BoundsError, InternalError
 from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS
 
 
+def bind_arguments(
+    function: func.FuncOp, arrays: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], list[tuple[float, Attribute]]]:
+    """Return what a function's arguments are handed: views of data, indices (unless constant) and out; and scales.
+
+    Raises:
+        BoundsError: the axis has another size than the code was made for.
+        InternalError: a view has not the sizes or the strides that its type says.
+    """
+    types = function.function_type.inputs.data
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    views = [
+        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
+        for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
+    ]
+    check_axis_sizes(function, views, views[1] if len(arrays) == 3 else None)
+    scales = [
+        (scale.value.data, type_)
+        for entry, type_ in zip(attributes, types, strict=False)
+        if isinstance(scale := entry.data.get(SCALE), FloatAttr)
+    ]
+    return views, scales
+
+
 def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -> np.ndarray:
     """Return the view of `array` that an argument of that type sees.
 
     An erased element type is seen as integers of its width, with one more dimension when an element has several; a
-    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies.
-
-    Raises:
-        InternalError: the view has not the sizes or the strides that the type says.
+    `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies; raises
+    InternalError where the view has not the sizes or the strides that the type says.
     """
     assert isinstance(type_, AnyShaped)
     dtype = numpy_dtype(type_.element_type)
@@ -60,15 +81,10 @@ def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int
 def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     if array.dtype.hasobject or array.dtype.kind == "T":
         return array
-    interface: dict[str, Any] = dict(array.__array_interface__)
-    interface |= {
-        "shape": tuple(shape),
-        "strides": tuple(strides),
-        "typestr": f"|V{dtype.itemsize}",
-        "descr": [("", f"|V{dtype.itemsize}")],
-    }
-    holder = type("_Holder", (), {"__array_interface__": interface, "base": array})()
-    return np.asarray(holder).view(dtype)
+    void = f"|V{dtype.itemsize}"
+    layout = {"shape": tuple(shape), "strides": tuple(strides), "typestr": void, "descr": [("", void)]}
+    interface = {**array.__array_interface__, **layout}
+    return np.asarray(type("_Holder", (), {"__array_interface__": interface, "base": array})()).view(dtype)
 
 
 def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:

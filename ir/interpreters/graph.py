@@ -28,15 +28,10 @@ def find_function(module: ModuleOp, name: str) -> func.FuncOp:
 def interpret_graph(
     module: ModuleOp, arrays: Sequence[np.ndarray], weights: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
-    """Run `@main` of a model's module.
-
-    Args:
-        module: at the level where gathers are operators on tensors.
-        arrays: one for each argument, of its dtype and shape.
-        weights: the values of the module's weights.
+    """Run `@main` of a model's module, whose gathers are operators on tensors, on an array for each argument.
 
     Returns:
-        The results, one for each that `@main` returns; they may share memory with `arrays` and `weights`.
+        Its results; they may share memory with `arrays` and `weights`.
 
     Raises:
         BoundsError: an index is not valid under its gather's bounds mode.

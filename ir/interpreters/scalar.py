@@ -5,6 +5,7 @@ Python ints for values and ndarrays for memory, so that a wrong pass gives wrong
 loops run in a shuffled order, and every load and store is checked against its array.
 """
 
+import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import numpy as np
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    FileLineColLoc,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -24,20 +26,26 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import SymbolTable
 
 from .. import reference
-from ..dialects.attributes import SCALE, VIEW
 from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ..dialects.types import dense_array, numpy_dtype
 from ..errors import BoundsError, InternalError
-from .argument_views import bind_argument, check_axis_sizes
+from .argument_views import bind_argument, bind_arguments
 from .graph import find_function
 from .vector import VectorInterpreter, lanes
 
 
 def interpret(
-    module: ModuleOp, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray, *, seed: int = 0
-) -> None:
+    module: ModuleOp,
+    data: np.ndarray,
+    indices: np.ndarray | None,
+    out: np.ndarray,
+    *,
+    seed: int = 0,
+    watched: int | None = None,
+) -> str | None:
     """Run the function `@gather` of a module at any level and leave its result in `out`.
 
     Args:
@@ -45,30 +53,29 @@ def interpret(
             `indices` is None where the module holds them as a constant. Of a gradient, `data` is what it reads: grad.
         out: the operator's result, written in place.
         seed: picks the order in which parallel iterations run.
+        watched: the address of a byte.
+
+    Returns:
+        The operation that last stored to the watched byte and its iteration, as text; None where there is none.
 
     Raises:
         BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on.
-        InternalError: the module does what no correct module does, such as a load outside its array.
+        InternalError: the module does what no correct module does, such as a load outside its array; names the
+            operation, its line where the module was parsed with lines, and the iteration.
     """
     function = find_function(module, "gather")
-    arrays = [data, out] if indices is None else [data, indices, out]
-    types = function.function_type.inputs.data
-    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    views = [
-        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
-        for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
-    ]
-    check_axis_sizes(function, views, None if indices is None else views[1])
-    numbers = [
-        _number(scale.value.data, type_)
-        for entry, type_ in zip(attributes, types, strict=False)
-        if isinstance(scale := entry.data.get(SCALE), FloatAttr)
-    ]
-    results = _Machine(module, random.Random(seed)).run_block(function.body.block, [*views, *numbers])
+    views, scales = bind_arguments(function, [data, out] if indices is None else [data, indices, out])
+    machine = _Machine(module, random.Random(seed), watched)
+    try:
+        numbers = [_number(scale, type_) for scale, type_ in scales]
+        results = machine.run_block(function.body.block, [*views, *numbers])
+    except InternalError as error:
+        raise InternalError(f"{error}; {machine.where()}") from None
     if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
         bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
     elif results and results[0]:
         raise BoundsError(f"{results[0]} indices are out of range")
+    return machine.writer
 
 
 class _Writers:
@@ -86,22 +93,42 @@ class _Writers:
 class _Machine(VectorInterpreter):
     """Runs operations; `values` maps SSA values to ints and arrays."""
 
-    def __init__(self, module: ModuleOp, rng: random.Random):
-        self.module, self.rng = module, rng
+    def __init__(self, module: ModuleOp, rng: random.Random, watched: int | None):
+        self.module, self.rng, self.watched = module, rng, watched
+        self.writer: str | None = None
+        self.op: Operation = module
+        self.around: list[tuple[Block, Sequence[Any]]] = []
         self.values: dict[SSAValue, Any] = {}
         self.writers: list[_Writers] = []
         self.buffers: list[np.ndarray] = []
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        self.around.append((block, arguments))
         for argument, value in zip(block.args, arguments, strict=True):
             self.values[argument] = value
+        returned: tuple[Any, ...] = ()
         for op in block.ops:
+            self.op = op
             operands = [self.values[operand] for operand in op.operands]
             if isinstance(op, _TERMINATORS):
-                return tuple(operands)
+                returned = tuple(operands)
+                break
             for result, value in zip(op.results, self.run_op(op, operands), strict=True):
                 self.values[result] = value
-        return ()
+        self.around.pop()
+        return returned
+
+    def where(self) -> str:
+        """Return the operation that runs, its line, and the iterations around it."""
+        line = self.op.location
+        place = f" on line {line.line.data}" if isinstance(line, FileLineColLoc) else ""
+        trips = [
+            f"%{argument.name_hint or 'value'} = {value}"
+            for block, values in self.around[1:]
+            for argument, value in zip(block.args, values, strict=True)
+            if isinstance(argument.type, IndexType)
+        ]
+        return f"{self.op.name}{place}{' at ' if trips else ''}{', '.join(trips)}"
 
     def compute(self, name: str, type_: Attribute, left: Any, right: Any) -> Any:
         """Return a sum or a product of two values of a type."""
@@ -202,6 +229,9 @@ class _Machine(VectorInterpreter):
         place = _place(memory, subscripts)
         for writers in self.writers:
             writers.note(memory, place)
+        if self.watched is not None:
+            start = memory.ctypes.data + sum(map(operator.mul, place, memory.strides))
+            self.writer = self.where() if start <= self.watched < start + memory.itemsize else self.writer
         if memory.dtype.kind == "V":
             memory[place] = value if isinstance(value, np.void) else np.zeros((), memory.dtype)[()]
         else:
@@ -211,11 +241,11 @@ class _Machine(VectorInterpreter):
         return (memory.shape[dim],)
 
     def run_memref_get_global(self, op: memref.GetGlobalOp) -> tuple[np.ndarray]:
-        for candidate in self.module.ops:
-            if isinstance(candidate, memref.GlobalOp) and candidate.sym_name == op.name_.root_reference:
-                assert isinstance(candidate.initial_value, DenseIntOrFPElementsAttr)
-                return (dense_array(candidate.initial_value),)
-        raise InternalError(f"no global {op.name_}")
+        found = SymbolTable.lookup_symbol(self.module, op.name_)
+        if not isinstance(found, memref.GlobalOp):
+            raise InternalError(f"no global {op.name_}")
+        assert isinstance(found.initial_value, DenseIntOrFPElementsAttr)
+        return (dense_array(found.initial_value),)
 
     # scf
 
@@ -256,7 +286,7 @@ class _Machine(VectorInterpreter):
         if predicate.startswith("u"):
             mask = (1 << _bits(op.lhs.type)) - 1
             left, right = left & mask, right & mask
-        return (int(_COMPARISONS[predicate.lstrip("us")](left, right)),)
+        return (int(getattr(operator, predicate.lstrip("us"))(left, right)),)  # eq, ne, lt, le, gt or ge
 
     def run_arith_select(self, op: arith.SelectOp, condition: int, left: Any, right: Any) -> tuple[Any]:
         return (left if condition & 1 else right,)
@@ -293,19 +323,7 @@ def _truncated_remainder(left: int, right: int) -> int:
 
 _TERMINATORS = (func.ReturnOp, YieldOp, scf.YieldOp, scf.ReduceOp, scf.ReduceReturnOp)
 
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-_FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "arith.addf": lambda a, b: a + b,
-    "arith.mulf": lambda a, b: a * b,
-}
+_FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"arith.addf": operator.add, "arith.mulf": operator.mul}
 
 _ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.addi": lambda bits, a, b: a + b,

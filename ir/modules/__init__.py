@@ -1,1 +1,1 @@
-"""Modules as a whole: built from a problem, parsed, verified, and printed as a loop nest; the values known in them."""
+"""Modules as a whole: their context and plugins, how they are built, parsed, verified and printed; known values."""

@@ -1,12 +1,15 @@
 """The xDSL context in which every stage parses and prints, and the checks that every stage must pass."""
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 
 from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
+from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
@@ -15,31 +18,53 @@ from ..dialects.gather_dialect import Gather
 from ..dialects.graph_ops import Graph
 from ..dialects.upstream import MemRef, Scf, Vector
 from .dominance import check_dominance
+from .plugins import register
 
 # xDSL's own expression (0.74) takes time that doubles with each character of a string that does not end.
 MLIRLexer._unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+DIALECTS = (Builtin, Func, Arith, Scf, MemRef, Vector, Gather, Graph)
+
+
+class OpenContext(Context):
+    """A context that looks for an operation, a type or an attribute which it does not know in other packages."""
+
+    def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
+        self._register_others(name)
+        return super().get_optional_op(name, dialect_stack=dialect_stack)
+
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        self._register_others(name)
+        return super().get_optional_type(name)
+
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        self._register_others(name)
+        return super().get_optional_attr(name)
+
+    def _register_others(self, name: str) -> None:
+        dialect, dot, _ = name.partition(".")
+        if dot and dialect not in self._registered_dialects:
+            others = register("dialects", {*get_all_dialects(), *(own.name for own in DIALECTS)})
+            if dialect in others:
+                self.register_dialect(dialect, others[dialect])
+
+
 def make_context() -> Context:
-    """Return a context with the dialects of every level."""
-    context = Context()
+    """Return a context with the dialects of every level, which finds those of other packages when they are needed."""
+    context = OpenContext()
     load_dialects(context)
     return context
 
 
 def load_dialects(context: Context) -> None:
     """Load the dialects of every level into a context."""
-    for dialect in (Builtin, Func, Arith, Scf, MemRef, Vector, Gather, Graph):
+    for dialect in DIALECTS:
         context.load_dialect(dialect)
 
 
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:
-    """Parse and verify a module.
-
-    Raises:
-        xdsl.utils.exceptions.ParseError: with line, column and caret.
-        xdsl.utils.exceptions.VerifyException: the module is not valid.
-    """
+    """Parse and verify a module; raises xDSL's ParseError, with line, column and caret, or its VerifyException."""
     module = Parser(make_context(), text, name).parse_module()
     verify_module(module)
     return module
@@ -53,10 +78,6 @@ def print_generic(module: ModuleOp) -> str:
 
 
 def verify_module(module: ModuleOp) -> None:
-    """Run our dominance check, which xDSL lacks, and xDSL's verifier.
-
-    Raises:
-        xdsl.utils.exceptions.VerifyException: the module is not valid.
-    """
+    """Run our dominance check, which xDSL lacks, and xDSL's verifier; raises VerifyException."""
     check_dominance(module)
     module.verify()

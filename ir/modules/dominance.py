@@ -10,11 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def check_dominance(root: Operation) -> None:
-    """Check every operation below `root`.
-
-    Raises:
-        VerifyException: an operand is used where it is not defined; the error's `op` is the operation.
-    """
+    """Check every operation below `root`; raises VerifyException, whose `op` uses an operand that is not defined."""
     _check_regions(root, set())
 
 

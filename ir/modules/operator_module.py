@@ -1,5 +1,6 @@
 """Build the operator-level module (level 0) of a gather from what is known of its arrays."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from ..dialects.gather_dialect import (
 )
 from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
-from ..semantics import Bounds, BoundsMode, integer_argument, parse_bounds
+from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
 OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
 GRADIENTS: dict[str, type[OperatorOp]] = {
@@ -125,10 +126,17 @@ def _node_attributes(node: Node) -> dict[str, Attribute]:
 
 def constant_tensor(values: np.ndarray) -> arith.ConstantOp:
     """Return `arith.constant dense<...>` of an integer array."""
-    element = ir_element_type(values.dtype)
+    stored = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+    dense = _dense(values.dtype, values.shape, stored)
+    return arith.ConstantOp.create(properties={"value": dense}, result_types=[dense.type])
+
+
+@lru_cache
+def _dense(dtype: np.dtype, shape: Shape, stored: bytes) -> DenseIntOrFPElementsAttr:
+    """Return a dense attribute; the nodes of a model share theirs."""
+    element = ir_element_type(dtype)
     assert isinstance(element, IntegerType)
-    stored = BytesAttr(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
-    return arith.ConstantOp(DenseIntOrFPElementsAttr(TensorType(element, values.shape), stored))
+    return DenseIntOrFPElementsAttr(TensorType(element, shape), BytesAttr(stored))
 
 
 def _tensor(spec: ArraySpec) -> TensorType:

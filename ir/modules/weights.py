@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.context import Context
+from xdsl.ir import SSAValue
 
 from ..errors import ModelError
-from .context import load_dialects
+from .context import OpenContext, load_dialects
 
 # Integer constants of more elements are weights and not part of the text.
 MOST_DENSE_ELEMENTS = 64
@@ -36,11 +37,7 @@ class Weights(Mapping[str, np.ndarray]):
         return copied
 
     def add(self, name: str, array: np.ndarray) -> str:
-        """Put an array in under `name`, or under one derived from it when that is taken, and return the name.
-
-        Args:
-            name: what it is called; `weight` when empty.
-            array: the values; a read-only view of it is kept.
+        """Put a read-only view of an array in, and return its name, which is derived from `name` where that is taken.
 
         Raises:
             ModelError: with it, they are over the limit.
@@ -82,15 +79,16 @@ class Weights(Mapping[str, np.ndarray]):
 
 
 @dataclass
-class ModelContext(Context):
-    """A context that carries the weights of the module it is for."""
+class ModelContext(OpenContext):
+    """A context that carries the weights of the module it is for, and what `Constants` has found out of its values."""
 
     weights: Weights = field(default_factory=Weights)
+    known: dict[SSAValue, np.ndarray | None] = field(default_factory=dict)
 
 
-def model_context(weights: Weights) -> ModelContext:
-    """Return a context with the dialects of every level that carries `weights`."""
-    context = ModelContext(weights=weights)
+def model_context(weights: Weights, known: dict[SSAValue, np.ndarray | None] | None = None) -> ModelContext:
+    """Return a context with the dialects of every level that carries `weights` and `known`."""
+    context = ModelContext(weights=weights, known={} if known is None else known)
     load_dialects(context)
     return context
 

@@ -17,9 +17,12 @@ MAKES_CODE = (
     "ir/*.py",
     "ir/dialects/*.py",
     "ir/interpreters/argument_views.py",
-    *(f"ir/modules/{name}.py" for name in ("context", "dominance", "operator_module")),
+    *(f"ir/modules/{name}.py" for name in ("context", "dominance", "operator_module", "placed_parser", "read_module")),
     "lowering/*.py",
-    *(f"lowering/native/{name}.py" for name in ("llvm_jit", "parallel_for", "thread_team_ir")),
+    *(
+        f"lowering/native/{name}.py"
+        for name in ("call_layout", "kernel_code", "llvm_jit", "parallel_for", "thread_team_ir")
+    ),
     "lowering/nest/*.py",
     "lowering/numba/*.py",
     *(f"lowering/passes/{room}/*.py" for room in ("canonicalize", "nest", "schedule", "loops")),
@@ -44,7 +47,6 @@ def code_fingerprint() -> str:
     That is: the sources that make it, the versions of Python and the packages that do, and the CPU as LLVM names it.
     """
     import llvmlite.binding as llvm
-    import numba
 
     digest = hashlib.sha256()
     for pattern in MAKES_CODE:
@@ -56,7 +58,7 @@ def code_fingerprint() -> str:
         platform.machine(),
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
-        f"{numba.config.CPU_NAME} {numba.config.CPU_FEATURES} {numba.config.OPT}",  # type: ignore[attr-defined]
+        *(f"{name} {os.environ.get(name)}" for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")),
     ]
     digest.update("\n".join(facts).encode())
     return digest.hexdigest()[:16]

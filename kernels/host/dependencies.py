@@ -10,10 +10,13 @@ LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
 # What the importers of models need, which the extras `onnx` and `openvino` install.
 READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
 
+# What proofs need, which the extra `prove` installs.
+PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}
+
 
 def problem_with(package: str) -> str | None:
     """Return what is wrong with the installed version of a package, or None."""
-    least = (LEAST_VERSIONS | READERS)[package]
+    least = (LEAST_VERSIONS | READERS | PROVERS)[package]
     wanted = ".".join(map(str, least))
     try:
         found = version(package)
@@ -27,23 +30,15 @@ def problem_with(package: str) -> str | None:
 
 @functools.cache
 def require(*packages: str) -> None:
-    """Check that packages are there and new enough.
-
-    Raises:
-        DependencyError: one is missing or too old; says how to mend it.
-    """
+    """Check that packages are there and new enough; raises DependencyError."""
     for package in packages:
         if (problem := problem_with(package)) is not None:
             raise DependencyError(problem)
 
 
 def require_compiler() -> None:
-    """Check that Numba is there and compiles.
-
-    Raises:
-        DependencyError: it is missing, too old, or told not to compile.
-    """
-    require("numba", "llvmlite")
+    """Check that xDSL and Numba are there and new enough, and that Numba compiles; raises DependencyError."""
+    require("xdsl", "numba", "llvmlite")
     import numba
 
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]

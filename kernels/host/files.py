@@ -1,5 +1,6 @@
 """Files that other processes read meanwhile, or other users could have written: put in place whole, read with care."""
 
+import errno
 import os
 import shutil
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 
 # No file of the cache is larger: the machine code of the largest kernels takes 2 MB.
 MOST_BYTES = 64 * 1024**2
-_CAREFULLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def publish(path: Path, text: str) -> None:
@@ -73,45 +74,55 @@ def remove_folder(folder: Path, reason: object) -> None:
 
 
 def check_own(path: Path, facts: os.stat_result) -> None:
-    """Check that nobody but this user and root could have written what `facts` are about.
-
-    Raises:
-        PermissionError: somebody else could.
-    """
+    """Check that nobody but this user and root could have written what `facts` are about; raises PermissionError."""
     if not hasattr(os, "geteuid"):  # Windows, whose cache folder is the user's own
         return
     if facts.st_uid not in (0, os.geteuid()):
         raise PermissionError(f"{path.name} belongs to user {facts.st_uid}, not to this one ({os.geteuid()}) or root")
-    if facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX:
+    is_sticky = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX  # others cannot replace what is in it
+    if facts.st_mode & 0o022 and not is_sticky:
         raise PermissionError(
             f"{path.name} can be written by other users, as its mode is {stat.S_IMODE(facts.st_mode):o}"
         )
 
 
 def check_own_folder(path: Path) -> None:
-    """Check that a path is a folder, not a link to one, that nobody but this user and root can write.
-
-    Raises:
-        OSError: it is not.
-    """
+    """Check that a path is a folder, no link to one, that nobody but this user and root can write; raises OSError."""
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode):
         raise NotADirectoryError(f"{path.name} is not a folder")
     check_own(path, facts)
 
 
-def read_own(path: Path) -> bytes:
-    """Return the bytes of a plain file that nobody but this user and root could have written; follows no link.
+def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a plain file that nobody but this user and root could have written; follows no link, waits for no pipe.
+
+    Args:
+        flags: of `os.open`; with `os.O_CREAT`, a file that is missing is made.
+
+    Returns:
+        The handle, which the caller closes.
 
     Raises:
-        OSError: it is no such file, cannot be read, or is larger than any that is kept.
+        OSError: it is no such file, cannot be opened, or is larger than any that is kept.
     """
-    handle = os.open(path, _CAREFULLY)
-    with open(handle, "rb") as file:
+    handle = os.open(path, flags | _CAREFULLY, 0o644)
+    try:
         facts = os.fstat(handle)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(f"{path.name} is not a plain file")
         check_own(path, facts)
         if facts.st_size > MOST_BYTES:
             raise OSError(f"{path.name} has {facts.st_size} bytes, more than {MOST_BYTES}")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def read_own(path: Path) -> bytes:
+    """Return the bytes of a file that `open_own` opens; raises OSError as it does."""
+    with open(open_own(path), "rb") as file:
         return file.read(MOST_BYTES)

@@ -30,7 +30,7 @@ class Knob:
 
     Attributes:
         name: the attribute of `knobs`.
-        read: makes the value of a text; raises ValueError for a text it does not know.
+        read: makes the value of a text; raises one of `_UNREADABLE` for a text it does not know.
         allowed: what the message says is allowed.
         default: the value without a setting.
         doc: one line for the table in the docs.
@@ -48,23 +48,19 @@ class Knob:
         return "NO_COLOR" if self.name == "no_color" else f"GATHERNEST_{self.name.upper()}"
 
 
+# What reading a text raises: a RuntimeError where there is no home folder for ~.
+_UNREADABLE = (ValueError, KeyError, RuntimeError)
 _FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off", ""), False)}
 
 
 def _flag(text: str) -> bool:
-    try:
-        return _FLAGS[text.strip().lower()]
-    except KeyError:
-        raise ValueError from None
+    return _FLAGS[text.strip().lower()]
 
 
 def _path(text: str) -> Path:
     if not text:
         raise ValueError
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:  # there is no home folder for ~
-        raise ValueError from None
+    return Path(text).expanduser()
 
 
 def _path_or_off(text: str) -> Path | str:
@@ -87,6 +83,10 @@ _LIST = (
     ),
     Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),
     Knob("dump_dir", *_PATH, None, "Folder that gets every stage of every gather that is compiled."),
+    Knob(
+        *("override_dir", *_PATH, None),
+        "Folder of a dump in which stages were edited: they [replace](writing_passes.md) those that the passes make.",
+    ),
     Knob("interpret", *_FLAG, False, "Run the reference interpreter instead of compiled code. Slow."),
     Knob("always_compile", *_FLAG, False, "Compile anew, and neither read nor write the cache on disk."),
     Knob(
@@ -115,6 +115,7 @@ class Settings(NamedTuple):
     tuning: Path | str | None
     num_threads: int | None
     machine: Path | str | None
+    override_dir: Path | None
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -122,8 +123,9 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 # Knobs that a call prepared without them does not know of.
 _DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
-# Those that count when they are set in code; from the environment the last two decide speed alone.
-_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning", "machine")
+# Those that count when they are set in code. From the environment, `tuning` and `machine` decide speed alone, and calls
+# with `override_dir` are not cached.
+_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning", "machine", "override_dir")
 
 
 class Knobs:
@@ -133,6 +135,7 @@ class Knobs:
     cache_limit_mb: int
     num_threads: int | None
     dump_dir: Path | None
+    override_dir: Path | None
     interpret: bool
     always_compile: bool
     schedule: str | None
@@ -168,7 +171,8 @@ class Knobs:
 
     def settings(self) -> Settings:
         """Return the knobs that decide what runs, as they are now."""
-        return Settings(self.schedule, self.interpret, self.always_compile, self.tuning, self.num_threads, self.machine)
+        decide = self.schedule, self.interpret, self.always_compile, self.tuning, self.num_threads, self.machine
+        return Settings(*decide, self.override_dir)
 
     def _note_deciding(self) -> None:
         values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)
@@ -254,7 +258,7 @@ def _checked(name: str, value: Any) -> Any:
 def _read(knob: Knob, text: str, got: str) -> Any:
     try:
         return knob.read(text)
-    except ValueError:
+    except _UNREADABLE:
         raise KnobError(f"{got} is not allowed; set it to {knob.allowed}") from None
 
 

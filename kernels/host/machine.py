@@ -43,11 +43,7 @@ def machine_model() -> MachineModel:
 
 
 def known_machine() -> KnownMachine:
-    """Return the model that schedules are chosen by, and why it is this one.
-
-    Raises:
-        KnobError: as `machine_model` does.
-    """
+    """Return the model that schedules are chosen by, and why it is this one; raises as `machine_model` does."""
     wanted = knobs.machine
     if wanted is None:
         return _of_this_cpu()
@@ -63,11 +59,7 @@ def sharing_threads() -> int:
 
 
 def built_in_for(cpu: Mapping[str, str]) -> tuple[str, str]:
-    """Return the name of the built-in model that is nearest to a CPU, and why.
-
-    Args:
-        cpu: what /proc/cpuinfo says of a core; `vendor_id`, `cpu family` and `flags` count.
-    """
+    """Return the name of the built-in model that is nearest to a CPU, as /proc/cpuinfo describes a core, and why."""
     vendor, family = cpu.get("vendor_id", "unknown vendor"), cpu.get("cpu family", "")
     has_avx512 = "avx512f" in cpu.get("flags", "").split()
     because = f"{vendor}, family {family or 'unknown'}, with{'' if has_avx512 else 'out'} AVX-512"
@@ -129,7 +121,8 @@ def _read(path: Path) -> KnownMachine:
     except RecursionError:
         raise _rejected(path, "cannot be read (its lists are too deep)") from None
     except (OSError, ValueError) as error:
-        raise _rejected(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        reason = f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        raise _rejected(path, f"{reason}{did_you_mean(str(path), BUILT_IN)}") from None
     if not isinstance(said, dict):
         raise _rejected(path, f"holds {said!r}")
     for field, value in said.items():

@@ -4,17 +4,22 @@ A fork copies one thread only. Locks that other threads hold, and modules that t
 child. So everything is imported and compiled under one lock, and a fork waits for it.
 """
 
+from __future__ import annotations
+
 import contextvars
 import os
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all else that `import gathernest` does
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Made = TypeVar("Made")
 
 # 64 KiB were enough for LLVM 20; a thread that only runs what is compiled needs less than 32, the least there can be.
 ENOUGH_STACK_BYTES = 1 << 20
-
-Made = TypeVar("Made")
 
 
 class Runtime:
@@ -40,16 +45,16 @@ class Runtime:
         self.prepared: dict[Any, Any] = {}
         self.tuned: dict[Any, Any] = {}
         self.forgetters: list[Callable[[], None]] = []
+        self._stack_size, self._taken = threading.Lock(), 0
         self._is_last = False
         self._register()
 
     def make(self, work: Callable[[], Made]) -> Made:
-        """Return `work()`, which imports or compiles: under the lock, with a stack that is large enough for LLVM."""
+        """Return `work()`, which imports or compiles: under the lock, with a stack that is large enough for LLVM.
+
+        The main thread has one; another thread may have been started with any, so the work gets a thread of its own.
+        """
         if threading.current_thread() is threading.main_thread() or self.lock._is_owned():  # type: ignore[attr-defined]
-            return self._make_here(work)
-        size = threading.stack_size(ENOUGH_STACK_BYTES)  # without an argument it would set the default
-        if not 0 < size < ENOUGH_STACK_BYTES:
-            threading.stack_size(size)
             return self._make_here(work)
         outcome: list[Any] = []
 
@@ -60,10 +65,14 @@ class Runtime:
                 outcome[:] = None, error
 
         context, thread = contextvars.copy_context(), threading.Thread(target=run)
-        try:
-            thread.start()
-        finally:
-            threading.stack_size(size)
+        with self._stack_size:  # which is the process's: two threads that change it at once would not restore it
+            size = threading.stack_size(ENOUGH_STACK_BYTES)  # without an argument it would set the default
+            try:
+                if not 0 < size < ENOUGH_STACK_BYTES:
+                    threading.stack_size(size)
+                thread.start()
+            finally:
+                threading.stack_size(size)
         thread.join()
         made, error = outcome
         if error is not None:
@@ -102,13 +111,23 @@ class Runtime:
     def _register(self) -> None:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
-                before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self._begin_child
+                before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._begin_child
             )
+
+    def _before_fork(self) -> None:
+        self.lock.acquire()
+        self._taken += 1
+
+    def _after_fork(self) -> None:
+        """Release the lock once for each hook that took it; one that was registered meanwhile did not."""
+        if self._taken:
+            self._taken -= 1
+            self.lock.release()
 
     def _begin_child(self) -> None:
         """In a forked child: a thread that is gone may have been launching, and the team's threads are gone."""
-        self.launching, self.team = threading.Lock(), None
-        self.lock.release()
+        self.launching, self.team, self._stack_size = threading.Lock(), None, threading.Lock()
+        self._after_fork()
 
 
 RUNTIME = Runtime()

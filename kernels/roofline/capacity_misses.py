@@ -53,18 +53,8 @@ def lines_in_order(
 
     The order is that of the loops of the nest before its schedule: batch, outer, indices, inner. Each thread has a
     contiguous share of it, and a core whose caches hold `own_cache_bytes(table_bytes)` of data and nothing else. The
-    bound is the number of distinct lines where there are no capacity misses.
-
-    Args:
-        problem: the gather.
-        indices: of the problem's shape; those outside read nothing.
-        traffic: its fewest bytes.
-        table_bytes: the size of what is read.
-        threads: how many have a share, 1 or more.
-        data: the array that is read: says where in a line it begins, at its start if omitted.
-
-    Returns:
-        None for a gradient, where the lines were not counted, and for more than `MOST_LINES`.
+    bound is the number of distinct lines where there are no capacity misses. It is None for a gradient, where the
+    lines were not counted, and for more than `MOST_LINES`.
     """
     if problem.gradient is not None or not traffic.is_counted:
         return None
@@ -81,11 +71,7 @@ def lines_in_order(
 def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int = 0) -> list[np.ndarray] | None:
     """Return the lines that each thread reads, by their numbers, in the order of the loops; None of too many.
 
-    Args:
-        plan: the gather.
-        indices: of the shape that the plan was made for; those outside read nothing.
-        threads: how many share the loops.
-        offset_bytes: where data begins in a line.
+    Indices outside read nothing; data begins `offset_bytes` into a line.
     """
     dims, piece_bytes = _pieces(plan)
     trips: dict[str, int] = dict(zip(plan.layout.canonical.out.dims, plan.layout.canonical.out.shape, strict=True))
@@ -101,18 +87,16 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
 
 
 def least_fetches(lines: np.ndarray, cache_lines: int) -> int:
-    """Return how many lines a cache must load at least, with any content before and any replacement policy.
+    """Return how many lines a cache with room for `cache_lines`, 1 or more, must load at least.
 
-    Args:
-        lines: the numbers of the lines that are read, in their order: int64 of shape (reads,).
-        cache_lines: how many it has room for, 1 or more.
+    That is for any content before and any replacement policy. `lines` are the numbers of those that are read, in their
+    order: int64 of shape (reads,).
     """
     if len(lines) <= cache_lines:
         return 0
     lines = _changes(lines)
-    first, before, now = _uses(lines)
-    lengths = [stretch * cache_lines for stretch in STRETCHES]
-    return max(_fetched(first, before, now, length, len(lines), cache_lines) for length in lengths)
+    uses = _uses(lines)
+    return max(_fetched(*uses, stretch * cache_lines, len(lines), cache_lines) for stretch in STRETCHES)
 
 
 def _changes(lines: np.ndarray) -> np.ndarray:

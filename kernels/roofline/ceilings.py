@@ -66,12 +66,7 @@ class Ceilings:
         return _interpolated([(rate.footprint_bytes, rate.bytes_per_s) for rate in self.copies], footprint_bytes)
 
     def lines_per_s(self, table_bytes: float, piece_lines: float = 1) -> float:
-        """Return the rate of random lines.
-
-        Args:
-            table_bytes: bytes of the lines that are read, each counted once.
-            piece_lines: adjacent lines at each place, 1 or more.
-        """
+        """Return the rate of lines of which so many bytes, each counted once, are read in pieces of adjacent lines."""
         by_piece: dict[int, list[tuple[float, float]]] = {}
         for rate in self.lines:
             by_piece.setdefault(rate.piece_lines, []).append((rate.table_bytes, rate.lines_per_s))

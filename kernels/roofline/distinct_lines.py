@@ -18,10 +18,8 @@ MOST_PIECES = 2**25
 def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple[int, float] | None:
     """Return (lines, adjacent lines at each place that an index leads to); None where there are too many to count.
 
-    Args:
-        plan: the gather; of a gradient, the lines that it adds to are counted.
-        indices: of the shape that the plan was made for; those outside point to nothing.
-        offset_bytes: where data begins in a line.
+    Of a gradient, the lines that it adds to are counted. Indices outside point to nothing; data begins `offset_bytes`
+    into a line.
     """
     pattern = read_pattern(plan.layout.canonical, plan.layout.width_bytes)
     spread = math.prod(size for size, _ in pattern.spread)
@@ -38,27 +36,19 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
     beside = np.zeros(1, np.int64)
     for size, stride in pattern.spread:
         beside = np.add.outer(beside, np.arange(size) * stride).reshape(-1)
-    ordered = np.sort(places)
-    if spread > 1:
-        different = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
-        ordered = np.sort(np.add.outer(different, beside), axis=None)
-    return _union(ordered, pattern.piece_bytes), _adjacent_lines(places, pattern.piece_bytes)
+    starts = np.add.outer(np.unique(places), beside) if spread > 1 else places
+    return _union(np.sort(starts, axis=None), pattern.piece_bytes), _adjacent_lines(places, pattern.piece_bytes)
 
 
 def read_offsets(
     gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far into data each iteration of some loops reads, and whether it reads at all.
+    """Return how far into data each iteration of some loops reads, in the unit of the strides, and whether it reads.
 
     Args:
-        gather: the arrays.
         strides: of the dimensions of data, in any unit.
         indices: of the shape that the gather was made for, in any rank.
-        bounds: what an index outside means.
         loops: dimensions of out, in its order, all that have indices among them.
-
-    Returns:
-        Arrays of the iterations of the loops: the offsets, in the unit of the strides, and whether they count.
     """
     operand = gather.indices
     trips: dict[str, int] = dict(zip(gather.out.dims, gather.out.shape, strict=True))

@@ -1,5 +1,6 @@
 """Explain a kernel: its traffic, its roofline bound, its time, and what each pass of its schedule contributes."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,6 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
-from ...ir.problem import Problem
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
@@ -21,9 +21,6 @@ from .peak_rates import Ceilings, ceilings
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
-    from .reference_loops import ReferenceLoops
-
-# Is called with what is done next.
 
 # Gives the microseconds that a plan is expected to take.
 Predict = Callable[[Plan, Ceilings], float | None]
@@ -36,8 +33,8 @@ class ExplainError(GathernestError, ValueError):
 
 
 def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
-    """Return what the cost model expects of a plan on the machine that has these ceilings; None of a gradient."""
-    if plan.problem.gradient is not None:
+    """Return what the cost model expects of a plan under these ceilings; None of a gradient or a given pipeline."""
+    if plan.problem.gradient is not None or plan.given is not None:
         return None
     machine = machine_model()
     return predict_us(plan.layout.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
@@ -91,13 +88,17 @@ def explain(
     measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
     kernels, rejected = _shorter_kernels(whole, arrays, result, say)
     say("preparing the reference loops")
-    loops = _reference_loops(whole.problem, arrays, result)
+    from .reference_loops import reference_loops
+
+    table = arrays[0] if whole.problem.gradient is None else result
+    low, high = byte_bounds(table)
+    loops = reference_loops(whole.problem, arrays[1], data=table, table_bytes=high - low)
     say("timing")
-    calls = {name: _call(shorter, arrays, result) for name, shorter in kernels.items()}
+    calls = {name: functools.partial(shorter, *arrays, result) for name, shorter in kernels.items()}
     timings = time_interleaved({**calls, **loops.calls}, rounds=rounds, settle_s=0)
     return Explanation(
         gather=repr(whole).strip("<>").removeprefix("gathernest kernel: "),
-        schedule=str(whole.schedule),
+        schedule=str(whole.schedule) if plan.given is None else plan.given.text,
         reasons=plan.reasons,
         bound=loops.measured(timings),
         lower_bound=lower_bound_of(loops.traffic, measured),
@@ -129,15 +130,6 @@ def _shorter_kernels(
     return kernels, rejected
 
 
-def _reference_loops(problem: Problem, arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray) -> "ReferenceLoops":
-    """Return the reference loops of a kernel."""
-    from .reference_loops import reference_loops
-
-    table = arrays[0] if problem.gradient is None else result
-    low, high = byte_bounds(table)
-    return reference_loops(problem, arrays[1], data=table, table_bytes=high - low)
-
-
 def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> Ablation:
     if left_out in rejected:
         return Ablation(left_out, rejected=rejected[left_out])
@@ -147,11 +139,7 @@ def _ablation(left_out: str, timings: Timings, rejected: Mapping[str, str]) -> A
 def _check_same(
     kernel: "Kernel", arrays: tuple[np.ndarray, np.ndarray], result: np.ndarray, expected: np.ndarray, left_out: str
 ) -> None:
-    """Run a kernel over bytes that are none of the expected ones, and compare.
-
-    Raises:
-        InternalError: the bytes differ.
-    """
+    """Run a kernel over bytes that are none of the expected ones, and compare; raises InternalError."""
     result[...] = (~expected).view(result.dtype).reshape(result.shape)
     kernel(*arrays, result)
     if not np.array_equal(_bytes_of(result), expected):
@@ -164,7 +152,3 @@ def _check_same(
 def _bytes_of(array: np.ndarray) -> np.ndarray:
     """Return a copy of an array's bytes in the order of its elements."""
     return np.frombuffer(array.tobytes(), np.uint8)
-
-
-def _call(kernel: "Kernel", arrays: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> Callable[[], object]:
-    return lambda: kernel(*arrays, out)

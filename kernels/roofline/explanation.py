@@ -34,7 +34,7 @@ class Explanation:
 
     Attributes:
         gather: the operator with its arrays and attributes.
-        schedule: the schedule as text; empty for none.
+        schedule: the schedule as text, or the pipeline that was given; empty for none.
         reasons: why it was chosen; empty where nothing says so.
         bound: the roofline bound, measured in the same rounds as the kernel.
         lower_bound: the same traffic at the stored peak rates.

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,16 +14,8 @@ from ..runtime.array_checks import address
 from ..runtime.plan import make_plan
 from .ceilings import Ceilings
 from .distinct_lines import count_lines
-from .peak_rates import ceilings
 
 COPY, LINES, IN_ORDER = "copy", "random lines", "lines in order"
-
-
-class HasProblem(Protocol):
-    """A kernel, or a plan."""
-
-    @property
-    def problem(self) -> Problem: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,36 +125,6 @@ class MeasuredBound:
         }
 
 
-def gather_lower_bound(
-    gather: Problem | HasProblem,
-    indices: np.ndarray | None = None,
-    measured: Ceilings | None = None,
-    *,
-    data: np.ndarray | None = None,
-    through_cache: bool = False,
-) -> LowerBound:
-    """Return the lower bound of the time of a gather or a gradient at the machine's ceilings.
-
-    Nothing is timed, and the ceilings are the best rates ever measured. `Kernel.explain` and `gathernest bench` measure
-    the roofline bound at the same time as the kernel.
-
-    Args:
-        gather: a kernel, a plan, or a problem.
-        indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
-            random indices touch on average.
-        measured: the machine's ceilings; measured or read from the cache when omitted.
-        data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
-            begins, at its start if omitted.
-        through_cache: count the reads of the output's lines that stores through the caches cause.
-
-    Raises:
-        InvalidGatherError: indices have another shape than the problem's.
-    """
-    problem = gather if isinstance(gather, Problem) else gather.problem
-    traffic = fewest_bytes(problem, indices, data=data, through_cache=through_cache)
-    return lower_bound_of(traffic, ceilings() if measured is None else measured)
-
-
 def lower_bound_of(traffic: Traffic, measured: Ceilings) -> LowerBound:
     """Return the lower bound of known traffic."""
     copied, table_bytes = traffic.total_bytes, max(traffic.lines, 1) * LINE_BYTES
@@ -173,14 +135,15 @@ def lower_bound_of(traffic: Traffic, measured: Ceilings) -> LowerBound:
     )
 
 
-def fewest_bytes(
-    problem: Problem, indices: np.ndarray | None = None, *, data: np.ndarray | None = None, through_cache: bool = False
-) -> Traffic:
+def fewest_bytes(problem: Problem, indices: np.ndarray | None = None, data: np.ndarray | None = None) -> Traffic:
     """Return the fewest bytes of a gather or a gradient, and its lines.
 
     Args:
         problem: the gather.
-        indices, data, through_cache: as `gather_lower_bound` takes them.
+        indices: of the problem's shape; with them the lines of data are counted, without them they are what uniformly
+            random indices touch on average.
+        data: the array that is read (of a gradient, the one that is written): says where in a line of 64 bytes it
+            begins, at its start if omitted.
 
     Raises:
         InvalidGatherError: indices have another shape than the problem's.
@@ -192,10 +155,10 @@ def fewest_bytes(
         )
     offset_bytes = 0 if data is None else address(data) % LINE_BYTES
     plan = make_plan(problem)
-    sizes = plan.layout.canonical, plan.layout.width_bytes, problem.indices.dtype.itemsize
-    stores: dict[str, bool] = {"is_gradient": problem.gradient is not None, "through_cache": through_cache}
-    expected = expected_lines(read_pattern(plan.layout.canonical, plan.layout.width_bytes), offset_bytes)
+    canonical, width = plan.layout.canonical, plan.layout.width_bytes
+    expected = expected_lines(read_pattern(canonical, width), offset_bytes)
     counted = None if indices is None else count_lines(plan, indices, offset_bytes)
     lines, adjacent = counted or expected
-    streams = traffic_streams(*sizes, lines, **stores)
+    index_bytes, is_gradient = problem.indices.dtype.itemsize, problem.gradient is not None
+    streams = traffic_streams(canonical, width, index_bytes, lines, is_gradient=is_gradient)
     return Traffic(streams, lines, max(adjacent, expected[1]), is_counted=counted is not None)

@@ -15,7 +15,7 @@ from ...lowering.schedule.machine_model import MachineModel
 from ..host.cache_folder import cache_folder, warn_unwritable
 from ..host.cpu import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from ..host.dependencies import require_compiler
-from ..host.files import publish
+from ..host.files import publish, read_own
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..runtime.launch import available_threads
@@ -89,8 +89,8 @@ def _read(path: Path, facts: dict[str, Any]) -> Ceilings | None:
     if knobs.always_compile:
         return None
     try:
-        found = Ceilings.from_json(json.loads(path.read_text()))
-    except (OSError, ValueError, KeyError, TypeError):
+        found = Ceilings.from_json(json.loads(read_own(path)))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if found.machine == facts else None
 

@@ -60,11 +60,7 @@ class LoopCall:
 
 
 class Ways:
-    """Ways to do the same work while they are tried; the fastest counts.
-
-    Attributes:
-        ways: by name.
-    """
+    """Ways to do the same work while they are tried; the fastest counts."""
 
     def __init__(self, ways: Mapping[str, LoopCall], sure_passes: int = 2):
         """Begin without any times; ways that look hopeless are tried as often as `sure_passes` all the same."""
@@ -108,10 +104,7 @@ def copy_ways(
 ) -> dict[str, LoopCall]:
     """Return the ways to copy: with non-temporal stores, which read no line that they write, and with cached stores.
 
-    Args:
-        windows: addresses that are multiples of 64, and offsets in bytes.
-        memory: the arrays that they lie in.
-        shares, repeats: as `LoopCall` has them.
+    The windows are addresses that are multiples of 64 in the arrays of `memory`, and offsets in bytes.
     """
     memory = (*memory, aligned(LINE_BYTES))
     return {
@@ -125,11 +118,7 @@ def read_ways(
 ) -> dict[str, LoopCall]:
     """Return the ways to read pieces of a table at random places: with several prefetch distances.
 
-    Args:
-        windows: addresses of a table and of the numbers of its pieces, and positions among these.
-        memory: the arrays that they lie in.
-        shares: as `LoopCall` has them.
-        piece_lines: adjacent lines at each place.
+    The windows are addresses of a table and of the numbers of its pieces, in `memory`, and positions among these.
     """
     memory = (*memory, aligned(shares * LINE_BYTES))
     distances = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in DISTANCES_LINES})

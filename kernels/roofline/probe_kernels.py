@@ -1,8 +1,7 @@
 """The probe kernels, compiled by Numba over base addresses: a copy, and reads of random lines.
 
-`run_loop` takes a team last and returns 0, as a generated kernel does, so that `threads.launch`
-runs it. Work is split into equal shares, one a thread; a share is repeated within a launch where the launch would cost
-more than the work.
+`run_loop` takes a team last and returns 0, as a generated kernel does, so that `runtime.launch` runs it. Work is split
+into equal shares, one a thread; a share is repeated within a launch where the launch would cost more than the work.
 """
 
 import numpy as np
@@ -18,9 +17,9 @@ from ...lowering.numba.vector_intrinsics import (
     store_v16xi32,
     stream_v16xi32,
 )
+from ...lowering.schedule.machine_model import LINE_BYTES
 
 STREAM_COPY, CACHED_COPY, READ_LINES, TOUCH = 0, 1, 2, 3
-LINE_BYTES = 64
 # The block of the copies; a share is a multiple of it.
 BLOCK_BYTES = 4 * LINE_BYTES
 

@@ -98,15 +98,8 @@ class ReferenceLoops:
 def reference_loops(
     problem: Problem, indices: np.ndarray, *, data: np.ndarray, table_bytes: int, sets: int = 1
 ) -> ReferenceLoops:
-    """Return the reference loops of a gather of some arrays.
-
-    Args:
-        problem: the gather.
-        indices: determine which lines are touched, and in what order.
-        data: the array that is read, or of a gradient written.
-        table_bytes, sets: as `loops_of_traffic` takes them.
-    """
-    traffic, threads = fewest_bytes(problem, indices, data=data), available_threads()
+    """Return the reference loops of a gather from `data`, or of a gradient that writes it; see `loops_of_traffic`."""
+    traffic, threads = fewest_bytes(problem, indices, data), available_threads()
     in_order = lines_in_order(problem, indices, traffic, table_bytes=table_bytes, threads=threads, data=data)
     return loops_of_traffic(traffic, table_bytes, sets, in_order)
 
@@ -136,11 +129,7 @@ def loop_ways(
     """Return every way to run "copy" and "random lines", and "lines in order" where there are capacity misses.
 
     Capacity misses may hit in the last-level cache, even of a larger table: "lines in order" reads a table of the size
-    of that cache at most.
-
-    Args:
-        traffic, table_bytes, sets, in_order: as `loops_of_traffic` takes them.
-        threads: how many share the work.
+    of that cache at most. The arguments are those of `loops_of_traffic`.
     """
     most = max(BLOCK_BYTES, min(MOST_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
@@ -185,12 +174,7 @@ def _reads(
 ) -> dict[str, TimedLoop]:
     """Return the ways to read lines, each once before any is read twice, in pieces of adjacent lines.
 
-    Args:
-        wanted_lines: how many the gather reads.
-        lines: how many are to be read in their place.
-        piece_lines: how many of them are adjacent.
-        table: where.
-        threads, sets: as `loop_ways` takes them.
+    So many `lines` of the table are read in place of the `wanted_lines` that the gather reads.
     """
     adjacent = max(1, min(round(piece_lines), LONGEST_PIECE_LINES, lines, len(table) // LINE_BYTES))
     pieces = len(table) // (adjacent * LINE_BYTES)
@@ -199,11 +183,10 @@ def _reads(
     numbers = random_places(pieces, count)
     starts = _starts(max(pieces, count), count, sets)
     places = [(address(table), address(numbers), first, first + count) for first in starts]
-    read_lines = count * adjacent
-    work_ns = machine_model().serial_ns(read_lines * LINE_BYTES, count, len(table))
+    read_lines, read_bytes = count * adjacent, count * adjacent * LINE_BYTES
     ways = read_ways(itertools.cycle(places), (table, numbers), threads, adjacent)
     share = read_lines / wanted_lines if wanted_lines else 1.0
-    return _offered(ways, threads, share, read_lines * LINE_BYTES, work_ns)
+    return _offered(ways, threads, share, read_bytes, machine_model().serial_ns(read_bytes, count, len(table)))
 
 
 def _offered(

@@ -45,12 +45,7 @@ class RememberedCall:
     """One call in the fast call's layout, with the objects that its words point to."""
 
     def __init__(
-        self,
-        prepared: Prepared,
-        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-        keys: Keys,
-        kernel: tuple[int, int],
-        entry: Any,
+        self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys, entry: Any
     ):
         from ...lowering.native.call_layout import call_words, section
 
@@ -65,7 +60,8 @@ class RememberedCall:
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
         sections.append(section(result_dtype, result.shape, strides))
         self._guard = np.array([word for words in sections for word in words], np.int64)
-        self._call = call_words(*kernel, self._is_shared, self._finish, prepared.numbers)
+        assert prepared.loaded is not None
+        self._call = call_words(prepared.loaded.entry.address, self._is_shared, self._finish, prepared.numbers)
         self._run = entry.run(self._call)
 
     def slot(self, hash_: int) -> list[int]:
@@ -118,9 +114,8 @@ class CallTable:
     def _remember(
         self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys
     ) -> None:
-        kernel = _native_kernel(prepared) if self.native() is not None else None
-        if kernel is not None:
-            call = RememberedCall(prepared, arrays, keys, kernel, native_entry())
+        if self.native() is not None:
+            call = RememberedCall(prepared, arrays, keys, native_entry())
             self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys))))
 
     def _change(self, change: Callable[[], None]) -> None:
@@ -165,10 +160,12 @@ class CallTable:
         self._change(self._clear)
 
     def _clear(self) -> None:
+        """Empty each slot by one store: NumPy gives up the GIL in a larger one, and another thread would read."""
         if self._words is not None:
-            from ...lowering.native.call_layout import table_words
+            from ...lowering.native.call_layout import Slot
 
-            self._words[:] = table_words(self._slots)
+            for place in self._kept:
+                self._words[place + Slot.CALL] = 0
         self._kept = {}
 
 
@@ -194,21 +191,8 @@ def _made_entry() -> Any:
         return False
 
 
-def _native_kernel(prepared: Prepared) -> tuple[int, int] | None:
-    """Return the addresses of a kernel and of the adapter that calls it; None of one that takes other than words."""
-    from ...lowering.native.adapter import native_kernel
-
-    assert prepared.loaded is not None
-    try:
-        return native_kernel(prepared.loaded.entry)
-    except Exception:  # as for the entry
-        return None
-
-
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
     """Return whether such a call always means the same: no setting decides, and `out` is an exact ndarray."""
-    if prepared.plan.problem.has_shared_indices:  # the entry leaves these to Python
-        return False
     if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
     return out is None or type(out) is np.ndarray

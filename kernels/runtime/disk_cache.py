@@ -1,8 +1,8 @@
 """Compiled kernels on disk: one folder an entry, written once and never changed.
 
-    <cache folder>/<fingerprint>/<key>/kernel.py         the generated source
-                                       kernel.json       its key, parameters, pipeline, and the digest of every file
-                                       __pycache__/      Numba's machine code
+    <cache folder>/<fingerprint>/<key>/kernel.py      the generated source
+                                       kernel.o       its object code
+                                       kernel.json    its key, parameters, pipeline, and the digests of both
 
 `fingerprint` covers the versions, the CPU and the sources that make code; `key` the kernel. An entry is made under a
 temporary name and renamed, so two processes may share a folder. An entry whose digests do not hold, or that another
@@ -10,20 +10,16 @@ user could have written, is never run: it is removed and made again. A folder th
 means kernels in memory only, with one warning.
 """
 
-import atexit
 import contextlib
-import functools
 import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...lowering.numba.program import Program
 from ...lowering.registry import passes_of_others
@@ -32,7 +28,10 @@ from ..host.cpu import code_fingerprint
 from ..host.files import check_own_folder, publish_folder, read_own, remove_folder
 from ..host.knobs import knobs
 
-SOURCE, SIDECAR = "kernel.py", "kernel.json"
+if TYPE_CHECKING:
+    from ...lowering.native.kernel_code import KernelCode
+
+SOURCE, OBJECT, SIDECAR = "kernel.py", "kernel.o", "kernel.json"
 MEGABYTE = 1024**2
 UNFINISHED_FOR_S = 86_400  # no kernel takes a day to compile
 PRUNED_EVERY = 32  # kernels; to count the bytes of 1400 took 180 ms on a busy machine, to compile one more than that
@@ -44,13 +43,13 @@ class Loaded:
     """A kernel ready to be called.
 
     Attributes:
-        entry: the Numba dispatcher.
+        entry: its machine code.
         program: its source and parameters.
         pipeline: the pipeline that made it.
         from_cache: whether its machine code came from disk.
     """
 
-    entry: Any
+    entry: "KernelCode"
     program: Program
     pipeline: str
     from_cache: bool
@@ -85,66 +84,53 @@ def load_kernel(key: str, pipeline: str, build: Build) -> Loaded:
     Raises:
         CompileError: the backend rejects the program.
     """
-    name, build = _entry_name(key, pipeline), functools.cache(build)
-    if knobs.always_compile:
-        return _in_memory(name, pipeline, build)
-    root = cache_root()
-    try:
-        root.mkdir(0o755, parents=True, exist_ok=True)
-        check_own_folder(root)
-        found = _read(key, pipeline, root / name)
-        if found is not None:
-            return found
-        if root not in WARNED:
-            return _make(key, pipeline, root / name, build)
-    except OSError as error:
-        warn_unwritable(root, error)
-    return _in_memory(name, pipeline, build)
-
-
-def _in_memory(name: str, pipeline: str, build: Build) -> Loaded:
-    from ...lowering.numba.compiler import load_text
+    root, name = cache_root(), _entry_name(key, pipeline)
+    is_kept = False
+    if not knobs.always_compile:
+        try:
+            root.mkdir(0o755, parents=True, exist_ok=True)
+            check_own_folder(root)
+            if (found := _read(key, pipeline, root / name)) is not None:
+                return found
+            is_kept = root not in WARNED
+        except OSError as error:
+            warn_unwritable(root, error)
+    from ...lowering.numba.compiler import compile_program
 
     program = build()
-    return Loaded(load_text(program, name), program, pipeline, from_cache=False)
+    code = compile_program(program, f"<gathernest kernel {name}>")
+    if is_kept:
+        try:
+            _keep(key, pipeline, root / name, program, code)
+        except OSError as error:
+            warn_unwritable(root, error)
+    return Loaded(_kernel_code(code), program, pipeline, from_cache=False)
 
 
-def _make(key: str, pipeline: str, folder: Path, build: Build) -> Loaded:
-    """Build and compile a kernel into an entry."""
-    from ...lowering.numba.compiler import load_file
-
-    program = build()
+def _keep(key: str, pipeline: str, folder: Path, program: Program, code: bytes) -> None:
+    """Make an entry of a compiled kernel; raises OSError."""
+    files = {SOURCE: program.source.encode(), OBJECT: code}
+    sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(files)}
     with publish_folder(folder) as workplace:
-        (workplace / SOURCE).write_text(program.source)
-        entry = load_file(program, workplace / SOURCE, folder.name)
-        sidecar = {"key": key, "pipeline": pipeline, **program.to_json(), "files": _digests(workplace)}
+        for file, content in files.items():
+            (workplace / file).write_bytes(content)
         (workplace / SIDECAR).write_text(json.dumps({**sidecar, "digest": _digest(sidecar)}, indent=1))
     if len(os.listdir(folder.parent)) % PRUNED_EVERY == 0:
         prune(knobs.cache_limit_mb * MEGABYTE)
-    return Loaded(entry, program, pipeline, from_cache=False)
 
 
 def _read(key: str, pipeline: str, folder: Path) -> Loaded | None:
     """Return the entry in `folder`, or None after removing one that is not sound.
 
     Raises:
-        OSError: one that is not sound cannot be removed, or a sound one cannot be copied.
+        OSError: one that is not sound cannot be removed.
     """
     if not os.path.lexists(folder):
         return None
-    from ...lowering.numba.compiler import load_file
-
     try:
-        program = _checked(key, pipeline, folder)
+        program, code = _checked(key, pipeline, folder)
+        entry = _kernel_code(code)
     except Exception as error:  # whatever is wrong with an entry, the answer is to make it again
-        remove_folder(folder, error)
-        return None
-    source = _writable_copy(folder) / SOURCE
-    try:
-        entry = load_file(program, source, folder.name)
-    except OSError:  # of the disk or another process that removes it, not of the entry
-        return None
-    except Exception as error:
         remove_folder(folder, error)
         return None
     with contextlib.suppress(OSError):
@@ -152,43 +138,33 @@ def _read(key: str, pipeline: str, folder: Path) -> Loaded | None:
     return Loaded(entry, program, pipeline, from_cache=True)
 
 
-def _checked(key: str, pipeline: str, folder: Path) -> Program:
-    """Return the program of an entry.
+def _checked(key: str, pipeline: str, folder: Path) -> tuple[Program, bytes]:
+    """Return the program of an entry and its object code.
 
     Raises:
         Exception: the entry is not what was made for the key, or another user could have written it.
     """
-    for part in (folder, folder / "__pycache__"):
-        check_own_folder(part)
+    check_own_folder(folder)
     sidecar = json.loads(read_own(folder / SIDECAR))
-    wanted = {"key": key, "pipeline": pipeline, "files": _digests(folder, read_own)}
+    files = {name: read_own(folder / name) for name in (SOURCE, OBJECT)}
+    wanted = {"key": key, "pipeline": pipeline, "files": _digests(files)}
     if sidecar.pop("digest") != _digest(sidecar) or not wanted.items() <= sidecar.items():
         raise ValueError("digests do not hold")
-    return Program.from_json(read_own(folder / SOURCE).decode(), sidecar)
+    return Program.from_json(files[SOURCE].decode(), sidecar), files[OBJECT]
 
 
-def _writable_copy(folder: Path) -> Path:
-    """Return an entry's folder, or a copy of one that cannot be written: Numba uses no other.
+def _kernel_code(code: bytes) -> "KernelCode":
+    from ...lowering.native.kernel_code import KernelCode  # llvmlite, which a first call needs and an import does not
 
-    So a cache that was made ahead of time, for an image or another user, serves from a read-only place.
-    """
-    if os.access(folder / "__pycache__", os.W_OK):
-        return folder
-    copy = Path(tempfile.mkdtemp(prefix="gathernest-")) / folder.name
-    atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
-    return Path(shutil.copytree(folder, copy))
+    return KernelCode(code)
 
 
 def _digest(sidecar: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(sidecar, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(folder: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> dict[str, str]:
-    """Return the digest of every file of an entry but its sidecar."""
-    machine_code = folder / "__pycache__"
-    files = [path for path in folder.iterdir() if path.name != SIDECAR and path != machine_code]
-    files += machine_code.iterdir()
-    return {str(path.relative_to(folder)): hashlib.sha256(read(path)).hexdigest() for path in sorted(files)}
+def _digests(files: dict[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,34 +4,26 @@ A call comes in as a `Request` with arrays in memory. A prepared kernel is cache
 call becomes a `Problem`, is planned and prepared. Each step passes a frozen value to the next.
 """
 
-import operator
+import math
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec, integers
+from ...ir.array_spec import ArraySpec
 from ...ir.element_types import as_bytes, is_movable, number_width
-from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
+from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
+from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
-from .array_checks import (
-    check_out,
-    check_whole,
-    checked_scale,
-    lies_evenly,
-    may_be_shared,
-    may_overlap_itself,
-    summation_dtype,
-)
+from .array_checks import check_out, check_whole, lies_evenly, may_be_shared, may_overlap_itself, summation_dtype
 from .call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
-from .object_arrays import gather_opaque, sum_opaque
+from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem
 
 _MOST_REMEMBERED = 4096
@@ -46,7 +38,7 @@ class Request(NamedTuple):
         gradient: the attributes of a gradient; None for a gather.
         table_shape: of a gradient, the shape of data.
         version, node: where it comes from, for the reader.
-        schedule: the schedule; the heuristic's when None.
+        schedule: the schedule, or a whole pipeline; the heuristic's when None.
     """
 
     operator: OperatorSpec
@@ -55,7 +47,7 @@ class Request(NamedTuple):
     table_shape: Shape = ()
     version: str | None = None
     node: Node | None = None
-    schedule: Schedule | None = None
+    schedule: Schedule | Pipeline | None = None
 
     def problem(self, source: np.ndarray, indices: np.ndarray) -> Problem:
         """Return the problem of these arrays, with a contiguous result.
@@ -69,82 +61,67 @@ class Request(NamedTuple):
             table, slices = ArraySpec(self.table_shape, source.dtype), read
             check_addresses(f"data_shape {table.shape}", table.shape, source.dtype)
         problem = Problem.checked(self.operator, table, ArraySpec.of(indices), self.bounds, slices, *rest)
-        return replace(problem, has_shared_indices=self.is_written_meanwhile(indices))
+        return replace(problem, has_shared_indices=True) if self.is_written_meanwhile(indices) else problem
 
     def is_written_meanwhile(self, indices: np.ndarray) -> bool:
         """Return whether other processes may write to indices that are checked before they are used."""
         return self.bounds is Bounds.ERROR and may_be_shared(indices)
-
-    def keys(self) -> Keys:
-        """Return the keys of its calls: the arguments themselves where they suffice."""
-        if self.gradient is not None:
-            return one_object((self, repr(self.gradient.scale), knobs.num_threads)), None, None  # 0.0 is not -0.0
-        if self.version is None and self.node is None and self.schedule is None:
-            if isinstance(self.operator, Gather):
-                return one_object(self.operator.axis), one_object(self.operator.batch_dims), _WORDS[self.bounds]
-            if isinstance(self.operator, GatherNd):
-                return GatherNd, one_object(self.operator.batch_dims), _WORDS[self.bounds]
-            if isinstance(self.operator, GatherElements):
-                return GatherElements, one_object(self.operator.axis), _WORDS[self.bounds]
-        return one_object(self), None, None
 
 
 # The text of each mode, as the one object that a caller's literal is.
 _WORDS = {mode: sys.intern(mode.value) for mode in Bounds}
 
 
-def run_gradient(
+def run_gather(
     operator: OperatorSpec,
-    grad: np.ndarray,
+    data: np.ndarray,
     indices: np.ndarray,
-    data_shape: Sequence[int],
     bounds: Bounds,
-    scale: float = 1.0,
     out: np.ndarray | None = None,
-    *,
     version: str | None = None,
     node: Node | None = None,
-    schedule: Schedule | None = None,
+    schedule: Schedule | Pipeline | None = None,
+    asked: Keys = NO_KEYS,
 ) -> np.ndarray:
-    """Run the gradient of an operator; see `run`.
+    """Carry out a gather; `asked` are the keys of a look-up of these arrays that failed already."""
+    keys = _keys_of_gather(operator, bounds, version, node, schedule)
+    if keys[0] is not asked[0] or keys[1] is not asked[1] or keys[2] is not asked[2]:
+        found = CALLS.find(data, indices, out, *keys)
+        if found is not None:
+            return found
+    return run(Request(operator, bounds, None, (), version, node, schedule), data, indices, out, CALLS, keys)
 
-    Raises:
-        InvalidGatherError: an array is not in memory.
-    """
-    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
-        raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
-    gradient, shape = Gradient(checked_scale(scale)), integers(data_shape, "sizes")
-    return run(Request(operator, bounds, gradient, shape, version, node, schedule), grad, indices, out)
+
+def _keys_of_gather(
+    operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | Pipeline | None
+) -> Keys:
+    """Return the keys of the calls of a gather: the arguments themselves where they suffice."""
+    if version is None and node is None and schedule is None:
+        if isinstance(operator, Gather):
+            return one_object(operator.axis), one_object(operator.batch_dims), _WORDS[bounds]
+        if isinstance(operator, GatherNd):
+            return GatherNd, one_object(operator.batch_dims), _WORDS[bounds]
+        if isinstance(operator, GatherElements):
+            return GatherElements, one_object(operator.axis), _WORDS[bounds]
+    return one_object((operator, bounds, version, node, schedule)), None, None
 
 
 def run(
-    request: Request,
-    source: np.ndarray,
-    indices: np.ndarray,
-    out: np.ndarray | None = None,
-    *,
-    calls: CallTable | None = None,
-    asked: tuple[Any, ...] = (),
+    request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None, table: CallTable, keys: Keys
 ) -> np.ndarray:
-    """Carry out a call.
+    """Carry out a call that the table of calls does not have.
 
     Args:
         source: the array that is read: data, or grad of a gradient.
         indices: of a native integer dtype.
         out: where to put the result; may overlap the inputs or itself.
-        calls: the table of calls of this request, and of no other; `CALLS` when omitted.
-        asked: the arrays and the keys of a look-up that failed already, and is not repeated.
+        table: where the call is remembered: `CALLS`, or the table of this request and of no other.
+        keys: under which it is remembered.
 
     Raises:
         BoundsError: an index is not valid; `out` is untouched.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
-    table, keys = (CALLS, request.keys()) if calls is None else (calls, NO_KEYS)
-    was_asked = asked and asked[1] is indices and asked[0] is source and all(map(operator.is_, asked[2:], keys))
-    if not was_asked:
-        found = table.find(source, indices, out, *keys)
-        if found is not None:
-            return found
     settings, read = knobs.settings(), _readable(request, source)
     if read is None:
         return _run_with_numpy(request, source, indices, out)
@@ -152,17 +129,17 @@ def run(
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
         request.is_written_meanwhile(indices),
+        None if settings.override_dir is None else last_changes(settings.override_dir),
         *(read.shape, read.strides, read.dtype, indices.shape, indices.strides, indices.dtype),
     )
     prepared = RUNTIME.prepared.get(like)
     problem = request.problem(read, indices) if prepared is None else prepared.plan.problem
-    if out is not None:
-        check_out(out, problem.result.shape, source.dtype)
+    check_out(out, problem.result.shape, source.dtype)
     if prepared is None:
         problem = problem if written is None else problem.into(ArraySpec.of(written))
         prepared = _remembered(like, problem, request.schedule, settings)
     result = prepared.result(read.dtype) if written is None else written
-    is_repeated = prepared.was_run or calls is not None
+    is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
     if read is not source or written is not out:
         return _delivered(request, result, source.dtype, out)
@@ -198,7 +175,9 @@ def _is_even(array: np.ndarray) -> bool:
     return lies_evenly(array.shape, array.strides, number_width(array.dtype))
 
 
-def _remembered(like: tuple[Any, ...], problem: Problem, schedule: Schedule | None, settings: Settings) -> Prepared:
+def _remembered(
+    like: tuple[Any, ...], problem: Problem, schedule: Schedule | Pipeline | None, settings: Settings
+) -> Prepared:
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = RUNTIME.make(lambda: prepare_problem(problem, schedule))
@@ -210,12 +189,19 @@ def _remembered(like: tuple[Any, ...], problem: Problem, schedule: Schedule | No
 
 def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """Run a call on elements that no kernel moves or adds."""
-    problem = request.problem(source, indices)
-    if out is not None:
+    shape = source.shape if request.gradient is None else request.table_shape
+    count, problem = math.prod(shape), None
+    if out is not None or request.gradient is not None or count > MOST_NUMBERED:
+        problem = request.problem(source, indices)
         check_out(out, problem.result.shape, source.dtype)
+    if problem is not None and count > MOST_NUMBERED:
+        numbers = numbers_of(problem, indices)
+    else:
+        table, rest = np.arange(1, count + 1).reshape(shape), (request.version, request.node)
+        numbers = run_gather(request.operator, table, indices, request.bounds, None, *rest)
     if request.gradient is None:
-        return gather_opaque(problem, source, indices, out)
-    return _delivered(request, sum_opaque(problem, source, indices), source.dtype, out)
+        return take_numbered(source, numbers, out)
+    return _delivered(request, add_numbered(request.gradient, shape, source, numbers), source.dtype, out)
 
 
 def _delivered(request: Request, result: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..host.cpu import usable_cores
+from ..host.cpu import affine_cores, usable_cores
 from ..host.knobs import knobs
 from ..host.runtime import RUNTIME
 
@@ -36,14 +36,20 @@ def available_threads() -> int:
     That is: the knob `num_threads`, or else what `numba.set_num_threads` says and `OMP_NUM_THREADS` said when this
     process started; and never more than Numba has, or than `usable_cores` says.
     """
-    import numba
-
-    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     pool, wanted = sys.modules.get("numba.np.ufunc.parallel"), knobs.num_threads
     if wanted is None:
-        masked = pool._get_num_threads() if pool is not None and pool._is_initialized else most
+        masked = pool._get_num_threads() if pool and getattr(pool, "_is_initialized", False) else _numba_threads()
         wanted = min(masked, _openmp_threads)
-    return max(1, min(wanted, most, usable_cores()))
+    return max(1, min(wanted, _numba_threads(), usable_cores()))
+
+
+def _numba_threads() -> int:
+    """Return how many threads Numba has, or would have if it were imported."""
+    imported = getattr(sys.modules.get("numba.core.config"), "NUMBA_NUM_THREADS", None)  # or half imported
+    if imported is not None:
+        return imported
+    text = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(text) if text.isdecimal() and int(text) > 0 else affine_cores()
 
 
 def started_threads() -> int:
@@ -64,12 +70,10 @@ def _team_of(threads: int) -> int:
 
 
 def _made_team() -> Any:
-    import numba
-
     from ...lowering.native.thread_team import Team
 
     try:
-        return Team(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        return Team(_numba_threads())
     except OSError:
         return False
 

@@ -1,7 +1,8 @@
 """From the layout of a problem to the kernel that serves it and the numbers that it is called with. Plain Python."""
 
+import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...ir.canonical import CanonicalGather
@@ -9,11 +10,16 @@ from ...ir.element_types import number_scale
 from ...ir.errors import ScheduleError
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
-from ...lowering.registry import default_pipeline
-from ...lowering.schedule.schedule import Choice, Schedule
+from ...lowering.registry import Pipeline, default_pipeline
+from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
+from ...lowering.stage_files import StageFile, digest_of, edited_stages
+from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
 from .layout import Layout
 from .select_schedule import chosen_schedule, problem_class, tuned_schedule
+
+# What stands between the key of a kernel and the digest of its edited stages.
+_EDITED = ", edited stages "
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Plan:
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `reject` every index of an empty axis.
         is_tuned: whether the schedule is one that tuning recorded.
         reasons: why this schedule.
+        given: the pipeline that the caller gave in the place of a schedule.
+        edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
     """
 
     layout: Layout
@@ -35,6 +43,8 @@ class Plan:
     action: Literal["run", "zeros", "nothing", "reject"]
     is_tuned: bool
     reasons: tuple[str, ...] = ()
+    given: Pipeline | None = None
+    edits: tuple[StageFile, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -50,7 +60,16 @@ class Plan:
     def pipeline(self) -> str:
         """The passes that make its kernel, as text."""
         problem = self.problem
+        if self.given is not None:
+            return self.given.expanded(clamp=problem.has_shared_indices)
         return default_pipeline(self.schedule, gradient=problem.gradient is not None, clamp=problem.has_shared_indices)
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of its stages in a dump; one of its own where stages are edited."""
+        key, _, edits = self.key.partition(_EDITED)
+        name = f"{self.problem.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+        return f"{name}-edited-{edits}" if edits else name
 
     @property
     def work_bytes(self) -> int:
@@ -71,15 +90,38 @@ class Plan:
         return operand.strides[dim]  # type: ignore[return-value]
 
 
-def make_plan(problem: Problem, schedule: Schedule | None = None, *, takes_tuned: bool = True) -> Plan:
-    """Plan one gather.
+def make_plan(problem: Problem, schedule: Schedule | Pipeline | None = None, *, takes_tuned: bool = True) -> Plan:
+    """Plan one gather: with a schedule, or one that tuning recorded where that will do, or one chosen by its sizes.
 
-    Args:
-        schedule: how to run it; when omitted, one that tuning recorded, or else one chosen by its sizes.
-        takes_tuned: whether one that tuning recorded will do.
+    The stages that the knob `override_dir` replaces are read here.
+
+    Raises:
+        ScheduleError: the schedule does not fit the rows.
+        GathernestError: an edited stage, or the folder of them, cannot be read.
+    """
+    plan, folder = _planned(problem, schedule, takes_tuned), knobs.override_dir
+    if folder is None:
+        return plan
+    if not folder.is_dir():
+        raise KnobError(
+            f"GATHERNEST_OVERRIDE_DIR={folder} is not a folder; "
+            "set it to one that GATHERNEST_DUMP_DIR wrote, or unset it"
+        )
+    edits = edited_stages(folder / plan.folder)
+    return replace(plan, key=f"{plan.key}{_EDITED}{digest_of(edits)}", edits=edits) if edits else plan
+
+
+def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned: bool) -> Plan:
+    """Plan one gather without regard to edited stages.
+
+    A pipeline may make code for the sizes and strides of one problem only, so its key names them.
     """
     layout = Layout.of(problem)
     nest, kernel_class, action = layout.nest, layout.kernel_class, _action(layout)
+    if isinstance(schedule, Pipeline):
+        arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
+        key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded()}"
+        return Plan(layout, NO_SCHEDULE, key, action, False, ("the caller gave the pipeline",), schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
     tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
     if schedule is not None:

@@ -11,9 +11,10 @@ from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
+from ...lowering.registry import Pipeline
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
-from ..host.dependencies import require, require_compiler
+from ..host.dependencies import require_compiler
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.runtime import RUNTIME
@@ -25,6 +26,8 @@ from .select_schedule import reject_tuned
 
 # How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
 READ_FOR_A_COPY = 8
+# Kernels that a process keeps loaded: 70 kB each, 36 MB. To load one again takes 2 ms.
+MOST_LOADED = 512
 
 
 @dataclass(slots=True)
@@ -96,14 +99,14 @@ class Prepared:
             raise bounds_error(self.plan.problem, indices) from None
 
 
-def planned(problem: Problem, schedule: Schedule | None = None) -> Plan:
+def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Plan:
     """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
     if schedule is None and knobs.schedule is not None:
         schedule = Schedule.parse(knobs.schedule)
     return make_plan(problem, schedule)
 
 
-def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepared:
+def prepare_problem(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Prepared:
     """Return the prepared kernel of a problem, planned by `planned`."""
     plan = planned(problem, schedule)
     if plan.action != "run" or knobs.interpret:
@@ -111,7 +114,7 @@ def prepare_problem(problem: Problem, schedule: Schedule | None = None) -> Prepa
     try:
         loaded = RUNTIME.make(lambda: _load(plan))
     except ScheduleError as error:
-        if not plan.is_tuned:
+        if not plan.is_tuned or plan.edits:
             raise
         reject_tuned(plan.problem_class, error)
         plan = make_plan(problem, takes_tuned=False)
@@ -140,28 +143,26 @@ def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
 
 
 def _load(plan: Plan) -> Loaded:
-    require_compiler()
-    if plan.key not in RUNTIME.loaded or knobs.always_compile:
+    loaded = RUNTIME.loaded.get(plan.key)  # a signal handler that gathers may clear the table at any step
+    if loaded is None or knobs.always_compile:
+        if len(RUNTIME.loaded) >= MOST_LOADED:
+            RUNTIME.loaded.clear()
+            RUNTIME.forget()  # a kernel is freed with the last call that is prepared for it
         loaded = RUNTIME.loaded[plan.key] = load_kernel(plan.key, plan.pipeline, lambda: _build(plan))
         if loaded.from_cache and knobs.dump_dir is not None:
             _build(plan)  # what the cache keeps is the end of it: the stages are made again to be seen
-    return RUNTIME.loaded[plan.key]
+    return loaded
 
 
 def _build(plan: Plan) -> Any:
-    require("xdsl")
+    require_compiler()
     from .compile import build_program
 
     return build_program(plan)
 
 
 def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
-    """Return the error that names the first index outside.
-
-    Args:
-        indices: as they were passed; of a gather_nd the last dimension is the component.
-        origin: where they start in the whole that the message counts in, when they are a block of it.
-    """
+    """Return the error that names the first index outside; a block of indices starts at `origin` in the whole."""
     if 0 in problem.axis_sizes:
         return BoundsError(_empty_axis_message(problem))
     if (found := first_outside(indices, problem.axis_sizes)) is None:

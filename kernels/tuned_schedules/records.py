@@ -11,6 +11,7 @@ time where the system has file locks. One that cannot be read is never overwritt
 import contextlib
 import json
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +22,10 @@ from typing import Any
 from ...ir.errors import GathernestError
 from ..host.cache_folder import cache_folder, levels_to_caller
 from ..host.cpu import cpu_model
-from ..host.files import publish
+from ..host.files import open_own, publish, read_own
 from ..host.knobs import knobs
 
 FORMAT = 1
-OFF = "off"
 
 
 class TuningWarning(UserWarning):
@@ -70,34 +70,27 @@ class Record:
 
     @classmethod
     def from_json(cls, entry: Any) -> "Record":
-        """Read what `to_json` gives.
-
-        Raises:
-            ValueError: it is not a record; says what is wrong.
-        """
+        """Read what `to_json` gives; raises ValueError, which says what is wrong."""
         wanted = [field.name for field in fields(cls)]
         if not isinstance(entry, dict) or sorted(entry) != sorted(wanted):
             raise ValueError(f"a record has {', '.join(wanted)}")
-        texts = ["default", "date", "cpu", *(["schedule"] if entry["schedule"] is not None else [])]
-        for name in texts:
-            _expect(isinstance(entry[name], str), name, "text", entry[name])
-        for name in ("default_us", "winner_us", "ratio"):
-            value = entry[name]
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            _expect(is_number and math.isfinite(value) and value > 0, name, "a number above 0", value)
-        for name in ("pairs", "wins"):
-            value = entry[name]
-            _expect(isinstance(value, int) and not isinstance(value, bool) and value >= 0, name, "a count", value)
-        for name in ("versions", "problem"):
-            _expect(isinstance(entry[name], dict), name, "an object", entry[name])
+        for name, (allowed, holds) in _RULES.items():
+            if not holds(entry[name]):
+                raise ValueError(f"{name} must be {allowed}, got {entry[name]!r}")
         return cls(**entry)
 
 
-def _expect(holds: bool, name: str, wanted: str, got: Any) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {wanted}, got {got!r}")
-
-
+# What a field of a file must be, and whether a value is that.
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("default", "date", "cpu"), ("text", lambda value: isinstance(value, str))),
+    "schedule": ("text", lambda value: value is None or isinstance(value, str)),
+    **dict.fromkeys(
+        ("default_us", "winner_us", "ratio"),
+        ("a number above 0", lambda value: type(value) in (int, float) and math.isfinite(value) and value > 0),
+    ),
+    **dict.fromkeys(("pairs", "wins"), ("a count", lambda value: type(value) is int and value >= 0)),
+    **dict.fromkeys(("versions", "problem"), ("an object", lambda value: isinstance(value, dict))),
+}
 Records = dict[str, Record]
 
 
@@ -111,24 +104,16 @@ def better(one: Record, other: Record) -> Record:
 
 def merged(one: Mapping[str, Record], other: Mapping[str, Record]) -> Records:
     """Return the records of both; commutative, associative, and the same again for what is merged already."""
-    both = one.keys() | other.keys()
-    return {
-        key: better(one[key], other[key]) if key in one and key in other else one.get(key) or other[key]
-        for key in sorted(both)
-    }
-
-
-def default_path(threads: int) -> Path:
-    """Return this machine's file: in the cache folder, named by CPU and threads."""
-    cpu = re.sub(r"[^a-z0-9]+", "-", cpu_model().lower()).strip("-") or "cpu"
-    return cache_folder() / f"tuning-{cpu}-{threads}-threads.json"
+    every = {**one, **other, **{key: better(one[key], other[key]) for key in one.keys() & other.keys()}}
+    return dict(sorted(every.items()))
 
 
 def records_path(threads: int) -> Path | None:
     """Return the file that records are read from and written to; None when the knob `tuning` is off."""
-    if knobs.tuning is None:
-        return default_path(threads)
-    return None if knobs.tuning == OFF else Path(knobs.tuning)
+    if knobs.tuning is not None:
+        return None if knobs.tuning == "off" else Path(knobs.tuning)
+    cpu = re.sub(r"[^a-z0-9]+", "-", cpu_model().lower()).strip("-") or "cpu"
+    return cache_folder() / f"tuning-{cpu}-{threads}-threads.json"
 
 
 def read_records(path: Path) -> Records:
@@ -136,10 +121,10 @@ def read_records(path: Path) -> Records:
 
     Raises:
         TuningFileError: it is not a file of records; says why.
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is none that `read_own` reads, such as a link.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_own(path).decode())
         if not isinstance(content, dict) or not isinstance(content.get("records"), dict):
             raise ValueError("it must be an object with format and records")
         if content.get("format") != FORMAT:
@@ -160,10 +145,7 @@ def _read_record(key: str, entry: Any) -> Record:
 def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]) -> Records:
     """Read a file, change its records, and put the new file in its place; return what it holds now.
 
-    A file that is not one of records is moved aside first, with a warning.
-
-    Raises:
-        OSError: it cannot be written.
+    A file that is not one of records is moved aside first, with a warning. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path.with_name(f".{path.name}.lock")):
@@ -180,11 +162,7 @@ def change_records(path: Path, change: Callable[[Records], Mapping[str, Record]]
 
 
 def write_records(path: Path, records: Mapping[str, Record]) -> None:
-    """Write a file of records.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file of records; raises OSError."""
     content = {"format": FORMAT, "records": {key: record.to_json() for key, record in records.items()}}
     publish(path, json.dumps(content, indent=1) + "\n")
 
@@ -203,12 +181,16 @@ def _move_aside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; where the system has no such locks, of two writers at once the last one wins."""
+    """Hold a lock file; where the system has no such locks, of two writers at once the last one wins.
+
+    Raises:
+        OSError: the file is none that `open_own` opens.
+    """
     try:
         import fcntl
     except ImportError:
         yield
         return
-    with open(path, "w") as lock:
+    with open(open_own(path, os.O_RDWR | os.O_CREAT), "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -29,12 +29,12 @@ def sample_arrays(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarr
             f"{_gib(free)} of memory are free; pass arrays of your own, or compile the kernel for smaller ones"
         )
     rng = np.random.default_rng(seed)
-    data = _strided(source)
+    data = strided_array(source)
     if problem.gradient is None:
         _fill_bytes(data, rng)
     else:
         data[...] = rng.integers(0, 100, data.shape, np.uint8).astype(data.dtype)
-    indices = _strided(problem.indices)
+    indices = strided_array(problem.indices)
     limits = [min(size, int(np.iinfo(indices.dtype).max) + 1) for size in problem.axis_sizes]
     drawn = np.array(limits if len(limits) > 1 else limits[0], np.int64)
     indices[...] = rng.integers(0, np.maximum(drawn, 1), indices.shape).astype(indices.dtype)
@@ -49,7 +49,7 @@ def _span_bytes(spec: ArraySpec) -> int:
     return reach + spec.dtype.itemsize
 
 
-def _strided(spec: ArraySpec) -> np.ndarray:
+def strided_array(spec: ArraySpec) -> np.ndarray:
     """Return an array of that layout in memory of its own, which is zeros."""
     first = sum((size - 1) * max(-stride, 0) for size, stride in zip(spec.shape, spec.strides, strict=True))
     memory = np.zeros(max(_span_bytes(spec), 1), np.uint8)

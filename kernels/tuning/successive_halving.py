@@ -74,10 +74,7 @@ def wins_needed(pairs: int) -> int:
 def race(default: str, others: Sequence[str], time_rounds: TimeRounds) -> list[str]:
     """Return the candidates, the best first, by their ratios to the default in the last heat that each was in.
 
-    Args:
-        default: the schedule that every round times, too.
-        others: the candidates.
-        time_rounds: times some of them; each heat after the first has twice the rounds and half the candidates.
+    Every round times the default, too. Each heat after the first has twice the rounds and half the candidates.
     """
     running, behind, rounds = list(others), [], FIRST_ROUNDS
     while len(running) > 1:

@@ -1,6 +1,6 @@
 """Tuning one problem: every candidate compiled, compared with the default byte for byte, and timed in turn with it.
 
-Nothing is recorded here; `gathernest.tune` (`kernels.tuning`) does that.
+Nothing is recorded here; `gathernest.tune` (`kernels.tune`) does that.
 """
 
 import statistics
@@ -226,11 +226,7 @@ class Tuner:
         return [self.default, *ranked[:SEARCH_WIDTH]]
 
     def confirm(self, schedule: Schedule) -> Confirmation:
-        """Measure one schedule against the default in fresh pairs.
-
-        Raises:
-            GathernestError: it cannot be compiled, or gives other bytes than the default.
-        """
+        """Measure one schedule against the default in fresh pairs; raises GathernestError for other bytes."""
         expected = self._run_default()
         other = prepare_problem(self._problem, schedule)
         if not np.array_equal(self._first_call(other), expected):
@@ -301,8 +297,7 @@ class Tuner:
         return written
 
     def _call(self, prepared: Prepared) -> Call:
-        source, indices, out = self._source, self._indices, self._out
-        return lambda: prepared.run(source, indices, out)
+        return partial(prepared.run, self._source, self._indices, self._out)
 
     def _who_can_win(self) -> Callable[[Schedule], bool]:
         """Return which schedules can win: all, or on a busy machine those that share work where the default does."""
@@ -313,15 +308,10 @@ class Tuner:
         """Tell what is begun now; every report but the last begins a step."""
         if self._progress is not None:
             done = self._total if doing == "done" else self._done
-            self._progress(Progress(done, self._total, doing, self._best_so_far()))
+            best = max(self._ratios, key=self._score, default=None)
+            found = None if best is None else (Schedule.parse(best), self._score(best))
+            self._progress(Progress(done, self._total, doing, found))
         self._done += 1
-
-    def _best_so_far(self) -> tuple[Schedule, float] | None:
-        """Return the fastest candidate and its ratio to the default; None before one has been timed."""
-        if not self._ratios:
-            return None
-        best = max(self._ratios, key=self._score)
-        return Schedule.parse(best), self._score(best)
 
     def _score(self, name: str) -> float:
         return statistics.median(self._ratios[name])
@@ -331,14 +321,10 @@ class Tuner:
         if best is not None and found is not None and found.holds:
             chosen = best
             self._trials[best] = Trial(best, "winner", found.other_us, found.ratio)
-        trials = tuple(sorted(self._trials.values(), key=_rank))
+        trials = sorted(self._trials.values(), key=lambda trial: (trial.outcome != "default", -(trial.ratio or 0.0)))
         cores = self._busy_cores()
         busy = cores if cores > BUSY * sharing_threads() else 0.0
-        return TuningResult(self._problem, self._plan.problem_class, chosen, trials, found, busy)
-
-
-def _rank(trial: Trial) -> tuple[bool, float]:
-    return trial.outcome != "default", -(trial.ratio or 0.0)
+        return TuningResult(self._problem, self._plan.problem_class, chosen, tuple(trials), found, busy)
 
 
 def _other_bytes(schedule: Schedule) -> str:

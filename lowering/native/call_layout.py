@@ -4,6 +4,7 @@ Everything is a word of 64 bits in an int64 array: pointers to Python objects an
 """
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -14,8 +15,8 @@ WORD_BYTES = 8
 # The number of neighbouring slots to probe.
 PROBES = 4
 
-# Bits of an ndarray's flags.
-OWNDATA, WRITEABLE = 0x0004, 0x0400
+# A bit of an ndarray's flags.
+WRITEABLE = 0x0400
 
 
 class Field(IntEnum):
@@ -66,10 +67,9 @@ class Call(IntEnum):
     """The words of a kernel with the numbers it takes; the numbers follow."""
 
     KERNEL = 0
-    ADAPTER = 1
-    IS_SHARED = 2  # among threads, when there are any
-    FINISH = 3  # the Python function that ends it where `serve` may not or cannot
-    NUMBERS = 4
+    IS_SHARED = 1  # among threads, when there are any
+    FINISH = 2  # the Python function that ends it where `serve` may not or cannot
+    NUMBERS = 3
 
 
 def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
@@ -80,9 +80,14 @@ def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> li
     return [id(dtype), len(shape), low, high, *shape, *strides]
 
 
-def call_words(kernel: int, adapter: int, is_shared: bool, finish: Any, numbers: Sequence[float]) -> np.ndarray:
-    """Return a call: the addresses of its machine code, whether threads share it, and what its kernel takes."""
-    return np.array([kernel, adapter, is_shared, id(finish), *numbers], np.int64)
+def call_words(kernel: int, is_shared: bool, finish: Any, numbers: Sequence[float]) -> np.ndarray:
+    """Return a call: the address of its machine code, whether threads share it, and what its kernel takes."""
+    return np.frombuffer(struct.pack("qqq", kernel, is_shared, id(finish)) + packed(numbers), np.int64)
+
+
+def packed(numbers: Sequence[float]) -> bytes:
+    """Return the words of a kernel's numbers: of an int itself, of a float its bits."""
+    return struct.pack("".join("d" if isinstance(number, float) else "q" for number in numbers), *numbers)
 
 
 def slot_words(hash_: int, keys: tuple[Any, Any, Any], has_out: bool, guard: np.ndarray, call: np.ndarray) -> list[int]:

@@ -1,8 +1,7 @@
 """The fast call: from the arrays of a call to a compiled kernel with no Python in between.
 
-It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels through an adapter for
-their signature. Written as LLVM IR: Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs
-more than the whole look-up.
+It reads the memory layout of `call_layout`, and provides builtins of Python that call kernels. Written as LLVM IR:
+Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs more than the whole look-up.
 """
 
 import ctypes
@@ -16,9 +15,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 
-from .call_layout import OWNDATA, PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
+from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, builtin, machine_code
 
 _NONE, _MISSED = I64(id(None)), I64(1)
@@ -45,11 +43,35 @@ class Guard:
     variables: tuple[Any, ...]
 
 
+def _may_be_shared(module: ir.Module) -> None:
+    """may_be_shared(array): whether other processes may write to an array, as `array_checks.may_be_shared` says."""
+    code = Code(module, "may_be_shared", 1)
+    holder, look = code.variable(code.arguments[0]), code.append_basic_block("look")
+    code.branch(look)
+    code.position_at_end(look)
+    owner = code.load_at(code.load(holder), Field.BASE)
+    with code.if_then(code.same(owner, I64(0))):
+        code.ret(I64(0))
+    code.store(owner, holder)
+    kind = code.load_at(owner, Field.OB_TYPE)
+
+    def is_a(base: type) -> Word:
+        return code.zext(code.call_python("PyType_IsSubtype", kind, I64(id(base)), result=I32), I64)
+
+    with code.if_then(code.same(kind, I64(id(memoryview)))):
+        code.ret(I64(1))
+    with code.if_then(code.same(kind, I64(id(np.ndarray)))):  # the usual view, without a call
+        code.branch(look)
+    with code.if_then(code.same(is_a(np.ndarray), I64(1))):
+        code.branch(look)
+    code.ret(is_a(mmap.mmap))
+
+
 def _hash_call(module: ir.Module) -> None:
-    """hash_call(args): a hash of the arrays and the three keys."""
+    """hash_call(args): a hash of the arrays and the three keys; negative, and so never the same, of shared indices."""
     code = Code(module, "hash_call", 1)
     (args,) = code.arguments
-    state = cgutils.alloca_once_value(code, I64(0))
+    state = code.variable(I64(0))
 
     def mix(value: Word) -> None:
         code.store(code.mul(code.xor(code.load(state), value), I64(_MULTIPLIER)), state)
@@ -61,11 +83,12 @@ def _hash_call(module: ir.Module) -> None:
         with code.if_then(code.not_(code.same(array, _NONE))):
             mix(code.load_at(array, Field.DESCR))
             sizes, strides = code.load_at(array, Field.SHAPE), code.load_at(array, Field.STRIDES)
-            with cgutils.for_range(code, code.number(array, Field.RANK)) as loop:
-                mix(code.element(sizes, loop.index))
-                mix(code.element(strides, loop.index))
+            with code.counted(code.number(array, Field.RANK)) as dim:
+                mix(code.element(sizes, dim))
+                mix(code.element(strides, dim))
     value = code.load(state)
-    code.ret(code.xor(value, code.lshr(value, I64(32))))
+    mixed = code.lshr(code.xor(value, code.lshr(value, I64(32))), I64(1))
+    code.ret(code.or_(mixed, code.shl(code.call_function("may_be_shared", code.word(args, 1)), I64(63))))
 
 
 def _is_like(module: ir.Module) -> None:
@@ -81,8 +104,8 @@ def _is_like(module: ir.Module) -> None:
     wanted = code.add(section, I64(WORD_BYTES * Section.SIZES))
     for field in (Field.SHAPE, Field.STRIDES):
         values = code.load_at(array, field)
-        with cgutils.for_range(code, rank) as loop:
-            code.need(code.same(code.element(values, loop.index), code.element(wanted, loop.index)), no)
+        with code.counted(rank) as dim:
+            code.need(code.same(code.element(values, dim), code.element(wanted, dim)), no)
         wanted = code.after(wanted, rank)
     code.ret(I64(1))
     code.position_at_end(no)
@@ -104,7 +127,7 @@ def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
 
 def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
     code.need(code.same(code.load_at(I64(guard.blocked)), I64(0)), closed)
-    holder = cgutils.alloca_once_value(code, _NONE)
+    holder = code.variable(_NONE)
     place = code.ptrtoint(holder, I64)
     code.call_python("PyContextVar_Get", I64(id(guard.scope)), I64(0), place, result=I32)
     code.call_python("Py_DecRef", code.load(holder), result=VOID)
@@ -114,22 +137,10 @@ def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
         code.need(code.same(found, I64(0)), closed)
 
 
-def _need_private(code: Code, array: Word, otherwise: Any) -> None:
-    """Go on where an array lies in no memory that is known to be mapped by several processes."""
-    base = code.load_at(array, Field.BASE)
-    with code.if_then(code.not_(code.same(base, I64(0)))):
-        kind = code.load_at(base, Field.OB_TYPE)
-        for shared in (mmap.mmap, memoryview, np.memmap):
-            code.need(code.not_(code.same(kind, I64(id(shared)))), otherwise)
-        with code.if_then(code.same(kind, I64(id(np.ndarray)))):  # a view, of an array that is none itself
-            owns = code.and_(code.number(base, Field.FLAGS), I64(OWNDATA))
-            code.need(code.not_(code.same(owns, I64(0))), otherwise)
-
-
 def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word) -> Word:
     addresses = [code.load_at(array, Field.DATA) for array in arrays]
     numbers = code.add(call, I64(WORD_BYTES * Call.NUMBERS))
-    return code.call_address(code.word(call, Call.ADAPTER), code.word(call, Call.KERNEL), *addresses, numbers, team)
+    return code.call_address(code.word(call, Call.KERNEL), *addresses, numbers, team)
 
 
 def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
@@ -138,10 +149,10 @@ def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
     hash_ = code.call_function("hash_call", args)
     mask = code.word(table, Header.MASK)
     has_out = code.zext(code.not_(code.same(arrays[2], _NONE)), I64)
-    found, holder = code.append_basic_block("found"), cgutils.alloca_once(code, I64)
-    with cgutils.for_range(code, I64(PROBES)) as loop:
+    found, holder = code.append_basic_block("found"), code.variable(I64(0))
+    with code.counted(I64(PROBES)) as step:
         other = code.append_basic_block("other")
-        place = code.and_(code.add(hash_, loop.index), mask)
+        place = code.and_(code.add(hash_, step), mask)
         slot = code.after(table, code.add(code.mul(place, I64(Slot.WORDS)), I64(Header.WORDS)))
         code.need(code.same(code.word(slot, Slot.HASH), hash_), other)
         code.need(code.not_(code.same(code.word(slot, Slot.CALL), I64(0))), other)
@@ -171,7 +182,6 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
         code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
     is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
     code.need(code.or_(has_none, is_array), missed)
-    _need_private(code, indices, missed)
     _need_guard(code, guard, missed)
     slot = _look_up(code, table, args, missed)
     guard, call = code.word(slot, Slot.GUARD), code.word(slot, Slot.CALL)
@@ -183,7 +193,7 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
         _need_apart(code, (out, guard_out), (data, guard), missed)
         _need_apart(code, (out, guard_out), (indices, guard_indices), missed)
     code.need(code.same(code.word(call, Call.IS_SHARED), I64(0)), finish)
-    holder = cgutils.alloca_once_value(code, out)
+    holder = code.variable(out)
     with code.if_else(has_none) as (make, take):
         with make:
             made = _new_array(code, guard_out, new_from_descr)
@@ -258,9 +268,9 @@ def _call(module: ir.Module) -> None:
     code.need(code.or_(code.same(count, I64(2)), code.same(count, I64(3))), missed)
     code.branch(known)
     code.position_at_end(known)
-    whole = cgutils.alloca_once(code, ir.ArrayType(I64, 6))
+    whole = code.variable(ir.ArrayType(I64, 6)(ir.Undefined))
     base = code.ptrtoint(whole, I64)
-    holder = cgutils.alloca_once_value(code, _NONE)
+    holder = code.variable(_NONE)
     with code.if_then(has_out):
         code.store(code.word(args, 2), holder)
     values = [code.word(args, 0), code.word(args, 1), code.load(holder), _NONE, _NONE, _NONE]
@@ -287,7 +297,7 @@ def _run(module: ir.Module) -> None:
     team = code.call_python("PyLong_AsLongLong", code.word(args, 3))
     call = code.load_at(self, Field.DATA)
     is_shared = code.not_(code.same(code.word(call, Call.IS_SHARED), I64(0)))
-    holder = cgutils.alloca_once(code, I64)
+    holder = code.variable(I64(0))
     with code.if_else(is_shared) as (long, short):
         with long:
             state = code.call_python("PyEval_SaveThread")
@@ -330,6 +340,7 @@ def make_entry(guard: Guard) -> Entry:
     if type(guard.environment) is not dict or not fields_hold() or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotImplementedError
     module = ir.Module("gathernest_entry")
+    _may_be_shared(module)
     _hash_call(module)
     _is_like(module)
     _serve(module, guard, _numpy_functions()[_NEW_FROM_DESCR])

@@ -1,7 +1,8 @@
 """Functions on words of 64 bits: written as LLVM IR, compiled, and wrapped as builtins of Python."""
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -32,6 +33,28 @@ class Code(_Builder):
     def arguments(self) -> Sequence[Word]:
         return self.function.args
 
+    def variable(self, value: Word) -> Word:
+        """Return the place on the stack of a variable, which has that value now."""
+        with self.goto_entry_block():
+            place = self.alloca(value.type)
+        self.store(value, place)
+        return place
+
+    @contextmanager
+    def counted(self, count: Word) -> Iterator[Word]:
+        """Build a loop; its body sees the numbers from 0 to count - 1, one by one."""
+        before, (head, body, end) = self.block, map(self.append_basic_block, ("loop", "body", "end"))
+        self.branch(head)
+        self.position_at_end(head)
+        number = self.phi(count.type)
+        number.add_incoming(count.type(0), before)
+        self.cbranch(self.icmp_signed("<", number, count), body, end)
+        self.position_at_end(body)
+        yield number
+        number.add_incoming(self.add(number, count.type(1)), self.block)
+        self.branch(head)
+        self.position_at_end(end)
+
     def load_at(self, base: Word, offset_bytes: int = 0, type_: ir.Type = I64) -> Word:
         """Load a number at base + offset."""
         return self.load(self.inttoptr(self.add(base, I64(offset_bytes)), type_.as_pointer()))
@@ -57,7 +80,7 @@ class Code(_Builder):
 
     def need(self, condition: Word, otherwise: Any) -> None:
         """Continue where a condition holds, and in another block where it does not."""
-        following = self.append_basic_block("held")
+        following = self.append_basic_block("following")
         self.cbranch(condition, following, otherwise)
         self.position_at_end(following)
 
@@ -85,13 +108,18 @@ def machine_code(module: ir.Module) -> Callable[[str], int]:
 
     Without optimisation passes: they double the compile time of the fast call, 20 ms, with no measurable gain.
     """
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
+    engine = new_engine(str(module))
     engine.finalize_object()
     IMMORTAL.append(engine)
     return engine.get_function_address
+
+
+def new_engine(text: str) -> llvm.ExecutionEngine:
+    """Return an engine with a module of LLVM IR, not compiled yet; it frees the machine code when it is freed."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
 
 
 class _Method(ctypes.Structure):

@@ -13,8 +13,9 @@ import ctypes
 import signal
 from typing import Any
 
+from ..schedule.machine_model import LINE_BYTES
 from .llvm_jit import IMMORTAL, WORD_BYTES
-from .thread_team_ir import IS_DARWIN, LINE_BYTES, At, Member, libc, team_code
+from .thread_team_ir import IS_DARWIN, At, Member, libc, team_code
 
 # Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}

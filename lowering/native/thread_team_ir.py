@@ -9,11 +9,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import cgutils
 
 from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, machine_code
 
-LINE_BYTES = 64
 # A bit for each of 1024 cores.
 MASK_BYTES = 128
 # Spins of a member before it sleeps, and of the waiting caller before it yields its core.
@@ -91,7 +89,7 @@ class _Shared(Code):
     def call_llvm(self, name: str, result: ir.Type, *arguments: Word) -> Word:
         """Call an intrinsic of LLVM."""
         type_ = ir.FunctionType(result, [argument.type for argument in arguments])
-        return self.call(cgutils.get_or_insert_function(self.module, type_, name), arguments)
+        return self.call(self.module.globals.get(name) or ir.Function(self.module, type_, name), arguments)
 
     def post(self, member: Word) -> None:
         """Wake a member that waits for its semaphore."""
@@ -150,9 +148,9 @@ def _work(module: ir.Module) -> None:
     code = _Shared(module, "work", 2)
     team, me = code.arguments
     parts, function, arguments = (code.word(team, at) for at in (At.PARTS, At.FUNCTION, At.ARGUMENTS))
-    total = cgutils.alloca_once_value(code, I64(0))
-    with cgutils.for_range(code, parts) as loop:
-        member = code.member(team, code.urem(code.add(me, loop.index), parts))
+    total = code.variable(I64(0))
+    with code.counted(parts) as number:
+        member = code.member(team, code.urem(code.add(me, number), parts))
         end = code.word(member, Member.END)
         take, do, done = map(code.append_basic_block, ("take", "do", "done"))
         code.branch(take)
@@ -175,10 +173,10 @@ def _run(module: ir.Module) -> None:
     for most in (tiles, code.word(team, At.SIZE)):
         parts = code.select(code.icmp_signed("<", parts, most), parts, most)
     parts = code.select(code.icmp_signed(">", parts, I64(1)), parts, I64(1))
-    with cgutils.for_range(code, parts) as loop:
-        member = code.member(team, loop.index)
-        code.put(member, Member.NEXT, code.udiv(code.mul(tiles, loop.index), parts))
-        code.put(member, Member.END, code.udiv(code.mul(tiles, code.add(loop.index, I64(1))), parts))
+    with code.counted(parts) as number:
+        member = code.member(team, number)
+        code.put(member, Member.NEXT, code.udiv(code.mul(tiles, number), parts))
+        code.put(member, Member.END, code.udiv(code.mul(tiles, code.add(number, I64(1))), parts))
     for at, value in ((At.FUNCTION, function), (At.ARGUMENTS, arguments), (At.PARTS, parts), (At.TOTAL, I64(0))):
         code.put(team, at, value)
     with code.if_then(code.same(parts, I64(1))):
@@ -195,7 +193,7 @@ def _run(module: ir.Module) -> None:
 
 def _wait_for_others(code: _Shared, team: Word) -> None:
     """Continue when no member is active any more."""
-    spins = cgutils.alloca_once_value(code, I64(0))
+    spins = code.variable(I64(0))
     check, wait, over = map(code.append_basic_block, ("check", "wait", "over"))
     code.branch(check)
     code.position_at_end(check)
@@ -218,8 +216,8 @@ def _wake(module: ir.Module) -> None:
     (team,) = code.arguments
     if _can_place():
         code.call_function("place", team)
-    with cgutils.for_range(code, code.sub(code.word(team, At.PARTS), I64(1))) as loop:
-        member = code.member(team, code.add(loop.index, I64(1)))
+    with code.counted(code.sub(code.word(team, At.PARTS), I64(1))) as number:
+        member = code.member(team, code.add(number, I64(1)))
         with code.if_then(code.not_(code.same(code.look(member, Member.ASLEEP), I64(0)))):
             was = code.exchange(member, Member.ASLEEP, 0)
             with code.if_then(code.not_(code.same(was, I64(0)))):
@@ -246,17 +244,17 @@ def _place(module: ir.Module) -> None:
     word = code.after(mask, code.udiv(core, I64(64)))
     others = code.and_(code.word(word, 0), code.not_(code.shl(I64(1), code.urem(core, I64(64)))))
     code.put(word, 0, others)
-    any_, hash_ = cgutils.alloca_once_value(code, I64(0)), cgutils.alloca_once_value(code, I64(0))
-    with cgutils.for_range(code, I64(MASK_BYTES // WORD_BYTES)) as loop:
-        bits = code.element(mask, loop.index)
+    any_, hash_ = code.variable(I64(0)), code.variable(I64(0))
+    with code.counted(I64(MASK_BYTES // WORD_BYTES)) as number:
+        bits = code.element(mask, number)
         code.store(code.or_(code.load(any_), bits), any_)
         code.store(code.mul(code.xor(code.load(hash_), bits), I64(_MIX)), hash_)
     mixed = code.xor(code.load(hash_), code.word(team, At.SIZE))
     code.need(code.not_(code.same(code.load(any_), I64(0))), keep)
     code.need(code.not_(code.same(mixed, code.word(team, At.PLACED))), keep)
     code.put(team, At.PLACED, mixed)
-    with cgutils.for_range(code, code.sub(code.word(team, At.SIZE), I64(1))) as loop:
-        handle = code.word(code.member(team, code.add(loop.index, I64(1))), Member.HANDLE)
+    with code.counted(code.sub(code.word(team, At.SIZE), I64(1))) as number:
+        handle = code.word(code.member(team, code.add(number, I64(1))), Member.HANDLE)
         code.call_c("pthread_setaffinity_np", handle, I64(MASK_BYTES), mask)
     code.branch(keep)
     code.position_at_end(keep)
@@ -269,7 +267,7 @@ def _await(module: ir.Module) -> None:
     member, seen, spins = code.arguments
     team = code.word(member, Member.TEAM)
     found = code.append_basic_block("found")
-    holder = cgutils.alloca_once(code, I64)
+    holder = code.variable(I64(0))
 
     def leave_where_new(block: Any) -> None:
         generation = code.look(team, At.GENERATION)
@@ -279,7 +277,7 @@ def _await(module: ir.Module) -> None:
         code.cbranch(code.and_(is_open, code.not_(code.same(generation, seen))), block, following)
         code.position_at_end(following)
 
-    with cgutils.for_range(code, spins):
+    with code.counted(spins):
         leave_where_new(found)
         code.pause()
     code.count(team, At.SLEEPERS, 1)
@@ -305,7 +303,7 @@ def _serve(module: ir.Module) -> None:
     code = _Shared(module, "serve", 1, "external")
     (member,) = code.arguments
     team, me = code.word(member, Member.TEAM), code.word(member, Member.NUMBER)
-    seen, spins = (cgutils.alloca_once_value(code, I64(value)) for value in (0, SPINS))
+    seen, spins = (code.variable(I64(value)) for value in (0, SPINS))
     again = code.append_basic_block("again")
     code.branch(again)
     code.position_at_end(again)

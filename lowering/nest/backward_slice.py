@@ -3,20 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from xdsl.builder import Builder
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import LoopOp
 
 
 def is_inside(value: SSAValue, loop: LoopOp) -> bool:
     """Return whether a value is the loop's induction variable, or defined somewhere in its body."""
-    block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    while block is not None:
-        if block is loop.body.block:
-            return True
-        parent = block.parent_op()
-        block = parent.parent if parent is not None else None
-    return False
+    return loop.body.block.is_ancestor(value.owner)
 
 
 def slice_of(values: Iterable[SSAValue], loop: LoopOp) -> list[Operation]:
@@ -50,11 +44,7 @@ def depends_on(value: SSAValue, loop: LoopOp) -> bool:
 def clone_slice(
     ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
-    """Insert copies of operations, and return `values` extended by their results.
-
-    Args:
-        values: the replacement of each operand that the copies take.
-    """
+    """Insert copies of operations with some operands replaced, and return `values` extended by their results."""
     mapping = dict(values)
     for op in ops:
         copy = builder.insert(op.clone(mapping))

@@ -24,29 +24,15 @@ class NestBuilder:
 
     def loop(self, name: LoopName, size: SSAValue, *, ordered: bool = False) -> SSAValue:
         """Open a loop over [0, size) in the innermost body and return its induction variable."""
-        block = Block(arg_types=[IndexType()])
-        block.args[0].name_hint = name.induction
-        self.loops.append(self.builder.insert(LoopOp(name, self.zero, size, self.one, block, ordered=ordered)))
-        self.builder = Builder(InsertPoint.at_end(block))
-        return block.args[0]
+        bounds = self.zero, size, self.one
+        self.loops.append(insert_loop(self.builder, name, bounds, name.induction, ordered=ordered))
+        self.builder = Builder(InsertPoint.at_end(self.loops[-1].body.block))
+        return self.loops[-1].induction
 
     def close(self) -> None:
         """End every body with its terminator."""
         for loop in self.loops:
             loop.body.block.add_op(YieldOp())
-
-
-@dataclass(frozen=True)
-class Subscripts:
-    """Where one iteration of a nest reads and writes.
-
-    Attributes:
-        table: the place that the indices point to.
-        valid: whether they point anywhere.
-    """
-
-    table: tuple[SSAValue, ...]
-    valid: SSAValue
 
 
 def resolve_indices(
@@ -56,8 +42,10 @@ def resolve_indices(
     names: tuple[Sequence[LoopName], Sequence[LoopName]],
     sizes: Sequence[SSAValue],
     components: Sequence[SSAValue],
-) -> Subscripts:
+) -> tuple[list[SSAValue], SSAValue]:
     """Load and resolve the index, or the tuple of indices, of one iteration.
+
+    Return the subscripts of the table that it points to, and whether it points anywhere: whether all components do.
 
     Args:
         inductions: the induction variable of each loop, by its name.
@@ -72,7 +60,10 @@ def resolve_indices(
         resolved.append(_resolve(builder, operator, place, size, "" if len(sizes) == 1 else f"_{len(resolved)}"))
     positions = iter(resolve.position for resolve in resolved)
     table = [next(positions) if name.role == "axis" else inductions[name.loop] for name in table_dims]
-    return Subscripts(tuple(table), _all_valid(builder, resolved))
+    valid: SSAValue = resolved[0].valid
+    for resolve in resolved[1:]:
+        valid = named(builder, arith.AndIOp(valid, resolve.valid), "valid")
+    return table, valid
 
 
 def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: SSAValue, suffix: str) -> ResolveOp:
@@ -82,12 +73,17 @@ def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: 
     return resolve
 
 
-def _all_valid(builder: Builder, resolved: list[ResolveOp]) -> SSAValue:
-    """A tuple is valid where all of its components are."""
-    valid: SSAValue = resolved[0].valid
-    for resolve in resolved[1:]:
-        valid = named(builder, arith.AndIOp(valid, resolve.valid), "valid")
-    return valid
+def insert_loop(builder: Builder, name: str, bounds: Sequence[SSAValue], induction: str | None, **kind: bool) -> LoopOp:
+    """Insert an empty loop of a name, (lower, upper, step) and a kind, which has no terminator yet."""
+    body = Block(arg_types=[IndexType()])
+    body.args[0].name_hint = induction
+    lower, upper, step = bounds
+    return builder.insert(LoopOp(name, lower, upper, step, body, **kind))
+
+
+def kind_of(loop: LoopOp) -> dict[str, bool]:
+    """Return what `insert_loop` takes to make another loop of the kind."""
+    return {"sums": loop.total is not None, "parallel": loop.parallel is not None, "ordered": loop.ordered is not None}
 
 
 def named(builder: Builder, op: Operation, name: str | None) -> SSAValue:

@@ -1,10 +1,11 @@
 """Indices that are constants: resolved while compiling."""
 
 import numpy as np
+from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
-from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import SymbolTable
 
 from ...ir.dialects.gather_dialect import MaskedLoadOp, ResolveOp
 from ...ir.dialects.types import dense_array, memref_type
@@ -13,16 +14,16 @@ from ...ir.modules.operator_module import constant_tensor
 from ...ir.positions import NOWHERE
 from ...ir.positions import resolve as resolve_indices
 from ...ir.reference import resolve as resolve_index
+from .builder import named
 from .queries import static_size
 
 
 def find_global(module: ModuleOp, load: memref.GetGlobalOp) -> memref.GlobalOp:
     """Return the global that a `memref.get_global` names; raises ScheduleError when there is none."""
-    symbol = load.name_.string_value()
-    for op in module.ops:
-        if isinstance(op, memref.GlobalOp) and op.sym_name.data == symbol:
-            return op
-    raise ScheduleError(f"there is no global @{symbol}")
+    found = SymbolTable.lookup_symbol(module, load.name_)
+    if not isinstance(found, memref.GlobalOp):
+        raise ScheduleError(f"there is no global @{load.name_.string_value()}")
+    return found
 
 
 def fold_constant_indices(module: ModuleOp, resolve: ResolveOp) -> bool:
@@ -64,17 +65,15 @@ def _install(holder: memref.GlobalOp, get_global: memref.GetGlobalOp, positions:
 
 
 def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
-    reload = memref.LoadOp.get(load.memref, load.indices)
-    reload.res.name_hint = "index"
-    cast = arith.IndexCastOp(reload.res, IndexType())
-    cast.result.name_hint = "position"
-    Rewriter.insert_op([reload, cast], InsertPoint.before(resolve))
+    builder = Builder(InsertPoint.before(resolve))
+    index = named(builder, memref.LoadOp.get(load.memref, load.indices), "index")
+    position = named(builder, arith.IndexCastOp(index, IndexType()), "position")
     for use in list(resolve.valid.uses):
-        masked: Operation = use.operation
+        masked = use.operation
         assert isinstance(masked, MaskedLoadOp)
         plain = memref.LoadOp.get(masked.memref, masked.subscripts)
         plain.res.name_hint = "element"
         Rewriter.replace_op(masked, plain)
-    resolve.position.replace_all_uses_with(cast.result)
+    resolve.position.replace_all_uses_with(position)
     Rewriter.erase_op(resolve)
     Rewriter.erase_op(load)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from xdsl.dialects import arith, func, memref, vector
-from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, OperatorOp, YieldOp
 from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
@@ -29,11 +30,7 @@ def loops(root: Operation) -> list[LoopOp]:
 
 
 def find_loop(root: Operation, name: str) -> LoopOp:
-    """Return the loop of that name.
-
-    Raises:
-        ScheduleError: there is none (the names there are, and the closest, are given), or more than one.
-    """
+    """Return the loop of that name; raises ScheduleError where there is none, or more than one."""
     found = [loop for loop in loops(root) if loop.label == name]
     if len(found) > 1:
         raise ScheduleError(f"{len(found)} loops are called {name!r}; give each a name of its own")
@@ -110,10 +107,7 @@ def why_not_shared(outer: LoopOp, inner: LoopOp) -> str | None:
 
 
 def _may_repeat(op: Operation, changed: set[SSAValue]) -> bool:
-    """Return whether an operation may run more often than it is written.
-
-    It may where it computes, loads from memory that nobody stores to, or prefetches.
-    """
+    """Return whether an operation may run more often: it computes, prefetches, or loads what nobody stores."""
     if isinstance(op, memref.LoadOp):
         return op.memref not in changed
     return computes(op) or isinstance(op, PrefetchOp)
@@ -147,10 +141,7 @@ def static_trips(loop: LoopOp) -> int | None:
 
 
 def most_iterations(loop: LoopOp) -> int | None:
-    """Return an upper bound of the trip count of a loop of step 1, or None.
-
-    It comes from static bounds or from the size of the tile.
-    """
+    """Return an upper bound of the trip count of a loop of step 1, from static bounds or its tile; or None."""
     first, last = static_size(loop.lower), static_size(loop.upper)
     if first is not None and last is not None:
         return max(last - first, 0)
@@ -177,16 +168,16 @@ def copying_store(function: func.FuncOp) -> memref.StoreOp | None:
     return found[0] if len(found) == 1 and not adds else None
 
 
-def update_signature(function: func.FuncOp) -> None:
-    """Make a function's type say what its arguments and its return say."""
-    inputs = [argument.type for argument in function.body.block.args]
-    terminator = function.body.block.last_op
-    outputs = [operand.type for operand in terminator.operands] if isinstance(terminator, func.ReturnOp) else []
-    function.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
-
-
 def argument_number(value: SSAValue, function: func.FuncOp) -> int | None:
     """Return which argument of the function a value is, or None."""
     if isinstance(value, BlockArgument) and value.block is function.body.block:
         return value.index
     return None
+
+
+def view_of(value: SSAValue, function: func.FuncOp) -> ViewAttr | None:
+    """Return the view that `collapse-dims` has left on an argument of the function, or None."""
+    number = argument_number(value, function)
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
+    return view if isinstance(view, ViewAttr) else None

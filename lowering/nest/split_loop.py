@@ -2,12 +2,11 @@
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp
-from .builder import index_constant, named
+from .builder import index_constant, insert_loop, named
 from .queries import static_size, static_trips
 
 
@@ -19,12 +18,11 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
         do, the old loop is unchanged, and the caller erases it.
     """
     builder = Builder(InsertPoint.before(loop))
-    body = Block(arg_types=[IndexType()])
-    body.args[0].name_hint = loop.induction.name_hint
     trips = static_trips(loop)
     has_remainder = trips is None or trips % count != 0
     end = whole_end(builder, loop.lower, loop.upper, count) if has_remainder else loop.upper
-    made = builder.insert(LoopOp(loop.label, loop.lower, end, index_constant(builder, count), body))
+    bounds = loop.lower, end, index_constant(builder, count)
+    made = insert_loop(builder, loop.label, bounds, loop.induction.name_hint)
     if has_remainder:
         loop.label = loop.label.remainder
         loop.operands[0] = end
@@ -34,23 +32,14 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
 def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
     """Insert an empty loop of one step that ends with a remainder loop and overlaps the step before it.
 
-    The caller erases the remainder loop.
-
-    Args:
-        whole: the loop of whole steps that `split_off_remainder` has made.
-        remainder: the remainder loop.
-
-    Returns:
-        The new loop, which has no terminator yet; None where a remainder behind a whole step is not certain.
+    The caller erases the remainder loop. None where a remainder behind one of the `whole` steps is not certain.
     """
     first, last, count = static_size(whole.lower), static_size(remainder.upper), static_size(whole.step)
     if first is None or last is None or count is None or last - first <= count:
         return None
     builder = Builder(InsertPoint.before(remainder))
-    body = Block(arg_types=[IndexType()])
-    body.args[0].name_hint = remainder.induction.name_hint
-    begin = index_constant(builder, last - count)
-    return builder.insert(LoopOp(remainder.label, begin, remainder.upper, whole.step, body))
+    bounds = index_constant(builder, last - count), remainder.upper, whole.step
+    return insert_loop(builder, remainder.label, bounds, remainder.induction.name_hint)
 
 
 def induction_of_copy(builder: Builder, loop: LoopOp, copy: int) -> SSAValue:

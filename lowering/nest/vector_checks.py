@@ -17,11 +17,7 @@ LARGEST_VECTOR = 64
 
 
 def check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
-    """Check that so many elements of a width, one of `widths`, make a vector.
-
-    Raises:
-        ScheduleError: they do not.
-    """
+    """Check that so many elements of a width, one of `widths`, make a vector; raises ScheduleError."""
     if width_bytes not in widths or lanes < 2 or lanes & (lanes - 1) or lanes * width_bytes > LARGEST_VECTOR:
         raise ScheduleError(
             f"vectorize-inner: expected a power of two of lanes, 2 to {LARGEST_VECTOR // width_bytes} for elements of "
@@ -30,11 +26,7 @@ def check_lanes(lanes: int, width_bytes: int, widths: Collection[int]) -> None:
 
 
 def check_in_pieces(loop: LoopOp) -> None:
-    """Check that several iterations of a loop may be taken as one.
-
-    Raises:
-        ScheduleError: it is parallel or ordered.
-    """
+    """Check that several iterations of a loop may be taken as one; raises ScheduleError."""
     if loop.parallel is not None or loop.ordered is not None:
         kind = "parallel" if loop.parallel is not None else "ordered"
         raise ScheduleError(f"vectorize-inner: {loop.label} is {kind}; a vector would split its iterations")
@@ -42,8 +34,7 @@ def check_in_pieces(loop: LoopOp) -> None:
 
 def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -> bool:
     """Return whether an access has stride 1 in a loop."""
-    assert isinstance(memory.type, MemRefType)
-    strides = strides_of(memory.type)
+    strides = strides_of(SSAValue.get(memory, type=MemRefType).type)
     *others, last = subscripts
     is_packed = strides is None or strides[-1] == 1
     return last is loop.induction and is_packed and not any(depends_on(place, loop) for place in others)
@@ -51,8 +42,7 @@ def runs_along(loop: LoopOp, memory: SSAValue, subscripts: Sequence[SSAValue]) -
 
 def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
     """Return a contiguous memref without the dimensions of size 1 behind `dim`, so that vectors lie along its last."""
-    type_ = memory.type
-    assert isinstance(type_, MemRefType)
+    type_ = SSAValue.get(memory, type=MemRefType).type
     shape = type_.get_shape()
     if dim == len(shape) - 1:
         return memory

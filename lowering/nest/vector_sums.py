@@ -27,15 +27,15 @@ def sum_of(function: func.FuncOp) -> AccumulateOp | None:
 def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     """Add `lanes` elements of a row at once, and the others in a remainder loop.
 
-    Each element has a sum of its own, so the order of the contributions to it stays.
-
-    Raises:
-        ScheduleError: the vectors do not fit, or the innermost loop does not add elements that lie side by side.
+    Each element has a sum of its own, so the order of the contributions to it stays. Raises ScheduleError where vectors
+    do not fit, or the innermost loop does not add elements that lie side by side.
     """
     loop = next(enclosing_loops(accumulate), None)
     if loop is None:
         raise ScheduleError("vectorize-inner: the element is added outside of every loop")
-    _check_lanes(accumulate, lanes)
+    if isinstance(accumulate.element.type, VectorType):
+        raise ScheduleError("vectorize-inner: vectors are added already")
+    check_lanes(lanes, element_size_bytes(accumulate.element.type), WIDTHS)
     load = _checked_load(accumulate, loop)
     body, rest = split_off_remainder(loop, lanes)
     builder = Builder(InsertPoint.at_end(body.body.block))
@@ -52,13 +52,6 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     builder.insert(YieldOp())
     if not rest:
         Rewriter.erase_op(loop)
-
-
-def _check_lanes(accumulate: AccumulateOp, lanes: int) -> None:
-    element = accumulate.element.type
-    if isinstance(element, VectorType):
-        raise ScheduleError("vectorize-inner: vectors are added already")
-    check_lanes(lanes, element_size_bytes(element), WIDTHS)
 
 
 def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:

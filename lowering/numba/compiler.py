@@ -1,93 +1,65 @@
-"""Load generated source: execute it as a module, which makes Numba compile it or take it from its cache."""
+"""Compile generated source: execute it as a module, whose functions Numba compiles to object code."""
 
+import contextlib
 import linecache
+import os
 import re
-import sys
 import tempfile
-import threading
-import types
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import numba
-
 from ...ir.errors import CompileError
+from ..native.kernel_code import KernelCode
+from .object_code import forget, library_of, object_code
 from .program import Program
 
+OUR_NJIT = "from gathernest.lowering.numba.object_code import njit"
 
-def load_file(program: Program, path: Path, name: str) -> Any:
-    """Execute a program's source, which lies at `path`, and return its Numba dispatcher, compiled.
 
-    Numba keeps the machine code in `__pycache__` beside the file, under `name`, and takes it from there next time.
+def compile_program(program: Program, file: str) -> bytes:
+    """Return the object code of a program, which `KernelCode` loads; `file` stands for its source in messages.
 
     Raises:
         CompileError: Numba or LLVM rejects it; names the file, the line and the IR operation.
-        OSError: the machine code cannot be written, as on a full disk.
     """
-    with _cache_beside_source():
-        return _execute(program, program.source, str(path), name)
+    return _compiled(program, file, object_code)
 
 
-def load_text(program: Program, name: str) -> Any:
-    """Execute a program's source without a file, and return its dispatcher, compiled now and cached nowhere.
+def load_text(program: Program, name: str) -> KernelCode:
+    """Compile a program in memory, and load it.
 
     Raises:
-        CompileError: as `load_file`.
+        CompileError: as `compile_program`.
     """
-    source = program.source.replace("cache=True", "cache=False")
-    file = f"<gathernest kernel {name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    return _execute(program, source, file, name)
+    return KernelCode(compile_program(program, f"<gathernest kernel {name}>"))
 
 
-@contextmanager
-def _cache_beside_source() -> Iterator[None]:
-    """Keep NUMBA_CACHE_DIR from moving the machine code away from its source."""
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, ""  # type: ignore[attr-defined]
+def inspected_library(program: Program) -> Any:
+    """Return Numba's library of a program, into which LLVM has inlined what it calls; it is not loaded.
+
+    Raises:
+        CompileError: as `compile_program`.
+    """
+    return _compiled(program, "<gathernest kernel>", library_of)
+
+
+def _compiled(program: Program, file: str, finish: Any) -> Any:
+    """Return what `finish` makes of the dispatcher of a program's function `gather`."""
+    linecache.cache[file] = (len(program.source), None, program.source.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file}
     try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
-
-
-def _execute(program: Program, source: str, file: str, name: str) -> Any:
-    """Run a module's code with its name in `sys.modules`, where Numba looks for it."""
-    module = types.ModuleType(f"gathernest_kernel_{name}")
-    module.__file__ = file
-    sys.modules[module.__name__] = module
-    try:
-        with _interrupts_of_callbacks():
-            exec(compile(source, file, "exec"), module.__dict__)
-    except BaseException as error:
-        del sys.modules[module.__name__]
-        if isinstance(error, OSError) or not isinstance(error, Exception):
-            raise
-        if "no locator available" in str(error):  # Numba says so when it can make no file beside the source
-            raise OSError(f"Numba can make no file beside {file}") from error
+        exec(compile(_with_our_njit(program.source), file, "exec"), names)
+        return finish(names["gather"])
+    except Exception as error:
         raise _compile_error(program, error, file) from error
-    return module.__dict__["gather"]
-
-
-@contextmanager
-def _interrupts_of_callbacks() -> Iterator[None]:
-    """Raise an interrupt that came while LLVM called Python: ctypes only prints it, and then Numba lacks the code."""
-    before, thread, interrupts = sys.unraisablehook, threading.get_ident(), list[BaseException]()
-
-    def note(unraisable: Any) -> None:
-        if isinstance(unraisable.exc_value, Exception) or threading.get_ident() != thread:
-            before(unraisable)
-        else:
-            interrupts.append(unraisable.exc_value)
-
-    sys.unraisablehook = note
-    try:
-        yield
     finally:
-        sys.unraisablehook = before
-        if interrupts:
-            raise interrupts[0]
+        forget(names.values())
+        names.clear()  # its functions point to it, and Numba's C objects hide that from the garbage collector
+        linecache.cache.pop(file, None)
+
+
+def _with_our_njit(source: str) -> str:
+    """Have a source import our `njit` after Numba's, in the same line."""
+    return re.sub(r"^from numba import .*\bnjit\b.*$", rf"\g<0>; {OUR_NJIT}", source, count=1, flags=re.MULTILINE)
 
 
 def _compile_error(program: Program, error: Exception, file: str) -> CompileError:
@@ -97,21 +69,26 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     came = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
-    kept = _kept(program)
+    kept, request = _kept(program)
     where = f"{kept}:{line}: {text!r}" if line is not None else kept
     return CompileError(
-        f"the backend rejected generated code at {where}{came}: {reason}; please report it with that file",
-        file=kept,
-        line=line,
-        op=op,
+        f"the backend rejected generated code at {where}{came}: {reason}; {request}", file=kept, line=line, op=op
     )
 
 
-def _kept(program: Program) -> str:
-    """Write the source to a file outside of the cache's temporary folder, and return its name."""
-    with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".py", delete=False) as saved:
-        saved.write(program.source)
-    return saved.name
+def _kept(program: Program) -> tuple[str, str]:
+    """Save the source in the system's temporary folder; return the file's name, and what to ask the user for."""
+    name = None
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".py", delete=False) as saved:
+            name = saved.name
+            saved.write(program.source)
+    except OSError as error:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        return "<generated source>", f"please report it (its source cannot be saved: {error.strerror or error})"
+    return name, "please report it with that file"
 
 
 def _line_of(error: Exception, file: str) -> int | None:

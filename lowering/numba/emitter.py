@@ -33,6 +33,8 @@ from .vector_emitter import VectorEmitter
 # The views of one caller's arrays and the scale of one gradient, which the code does not depend on.
 _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 
+# The dialects of the level that is printed.
+LOOP_DIALECTS = ("builtin", "func", "scf", "arith", "memref", "vector")
 NUMBA_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "njit")
 
 _INFIX = {
@@ -60,17 +62,23 @@ _PRINTED_WHERE_USED = (
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="}
 
 
-def emit(module: ModuleOp, header: str = "") -> Program:
-    """Print the one function of a loops-level module.
+def not_lowered(module: ModuleOp) -> list[str]:
+    """Return the names of the operations above the level of loops."""
+    return sorted({op.name for op in module.walk() if op.name.partition(".")[0] not in LOOP_DIALECTS})
 
-    Args:
-        module: the module; everything in it is of `func`, `scf`, `arith` and `memref`.
-        header: text for the top of the source, such as the schedule and the pipeline.
+
+def emit(module: ModuleOp, header: str = "") -> Program:
+    """Print the one function of a loops-level module, below a header such as the schedule and the pipeline.
 
     Raises:
         InternalError: an operation has no printed form.
-        ScheduleError: the function is not lowered to memrefs yet.
+        ScheduleError: the module is not lowered to loops yet.
     """
+    if left := not_lowered(module):
+        raise ScheduleError(
+            f"the code generator prints loops, and the module still has {', '.join(left)}; "
+            "lower it first, for instance with -p default"
+        )
     found = functions(module)
     if len(found) != 1:
         raise InternalError(f"the code generator expects one function, got {len(found)}")

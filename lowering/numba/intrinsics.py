@@ -17,23 +17,15 @@ from numba.np.arrayobj import make_array
 _DOMAIN = "gathernest"
 
 
-def _mark(builder: Any, instruction: Any, *, scope: str, apart_from: str) -> Any:
+def _mark(builder: Any, instruction: Any, *, is_written: bool) -> Any:
+    """Mark a load of data or indices, or a store to out or a load of values that the kernel wrote; return it."""
     module = builder.module
+    scope, apart_from = ("written", "read") if is_written else ("read", "written")
     domain = module.add_metadata([_DOMAIN])
     for kind, name in (("alias.scope", scope), ("noalias", apart_from)):
         scopes = module.add_metadata([module.add_metadata([f"{_DOMAIN}.{name}", domain])])
         instruction.set_metadata(kind, scopes)
     return instruction
-
-
-def mark_read(builder: Any, instruction: Any) -> Any:
-    """Mark a load of data or indices, which no store of the kernel changes; return it."""
-    return _mark(builder, instruction, scope="read", apart_from="written")
-
-
-def mark_written(builder: Any, instruction: Any) -> Any:
-    """Mark a store to out, or a load of values that the kernel wrote; return it."""
-    return _mark(builder, instruction, scope="written", apart_from="read")
 
 
 def pointer(builder: Any, address: ir.Value, offset: ir.Value, pointee: ir.Type) -> ir.Value:
@@ -69,10 +61,9 @@ def make(name: str, doc: str, signature: Any, build: Callable) -> Any:
 
 def make_load(name: str, kind: Any, llvm: ir.Type, *, again: bool = False) -> Any:
     """Make the load of an element or a vector; `again` is for memory that the kernel itself writes."""
-    mark = mark_written if again else mark_read
 
     def build(builder: Any, address: ir.Value, offset: ir.Value) -> ir.Value:
-        return mark(builder, builder.load(pointer(builder, address, offset, llvm), align=1))
+        return _mark(builder, builder.load(pointer(builder, address, offset, llvm), align=1), is_written=again)
 
     doc = f"Load {name} at address + offset{', which the kernel may have written' if again else ''}."
     return make(f"{'reload' if again else 'load'}_{name}", doc, kind(types.int64, types.int64), build)
@@ -99,7 +90,7 @@ def make_store(name: str, kind: Any, llvm: ir.Type, operation: str = "store", al
         store = builder.store(value, pointer(builder, address, offset, value.type), align=alignment)
         if streams:
             store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
-        mark_written(builder, store)
+        _mark(builder, store, is_written=True)
 
     where = "address + offset" if alignment == 1 else f"address + offset, a multiple of {alignment}"
     doc = f"Store {name} at {where}{', non-temporal' if streams else ''}."

@@ -24,11 +24,11 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, SSAValue
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
-from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.types import element_size_bytes, strides_of
 from ...ir.errors import InternalError
-from ..nest.queries import argument_number, viewed
+from ..nest.queries import argument_number, view_of, viewed
 from .program import Parameter
 
 INDENT = "    "
@@ -106,30 +106,24 @@ class Naming:
                 raise InternalError("the code generator knows arith.index_cast between index and i64 only")
             return self.value(owner.input)
         if isinstance(owner, memref.DimOp):
-            return self.size(owner.source, self._static(owner.index))
+            if (dim := const_evaluate_operand(owner.index)) is None:
+                raise InternalError("the code generator expects memref.dim of a constant dimension")
+            return self.size(owner.source, dim)
         if isinstance(owner, memref.ExtractAlignedPointerAsIndexOp):
             return self.current.use(self.name(viewed(owner.source)))
         return self.current.use(self.name(value))
-
-    def _static(self, value: SSAValue) -> int:
-        owner = value.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return owner.value.value.data
-        raise InternalError("the code generator expects memref.dim of a constant dimension")
 
     # memory
 
     def size(self, source: SSAValue, dim: int) -> str:
         """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
-        source = viewed(source)
-        assert isinstance(source.type, MemRefType)
+        source = SSAValue.get(viewed(source), type=MemRefType)
         size = source.type.get_shape()[dim]
         return str(size) if size >= 0 else self._parameter("size", source, dim, "n")
 
     def stride(self, source: SSAValue, dim: int) -> str:
         """Return the stride of a memref along a dimension, in elements."""
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
+        type_ = SSAValue.get(source, type=MemRefType).type
         strides = strides_of(type_)
         if strides is not None:
             prefix = f"{self.name(source)}_stride"
@@ -149,38 +143,31 @@ class Naming:
 
     def _parameter(self, kind: Literal["size", "stride"], source: SSAValue, dim: int, prefix: str) -> str:
         name = f"{prefix}_{self._dim_name(source, dim)}"
-        self.parameters.setdefault(name, Parameter(name, kind, self._argument_number(source), dim))
-        self.taken.add(name)
-        return self.current.use(name)
-
-    def _argument_number(self, source: SSAValue) -> int:
         number = argument_number(source, self.function)
         if number is None:
             raise InternalError("the code generator expects dynamic sizes and strides of arguments only")
-        return number
+        self.parameters.setdefault(name, Parameter(name, kind, number, dim))
+        self.taken.add(name)
+        return self.current.use(name)
 
     def _dim_name(self, source: SSAValue, dim: int) -> str:
         """Return `axis`, `inner`, ... where the argument says how it is viewed, its number where it does not."""
-        number = self._argument_number(source)
-        attributes = self.function.arg_attrs.data[number].data if self.function.arg_attrs is not None else {}
-        view = attributes.get(VIEW)
-        return view.dims[dim] if isinstance(view, ViewAttr) else f"{self.name(source)}_{dim}"
+        view = view_of(source, self.function)
+        return f"{self.name(source)}_{dim}" if view is None else view.dims[dim]
 
     def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
         """Return the two arguments that every load and store begins with: base address and byte offset.
 
         A view has a subscript for each dimension but those of size 1 at the end, whose subscripts are 0.
         """
-        source = viewed(source)
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
+        source = SSAValue.get(viewed(source), type=MemRefType)
         terms: list[str] = []
         for dim, subscript in enumerate(subscripts):
             place = self.value(subscript)
             if place != "0":
                 stride = self.stride(source, dim)
                 terms.append(place if stride == "1" else f"{place} * {stride}")
-        width = element_size_bytes(type_.element_type)
+        width = element_size_bytes(source.type.element_type)
         offset = " + ".join(terms) or "0"
         if width > 1 and terms:
             offset = f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"

@@ -90,14 +90,6 @@ def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
 
 
-def _and(type_: VectorType) -> tuple[str, Any, Callable]:
-    return f"The bits that two {type_.name} share.", type_(type_, type_), ir.IRBuilder.and_
-
-
-def _addi(type_: VectorType) -> tuple[str, Any, Callable]:
-    return f"The sums of two {type_.name} of integers, modulo their width.", type_(type_, type_), ir.IRBuilder.add
-
-
 def _addf(type_: VectorType) -> tuple[str, Any, Callable]:
     floats = ir.VectorType({32: ir.FloatType(), 64: ir.DoubleType()}[type_.bits], type_.lanes)
 
@@ -121,8 +113,8 @@ def _element(type_: VectorType) -> Any:
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "join": _join,
     "broadcast": _broadcast,
-    "and": _and,
-    "addi": _addi,
+    "and": lambda v: (f"The bits that two {v.name} share.", v(v, v), ir.IRBuilder.and_),
+    "addi": lambda v: (f"The sums of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.add),
     "addf": _addf,
 }
 _OPERATIONS = (*_MAKERS, "load", "reload", "store", "stream", "stream_anywhere")

@@ -17,13 +17,7 @@ from .schedule import Schedule
 
 
 def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
-    """Return about how many microseconds a gather takes.
-
-    Args:
-        nest: its sizes.
-        schedule: how it is run.
-        machine: where, with the number of threads of a parallel schedule.
-    """
+    """Return about how many microseconds a gather takes; the machine has the number of threads."""
     threads = machine.threads if schedule.parallel else 1
     memory = _lines_ns(nest, schedule, machine) + _bytes_ns(nest, schedule, machine)
     launches = len({LoopName(name).nest == "check" for name in schedule.parallel})

@@ -18,11 +18,8 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     unless rows of a small table share lines; an owner-computes partition of the longest axis, when rows are long or
     the table is larger than a cache; tiles of longer rows. Otherwise one thread adds: scalars at random places cost
     less than a comparison of every index. Rows are added as vectors; rows of a specialized size are prefetched where
-    the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores.
-
-    Args:
-        nest: its sizes; the loops that copy are those that add.
-        machine: where it is to run.
+    the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores. The loops of the nest
+    that copy are those that add.
     """
     machine = replace(machine, threads=min(machine.threads, MOST_OWNERS))
     adding = [loop for loop in nest.copied if loop[1] != 1]

@@ -80,24 +80,13 @@ class MachineModel:
         return self.copy_bytes_per_ns[sum(working_set_bytes > size for size in (self.l2_bytes, self.l3_bytes))]
 
     def random_line_ns(self, table_bytes: float, times: float) -> float:
-        """Return what a line at a random place of a table costs.
-
-        Args:
-            table_bytes: the size of the table.
-            times: how many times as long as with the best prefetch it takes, where the second cache lacks it.
-        """
+        """Return what a line at a random place of a table costs; `times` that where the second cache lacks it."""
         sizes = self.l1_bytes, self.l2_bytes, self.l3_bytes
         line_ns = self.line_ns[sum(table_bytes > size for size in sizes)]
         return line_ns if table_bytes <= self.l2_bytes else times * line_ns
 
     def serial_ns(self, work_bytes: float, rows: float, table_bytes: float) -> float:
-        """Return about how long one thread takes.
-
-        Args:
-            work_bytes: bytes that the kernel moves.
-            rows: how many rows of the table it reads.
-            table_bytes: the size of the table that they lie in.
-        """
+        """Return about how long one thread takes to move so many bytes, and to read so many rows of a table."""
         return work_bytes * self.byte_ns + rows * self.random_line_ns(table_bytes, UNPREFETCHED)
 
     def is_worth_sharing(self, work_bytes: float, rows: float, table_bytes: float) -> bool:

@@ -22,14 +22,9 @@ NOTHING: Prefetches = ((), "")
 def choose_prefetches(
     nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int | None, *, repeats: bool
 ) -> Prefetches:
-    """Choose the prefetches.
+    """Choose the prefetches; `inside` has the name of each loop inside its tile.
 
-    Args:
-        nest: its sizes.
-        machine: where it is to run.
-        inside: the name of each loop inside its tile.
-        lanes: elements a vector.
-        repeats: whether a loop repeats the indices of one inside it.
+    `repeats` says whether a loop repeats the indices of one inside it.
     """
     counted = [loop for loop in nest.loops if loop[0] in nest.looked_up]
     if not counted:

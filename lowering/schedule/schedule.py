@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import ScheduleError, did_you_mean
+from ...ir.modules.plugins import import_error, package_of, why_unknown
 
 if TYPE_CHECKING:
     from xdsl.utils.arg_spec import ArgSpec
@@ -54,6 +55,7 @@ class Schedule:
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
         stream: whether vectors are written by non-temporal stores.
+        passes: passes of other packages with their options, such as "own-pass{size=8}"; they run last.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
@@ -66,15 +68,18 @@ class Schedule:
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
     stream: bool = False
+    passes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for step in STEPS.values():
             value = getattr(self, step.field)
             if value is not None:
                 object.__setattr__(self, step.field, step.check(value, f"{step.field} of a schedule"))
+        object.__setattr__(self, "passes", _other_passes(self.passes))
 
     def __str__(self) -> str:
-        return ",".join(text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field)))
+        texts = [text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field))]
+        return ",".join([*texts, *self.passes])
 
     @classmethod
     def parse(cls, text: "Schedule | str") -> "Schedule":
@@ -107,17 +112,15 @@ def shorter_schedules(schedule: Schedule) -> dict[str, Schedule]:
         if value != default:
             left_out = str(replace(NO_SCHEDULE, **{step.field: value}))
             shorter[left_out] = replace(schedule, **{step.field: default})
-    return shorter
+    return shorter | {
+        left_out: replace(schedule, passes=tuple(text for text in schedule.passes if text != left_out))
+        for left_out in schedule.passes
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A schedule, and why.
-
-    Attributes:
-        schedule: the schedule.
-        reasons: a sentence for each thing decided.
-    """
+    """A schedule, and why: a sentence for each thing decided."""
 
     schedule: Schedule
     reasons: tuple[str, ...]
@@ -188,6 +191,12 @@ def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
     return given
 
 
+def _other_passes(values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(text, str) for text in values):
+        raise ScheduleError(f"passes of a schedule must be texts such as ('own-pass{{size=8}}',), got {values!r}")
+    return tuple(str(spec).replace('"', "") for spec in parse_specs(",".join(values)))
+
+
 def _flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise ScheduleError(f"{what} must be True or False, got {value!r}")
@@ -199,9 +208,12 @@ def _fields(specs: "list[ArgSpec]") -> dict[str, Any]:
     fields: dict[str, Any] = {}
     places = list(STEPS)
     for spec in specs:
+        if spec.name not in STEPS and package_of("passes", spec.name):
+            places, fields["passes"] = [], (*fields.get("passes", ()), str(spec))
+            continue
         if spec.name not in STEPS:
-            known = f"{', '.join(STEPS)}{did_you_mean(spec.name, STEPS)}"
-            raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}")
+            known = f"{', '.join(STEPS)}{why_unknown()}{did_you_mean(spec.name, STEPS)}"
+            raise ScheduleError(f"{spec.name!r} is not a pass of a schedule; use {known}") from import_error()
         if spec.name not in places:
             order = ", ".join(STEPS)
             raise ScheduleError(f"a schedule has each pass once, but for prefetch-indices, in the order {order}")

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
+from ...ir.modules.plugins import load_passes
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES
@@ -28,9 +30,7 @@ class Space:
     """The input of a generator.
 
     Attributes:
-        nest: the sizes of the nest.
         default: the schedule that is chosen without tuning.
-        threads: how many threads there are.
         is_gradient: whether the nest adds, so that loops over indices can be neither reordered nor parallel.
     """
 
@@ -61,12 +61,7 @@ Keep = Callable[[Sequence[Schedule]], Sequence[Schedule]]
 
 
 def search(space: Space, keep: Keep) -> tuple[Schedule, ...]:
-    """Return every schedule that was in the search, the default first.
-
-    Args:
-        space: what is searched.
-        keep: drops schedules after each generator; called when it gave new ones.
-    """
+    """Return every schedule that was in the search, the default first; `keep` drops some after each generator."""
     seen: dict[Schedule, None] = {space.default: None}
     kept: Sequence[Schedule] = (space.default,)
     for generate in GENERATORS:
@@ -229,10 +224,23 @@ def unrolled_loops(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             yield replace(schedule, unroll=(_scheduled_loops(space, schedule)[-1], factor))
 
 
+def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """What the passes of other packages offer: those that have `candidates(space, schedule)`, a generator; or none."""
+    for plugin, kind in load_passes():
+        try:
+            yield from getattr(kind, "candidates", lambda space, schedule: ())(space, schedule)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ScheduleError(f"candidates of the pass {kind.name} of {plugin} failed: {reason}") from error
+    if schedule.passes:
+        yield replace(schedule, passes=())
+
+
 # In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
     *(serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
     *(vectors, specialized_rows, hoisted_indices, prefetches, streamed_stores, unrolled_loops, check_tiles),
+    passes_of_others,
 )
 
 

@@ -67,12 +67,7 @@ class ReadPattern:
 
 
 def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
-    """Return where a gather of sizes that are known reads data.
-
-    Args:
-        canonical: the arrays, with strides in elements.
-        width_bytes: bytes an element of data.
-    """
+    """Return where a gather of known sizes, with elements of so many bytes, reads data."""
     trips = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
     axes: list[tuple[int, int]] = []
     own: list[tuple[str, int, int]] = []
@@ -95,29 +90,16 @@ def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
 
 
 def traffic_streams(
-    canonical: CanonicalGather,
-    width_bytes: int,
-    index_bytes: int,
-    lines: float,
-    *,
-    is_gradient: bool,
-    through_cache: bool,
+    canonical: CanonicalGather, width_bytes: int, index_bytes: int, lines: float, *, is_gradient: bool
 ) -> tuple[tuple[str, float], ...]:
-    """Return (name, bytes) of every stream of a gather, or a gradient.
+    """Return (name, bytes) of every stream of a gather that reads so many distinct lines of data, or of a gradient.
 
-    Args:
-        canonical: the arrays, with strides in elements.
-        width_bytes, index_bytes: bytes an element of data, and an index.
-        lines: the distinct lines of data that a gather reads.
-        is_gradient: whether the direction is reversed: `out` is read, and `data` is written whole.
-        through_cache: whether the stores of the output are cached, so that its lines are read first.
+    A gradient reverses the direction: `out` is read, and `data` is written whole.
     """
     slices = ("grad" if is_gradient else "output", stored_bytes(canonical.out, width_bytes))
     table = ("output", stored_bytes(canonical.data, width_bytes)) if is_gradient else ("data", lines * LINE_BYTES)
     streams = [("indices", stored_bytes(canonical.indices, index_bytes))]
     streams += [slices, table] if is_gradient else [table, slices]
-    if through_cache:
-        streams.append(("output read", streams[-1][1]))
     return tuple((name, float(count)) for name, count in streams)
 
 
@@ -125,11 +107,7 @@ def expected_lines(pattern: ReadPattern, offset_bytes: int = 0) -> tuple[float, 
     """Return (expected lines of data for uniformly random indices, adjacent lines at each place).
 
     Every line of a window is equally likely. Windows that share lines, since they begin less than a line apart, count
-    as one with the indices of all of them.
-
-    Args:
-        pattern: where data is read.
-        offset_bytes: where data begins in a line.
+    as one with the indices of all of them. Data begins at an offset in a line.
     """
     windows, draws = float(math.prod(size for size, _ in pattern.spread)), float(pattern.draws)
     steps = [stride for _, stride in pattern.spread]

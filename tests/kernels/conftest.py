@@ -14,6 +14,7 @@ import pytest
 import gathernest as gn
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.host.files import MOST_BYTES
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.host.timing import Timings
 from gathernest.kernels.runtime import call_cache
@@ -39,6 +40,37 @@ def cache_dir(tmp_path: Path, forget: Callable[[], None]):
     gn.knobs.cache_dir = tmp_path / "cache"
     yield tmp_path / "cache"
     del gn.knobs.cache_dir
+
+
+def _move_behind_a_link(path: Path) -> None:
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
+
+
+def _link_to_zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def _replace_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+# How a sound file becomes one that must not be read; of the last, only the size is wrong.
+UNSOUND: dict[str, Callable[[Path], None]] = {
+    "a link": _move_behind_a_link,
+    "a link to endless zeros": _link_to_zeros,
+    "a pipe": _replace_by_a_pipe,
+    "writable by others": lambda path: path.chmod(0o666),
+    "writable by others, and sticky": lambda path: path.chmod(0o1666),
+    "too large": lambda path: os.truncate(path, MOST_BYTES + 1),
+}
+
+
+@pytest.fixture(params=UNSOUND)
+def make_unsound(request: pytest.FixtureRequest) -> Callable[[Path], None]:
+    """Return a function that makes a sound file one that must not be read."""
+    return UNSOUND[request.param]
 
 
 @pytest.fixture

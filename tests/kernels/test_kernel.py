@@ -16,6 +16,7 @@ from gathernest.ir.errors import CompileError
 from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import compile
+from gathernest.lowering.numba import compiler
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.program import Program
 from gathernest.lowering.passes.canonicalize.normalize_gather import NormalizeGather
@@ -331,19 +332,49 @@ def test_a_program_that_python_rejects_is_a_compile_error_with_its_line():
     assert Path(caught.value.file).read_text() == "import numba\ndef gather(:\n"
 
 
-@pytest.mark.parametrize("hook", ["_object_cache_notify", "_object_cache_getbuffer"])
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_while_llvm_calls_python_stays_one(monkeypatch, cache_dir, hook, interrupt):
+def test_an_interrupt_of_the_compiler_stays_one(monkeypatch, cache_dir, interrupt):
     def interrupted(*arguments):
         raise interrupt
 
-    before = sys.unraisablehook
-    monkeypatch.setattr(cpu_target.target_context.codegen()._engine._ee, hook, interrupted)
+    monkeypatch.setattr(compiler, "object_code", interrupted)
     with pytest.raises(interrupt):
         gn.gather(np.arange(4.0), [0, 1])
-    assert sys.unraisablehook is before
     monkeypatch.undo()
     assert gn.gather(np.arange(4.0), [0, 1]).tolist() == [0.0, 1.0]
+
+
+def test_llvm_never_calls_python_where_an_interrupt_would_be_lost(monkeypatch, cache_dir):
+    called = []
+    for hook in ("_object_cache_notify", "_object_cache_getbuffer"):
+        monkeypatch.setattr(cpu_target.target_context.codegen()._engine._ee, hook, lambda *_: called.append(1))
+    assert gn.gather(np.arange(4.0), [0, 1]).tolist() == [0.0, 1.0]
+    assert not called
+
+
+def test_a_program_that_calls_what_is_not_there_is_a_compile_error():
+    source = """
+from llvmlite import ir
+from numba import int64, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def missing(context):
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.IntType(64), [])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "no_such_function"), [])
+
+    return types.int64(), generate
+
+
+@njit(int64(int64, int64, int64, int64), cache=True)
+def gather(data, indices, out, team):
+    return missing()
+"""
+    with pytest.raises(CompileError, match="calls no_such_function, which this process does not have"):
+        load_text(Program(source, (), {}), "missing")
 
 
 @pytest.mark.parametrize(

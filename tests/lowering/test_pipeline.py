@@ -47,6 +47,10 @@ def test_pass_prints_as_it_is_written():
         ),
         ("cse{a=1}", "pass cse has no option 'a'; it takes none"),
         (
+            "tile-loops{loops=a sizes=4 tail=gaurd}",
+            "pass tile-loops: expected guard or perfect for tail, got 'gaurd'; did you mean 'guard'?",
+        ),
+        (
             "tile-loops{loops=a sizes=4,abc}",
             "pass tile-loops: expected whole numbers with commas between for sizes, got 'sizes=4,abc'",
         ),

@@ -8,6 +8,7 @@ from onnx.helper import make_node
 import gathernest as gn
 from gathernest.ir.errors import ModelError
 from gathernest.ir.modules.weights import Weights
+from gathernest.lowering.passes.graph import check_constant_indices
 
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
 
@@ -28,6 +29,17 @@ def test_positions_of_indices_that_gathers_share_are_counted(load, make):
         load(positions(make, 100), max_total_bytes=60_000)
     model = load(positions(make, 100), max_total_bytes=801_000)
     assert sum(array.nbytes for array in model.weights.values()) == 801_000
+
+
+def test_gathers_after_many_new_positions_are_checked_at_run_time(load, make, monkeypatch):
+    """A file of 1 MB must not become gigabytes of positions before the total limit is reached."""
+    monkeypatch.setattr(check_constant_indices, "MOST_ADDED_BYTES", 20_000)
+    model = load(positions(make, 10))
+    assert str(model).count("bounds unchecked") == 3
+    assert str(model).count("bounds error") == 7
+    assert model.weights.total_bytes == 1000 + 3 * 8000
+    x = np.arange(300, dtype=np.float32)
+    assert all((array == 299).all() for array in model(x=x).values())
 
 
 def test_default_limit_is_that_of_a_file(load, make, monkeypatch):

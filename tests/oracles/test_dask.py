@@ -27,10 +27,10 @@ QUICK = settings(
 
 @pytest.fixture
 def slow_kernels(monkeypatch):
-    def run(request, data, indices):
-        return reference.run(request.operator, data, indices, request.bounds)
+    def run(operator, data, indices, bounds, *ignored):
+        return reference.run(operator, data, indices, bounds)
 
-    monkeypatch.setattr(chunked, "run", run)
+    monkeypatch.setattr(chunked, "run_gather", run)
 
 
 def cut(draw, array: np.ndarray) -> da.Array:

@@ -19,8 +19,8 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradie
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
+from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.compile import run_stages
-from gathernest.kernels.runtime.dispatch import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 

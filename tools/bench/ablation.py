@@ -21,7 +21,6 @@ class Ablated:
     """One case.
 
     Attributes:
-        case: what was run.
         worth: by pass, how many times as fast the whole schedule is as the one without; the median over the rounds.
         rejected: by pass, why the schedule without it is not legal.
     """

@@ -13,9 +13,9 @@ from ...kernels.runtime.array_checks import address
 from ...kernels.runtime.launch import launch
 from ...lowering.native.parallel_for import share
 from ...lowering.numba.intrinsics import store_i64
+from ...lowering.schedule.machine_model import LINE_BYTES
 
 SHARES, STEPS = 16, 5_000
-LINE_BYTES = 64
 
 
 @njit

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...ir.byte_comparison import first_difference
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
 from ...kernels.roofline.lower_bound import MeasuredBound
@@ -85,30 +86,19 @@ class Measured:
 
 
 def measure(case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int) -> Measured:
-    """Run a case by every candidate that can.
-
-    Args:
-        case: what to run.
-        candidates: gathernest among them, started.
-        rounds: how often each is timed.
-        threads: how many gathernest uses.
-    """
+    """Run a case by every candidate that can; they are started, and `threads` are gathernest's."""
     inputs = case.make()
     result = Measured(case)
     ready: dict[str, dict[str, Sequence[Call]]] = {}
     with knobs.scope(num_threads=threads):
         references = case_loops(case, inputs)
         for candidate in candidates:
-            reason = candidate.rejection(case)
-            if reason is not None:
+            if (reason := candidate.rejection(case)) is not None:
                 result.rejected[candidate.name] = reason
-                continue
-            ready[candidate.name] = _prepared(candidate, case, inputs, result)
-        ready = {name: ways for name, ways in ready.items() if ways}
-        chosen: dict[str, Call] = {}
-        for name, ways in ready.items():
-            result.ways[name] = way = _fastest(ways)
-            chosen[name] = _in_turn(ways[way])
+            elif ways := _prepared(candidate, case, inputs, result):
+                ready[candidate.name] = ways
+        result.ways.update({name: _fastest(ways) for name, ways in ready.items()})
+        chosen = {name: _in_turn(ways[result.ways[name]]) for name, ways in ready.items()}
         if chosen:
             loops = {} if references is None else references.calls
             timings = time_interleaved({**chosen, **loops}, rounds=rounds, settle_s=SETTLE_S)
@@ -120,13 +110,9 @@ def measure(case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int
 def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
     """Return the reference loops of a case, ready to run, with as many threads as the knobs say.
 
-    Args:
-        case: what is run.
-        inputs: its arrays. The first set of indices determines which lines are touched and in what order; the loops use
-            as many parts of their memory in turn as there are sets.
-
-    Returns:
-        None where only the call is timed, and for gradients, whose table is both read and written.
+    The first set of indices determines which lines are touched and in what order; the loops use as many parts of their
+    memory in turn as there are sets. None where only the call is timed, and for gradients, whose table is both read and
+    written.
     """
     if case.family == "call" or case.is_gradient:
         return None
@@ -181,16 +167,9 @@ def _failure(error: Exception) -> str:
 def _difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return f"gives {got.dtype} of shape {got.shape} for {wanted.dtype} of shape {wanted.shape}"
-    if np.array_equal(_bytes(got), _bytes(wanted)):
+    if (found := first_difference(got, wanted)) is None:
         return None
-    unequal = np.any(_bytes(got) != _bytes(wanted), axis=-1)
-    first = tuple(int(place) for place in np.unravel_index(int(np.argmax(unequal)), wanted.shape))
-    return f"gives other bytes at {first} and {int(unequal.sum()) - 1} other places of {wanted.size}"
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    """Return the bytes of each element, one row an element."""
-    return np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return f"gives other bytes at {found[0]} and {found[1] - 1} other places of {wanted.size}"
 
 
 def _fastest(ways: dict[str, Sequence[Call]]) -> str:

@@ -15,12 +15,7 @@ GOOD, POOR, LINE = "#1b7837", "#c0392b", "#444444"
 
 
 def check_plot(path: str) -> Path:
-    """Return the path of a picture, before anything is measured for it.
-
-    Raises:
-        UsageError: it does not end as a picture does.
-        DependencyError: matplotlib is not installed.
-    """
+    """Return the path of a picture, or raise the error that it cannot be drawn for, before anything is measured."""
     picture = Path(path)
     if picture.suffix not in SUFFIXES:
         raise UsageError(f"--plot {path!r} must end in {' or '.join(SUFFIXES)}, as in --plot ratios.svg")

@@ -16,14 +16,7 @@ LAST_LEVEL_IF_UNKNOWN = 2**25
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Ratios against the best peer of each case, taken together.
-
-    Attributes:
-        cases: how many have a peer.
-        geometric_mean: of their ratios.
-        worst_case, worst_ratio: the least of them.
-        below_1: the cases that a peer wins.
-    """
+    """Ratios against the best peer of each of so many cases, taken together; a peer wins the cases `below_1`."""
 
     cases: int
     geometric_mean: float
@@ -37,10 +30,8 @@ class Report:
     """A run of the suite.
 
     Attributes:
-        measured: case by case.
         versions: of gathernest and its peers, in the order of the table.
-        threads: how many everyone had.
-        rounds: how often everyone was timed.
+        threads, rounds: how many everyone had, and how often everyone was timed.
         cut: the largest size of a dimension, or None where the suite ran in full.
     """
 

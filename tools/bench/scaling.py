@@ -28,11 +28,9 @@ NO_MEMORY = "no memory"
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A gather, or a loop that touches no memory, on one thread and on several.
+    """A gather, or a loop that touches no memory, and its bottleneck.
 
     Attributes:
-        name: what was run.
-        bound: its bottleneck.
         one_us, all_us: medians over the rounds, microseconds a call on one thread and on all.
         gains: how many times as fast all are as one, in each round.
     """
@@ -45,12 +43,9 @@ class Scaled:
 
 
 def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Scaled]:
-    """Time cases and the loops without memory on one thread and on several, all of them in turn.
+    """Time gathers and the loops without memory on one thread and on 2 or more, all of them in turn.
 
-    Args:
-        cases: gathers; `advance` is called when each is ready.
-        rounds: how often each is timed, 1 or more.
-        threads: how many are compared with one, 2 or more.
+    `advance` is called when each gather is ready.
     """
     from .compute_loops import compute_loops
 

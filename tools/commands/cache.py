@@ -24,7 +24,7 @@ Tuning records and peak rates of this machine stay."""
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     about = "; ".join(f"{name}: {text}" for name, text in ACTIONS.items())
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="info", help=f"{about} (default: info)")
+    parser.add_argument("action", nargs="?", choices=list(ACTIONS), default="info", help=f"{about} (default: info)")
     parser.add_argument(
         "--limit-mb",
         type=positive,

@@ -2,39 +2,20 @@
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...ir.byte_comparison import first_difference
 from ...ir.errors import DependencyError, ModelError
 
 Arrays = Mapping[str, np.ndarray]
-
 RUNTIMES = {".onnx": ("onnxruntime", "ONNX Runtime"), ".xml": ("openvino", "OpenVINO")}
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a comparison found.
-
-    Attributes:
-        runtime: the other runtime with its version.
-        differences: a line for each output that differs.
-    """
-
-    runtime: str
-    differences: tuple[str, ...]
-
-
-def compare(path: Path, inputs: Arrays, outputs: Arrays) -> Comparison:
-    """Run the runtime that a model's format is native to, and compare.
-
-    Args:
-        path: the model.
-        inputs: its inputs.
-        outputs: its outputs.
+def compare(path: Path, inputs: Arrays, outputs: Arrays) -> dict[str, Any]:
+    """Run the runtime that a model's format is native to; return its name, and a line for each output that differs.
 
     Raises:
         DependencyError: the runtime is not installed.
@@ -52,8 +33,9 @@ def compare(path: Path, inputs: Arrays, outputs: Arrays) -> Comparison:
     except Exception as error:  # each runtime has errors of its own
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{title} does not run the model: {type(error).__name__}: {reason}") from None
-    lines = [difference(name, array, theirs[name], title) for name, array in outputs.items()]
-    return Comparison(title, tuple(line for line in lines if line is not None))
+    found = [difference(name, array, np.asarray(theirs[name]), title) for name, array in outputs.items()]
+    differences = [line for line in found if line is not None]
+    return {"with": title, "equal": not differences, "differences": differences}
 
 
 def _run_onnxruntime(runtime: Any, path: Path, inputs: Arrays, outputs: Arrays) -> Arrays:
@@ -71,28 +53,15 @@ def _run_openvino(runtime: Any, path: Path, inputs: Arrays, outputs: Arrays) -> 
 
 def difference(name: str, ours: np.ndarray, theirs: np.ndarray, runtime: str) -> str | None:
     """Return where two outputs differ, or None where their bytes are the same."""
-    theirs = np.asarray(theirs)
     if ours.shape != theirs.shape or (ours.dtype != theirs.dtype and not ours.dtype.hasobject):
         return (
             f"output {name!r} differs: {ours.dtype} of shape {ours.shape} here, {theirs.dtype} of shape "
             f"{theirs.shape} from {runtime}"
         )
-    if ours.size == 0:
+    if (found := first_difference(theirs, ours)) is None:
         return None
-    if ours.dtype.hasobject:
-        unequal = np.array([mine != other for mine, other in zip(ours.flat, theirs.flat, strict=True)])
-    else:
-        unequal = (_element_bytes(ours) != _element_bytes(theirs)).any(axis=1)
-    places = np.flatnonzero(unequal)
-    if not len(places):
-        return None
-    place = tuple(int(number) for number in np.unravel_index(int(places[0]), ours.shape))
+    place, count = found
     return (
         f"output {name!r} differs at {place}: {ours[place]!r} here, {theirs[place]!r} from {runtime}; "
-        f"{len(places)} of {ours.size} elements differ"
+        f"{count} of {ours.size} elements differ"
     )
-
-
-def _element_bytes(array: np.ndarray) -> np.ndarray:
-    """Return the bytes of each element, one row an element."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)

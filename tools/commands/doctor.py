@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,12 @@ EXAMPLES = """examples:
 Facts = dict[str, dict[str, Any]]
 
 
+@dataclass
 class Findings:
     """What is wrong: `problems` keep gathernest from working, `notes` only cost time."""
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-        self.notes: list[str] = []
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def add_arguments(parser: Parser) -> None:

@@ -16,12 +16,7 @@ MOST_BYTES = 2**31
 
 
 def random_inputs(model: Model, names: Sequence[str], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return an array for each of these inputs.
-
-    Args:
-        model: whose inputs they are.
-        names: inputs of static sizes; what reaches the indices of a gather is in range of its axis.
-        rng: where the numbers come from.
+    """Return an array for each of these inputs; what reaches the indices of a gather is in range of its axis.
 
     Raises:
         ModelError: an input has a size that is not known, or is used as indices of an axis whose size is not known.

@@ -7,7 +7,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from ...ir.element_types import element_type_name
 from ...ir.errors import ModelError, did_you_mean
 from ...kernels.model import Model, TensorSpec, check_input_names, load
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
-
-if TYPE_CHECKING:
-    from .compare import Comparison
 
 Arrays = dict[str, np.ndarray]
 
@@ -63,17 +60,27 @@ def run(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     outputs = model.run(inputs)
     milliseconds = (time.perf_counter() - start) * 1e3
-    comparison = None
+    comparison = {}
     if options.compare:
         from .compare import compare
 
-        comparison = compare(Path(options.model), inputs, outputs)
+        comparison = {"compare": compare(Path(options.model), inputs, outputs)}
     files = {} if options.output is None else _write(outputs, Path(options.output))
+    facts = {
+        "model": model.name,
+        "inputs": {name: {"type": str(model.inputs[name]), "shape": array.shape} for name, array in inputs.items()},
+        "outputs": {
+            name: {"type": _described(array), "shape": array.shape, "file": files.get(name)}
+            for name, array in outputs.items()
+        },
+        "milliseconds": round(milliseconds, 3),
+        **comparison,
+    }
     if options.json:
-        print(json.dumps(_as_json(model, inputs, outputs, files, milliseconds, comparison)))
+        print(json.dumps(facts))
     else:
-        _print_report(model, inputs, outputs, files, milliseconds, comparison)
-    return FAILED if comparison is not None and comparison.differences else DONE
+        _print_report(facts, inputs)
+    return FAILED if comparison and comparison["compare"]["differences"] else DONE
 
 
 def _named_files(entries: list[str]) -> dict[str, Path]:
@@ -123,18 +130,18 @@ def _read(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
     return array.view(spec.dtype) if is_bytes and array.dtype.itemsize == spec.dtype.itemsize else array
 
 
-def _write(outputs: Arrays, folder: Path) -> dict[str, Path]:
+def _write(outputs: Arrays, folder: Path) -> dict[str, str]:
     """Write every output and return where; strings are written as NumPy's own, which need no pickle."""
     folder.mkdir(parents=True, exist_ok=True)
-    files: dict[str, Path] = {}
+    files: dict[str, str] = {}
     for name, array in outputs.items():
         word = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
         path, number = folder / f"{word}.npy", 0
-        while path in files.values():
+        while str(path) in files.values():
             number += 1
             path = folder / f"{word}_{number}.npy"
         np.save(path, array.astype(str) if array.dtype.hasobject else array, allow_pickle=False)
-        files[name] = path
+        files[name] = str(path)
     return files
 
 
@@ -153,52 +160,20 @@ def _print_stage(model: Model, name: str, *, as_json: bool) -> int:
     return DONE
 
 
-def _as_json(
-    model: Model,
-    inputs: Arrays,
-    outputs: Arrays,
-    files: dict[str, Path],
-    milliseconds: float,
-    comparison: "Comparison | None",
-) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "model": model.name,
-        "inputs": {name: {"type": str(model.inputs[name]), "shape": array.shape} for name, array in inputs.items()},
-        "outputs": {
-            name: {"type": _described(array), "shape": array.shape, "file": str(files[name]) if name in files else None}
-            for name, array in outputs.items()
-        },
-        "milliseconds": round(milliseconds, 3),
-    }
-    if comparison is not None:
-        answer["compare"] = {
-            "with": comparison.runtime,
-            "equal": not comparison.differences,
-            "differences": list(comparison.differences),
-        }
-    return answer
-
-
-def _print_report(
-    model: Model,
-    inputs: Arrays,
-    outputs: Arrays,
-    files: dict[str, Path],
-    milliseconds: float,
-    comparison: "Comparison | None",
-) -> None:
+def _print_report(facts: dict[str, Any], inputs: Arrays) -> None:
     console = make_console()
-    console.print(f"{model.name}: {milliseconds:.2f} ms, what had to be compiled included", style="bold")
-    width = max(len(name) for name in (*inputs, *outputs))
+    console.print(f"{facts['model']}: {facts['milliseconds']:.2f} ms, what had to be compiled included", style="bold")
+    width = max(len(name) for name in (*inputs, *facts["outputs"]))
     for name, array in inputs.items():
         console.print(f"input   {name:<{width}}  {_described(array)}")
-    for name, array in outputs.items():
-        console.print(f"output  {name:<{width}}  {_described(array)}{f'  {files[name]}' if name in files else ''}")
-    if comparison is None:
+    for name, output in facts["outputs"].items():
+        where = "" if output["file"] is None else f"  {output['file']}"
+        console.print(f"output  {name:<{width}}  {output['type']}{where}")
+    if "compare" not in facts:
         return
-    if not comparison.differences:
-        console.print(f"{comparison.runtime} gives the same bytes.", style="green")
-    for difference in comparison.differences:
+    if facts["compare"]["equal"]:
+        console.print(f"{facts['compare']['with']} gives the same bytes.", style="green")
+    for difference in facts["compare"]["differences"]:
         console.print(difference, style="red")
 
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
@@ -15,6 +16,7 @@ from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_text import draw, join_stages
 from ..console.terminal import DONE, Parser, make_console, positive, progress
+from ..console.time_table import time_table
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -26,6 +28,10 @@ CODE_STAGES = {
     "source": "the Python source that Numba compiles",
     "llvm": "the LLVM IR of the compiled kernel",
     "asm": "its assembly",
+}
+FOLDERS = {
+    "dump_dir": "write every stage there, in a folder of the gather's own",
+    "override_dir": "replace stages by those that were edited in such a dump",
 }
 NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
 ROUNDS = 9
@@ -68,12 +74,21 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--rounds", type=positive, metavar="N", help=f"of --explain: timings of each schedule (default: {ROUNDS})"
     )
+    parser.add_argument("--timing", action="store_true", help="print how long each pass took, to standard error")
+    for name, said in FOLDERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="DIR", help=said)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
-    from ...kernels.runtime.compile import stages_of
+    folders = {name: getattr(options, name) for name in FOLDERS if getattr(options, name) is not None}
+    with knobs.scope(**folders):
+        return _show(options)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from ...kernels.runtime.compile import build_program, stages_of
 
     require("xdsl", "numba", "llvmlite")
     _check_explain(options)
@@ -85,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = make_plan(kernel.problem, kernel.schedule)
     stages: Stages = {}
-    failure = None
+    failure, start = None, time.perf_counter()
     try:
         for stage in stages_of(plan):
             stages[stage.pass_name] = stage
@@ -93,6 +108,10 @@ def run(options: argparse.Namespace) -> int:
         failure = error
         if options.stage not in (*stages, "all", "list"):
             raise
+    if options.timing:
+        sys.stderr.write(time_table(list(stages.values()), time.perf_counter() - start))
+    if options.dump_dir is not None and failure is None:
+        build_program(plan)
     _check_stage(options.stage, options.picture, list(stages))
     if options.json:
         facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
@@ -159,7 +178,10 @@ def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -
         text = makers.get(name, lambda: kernel.pipeline)()
         return text if text.endswith("\n") else f"{text}\n"
     if not picture:
-        return stages[name].text
+        from ...kernels.playground.stage_file import header
+
+        problem = kernel.problem
+        return header(problem, problem.source, problem.indices) + stages[name].text
     picture_text = draw(stages[name])
     if picture_text is None:
         raise InvalidGatherError(
@@ -218,14 +240,13 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
 
 def _print_list(stages: "Stages", schedule: Schedule) -> None:
     """Print a line a stage, with its name, its operations and what it is for; then the schedule."""
-    from ...lowering.registry import NAMES, summary
+    from ...lowering.registry import summary
 
     console = make_console()
     width = console.width if console.is_terminal else 200
     before = None
     for name, stage in stages.items():
-        other = "The gather as its document states it." if name == "operator" else "A pass of xDSL."
-        said = summary(name) if name in NAMES else other
+        said = "The gather as its document states it." if name == "operator" else summary(name)
         if stage.text == before:
             said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""

@@ -68,12 +68,9 @@ def run(options: argparse.Namespace) -> int:
     """Tune, or list, export, import, replay or forget the records."""
     if options.list:
         return _print_list(options.json)
-    if options.export is not None:
-        return _export(Path(options.export), as_json=options.json)
-    if options.import_file is not None:
-        return _import(Path(options.import_file), as_json=options.json)
-    if options.forget is not None:
-        return _forget(options.forget, as_json=options.json)
+    for given, action in ((options.export, _export), (options.import_file, _import), (options.forget, _forget)):
+        if given is not None:
+            return action(given, as_json=options.json)
     require("xdsl", "numba", "llvmlite")
     return _replay(options) if options.replay else _tune(options)
 
@@ -181,16 +178,16 @@ def _described(record: Record) -> str:
     return f"{record.ratio:.2f}x: {_shown(record.schedule)} ({count})"
 
 
-def _export(path: Path, *, as_json: bool) -> int:
-    records = _records()
+def _export(file: str, *, as_json: bool) -> int:
+    path, records = Path(file), _records()
     after = change_records(path, lambda before: merged(before, records))
     return _say({"file": str(path), "records": len(after)}, f"{path} has {_count(after)} now.", as_json)
 
 
-def _import(path: Path, *, as_json: bool) -> int:
+def _import(file: str, *, as_json: bool) -> int:
     from ...kernels.tune import absorb
 
-    given, before = read_records(path), _records()
+    given, before = read_records(Path(file)), _records()
     if absorb(given) is None:
         return FAILED
     after = _records()

@@ -4,7 +4,6 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,8 @@ def _warm_model(path: Path, *, as_json: bool) -> int:
 def _report(result: WarmResult, as_json: bool) -> int:
     failed = [kernel for kernel in result.kernels if kernel.outcome == "failed"]
     if as_json:
-        print(json.dumps(_as_json(result)))
+        kernels = [{**asdict(kernel), "seconds": round(kernel.seconds, 3)} for kernel in result.kernels]
+        print(json.dumps({"folder": str(result.folder), "seconds": round(result.seconds, 3), "kernels": kernels}))
     else:
         console = make_console()
         for kernel in failed:
@@ -84,11 +84,3 @@ def _report(result: WarmResult, as_json: bool) -> int:
         counts = f"{result.count('compiled')} compiled, {result.count('cached')} there already, {len(failed)} failed"
         console.print(f"{counts}, in {result.seconds:.1f} s; the cache is {result.folder}")
     return FAILED if failed else DONE
-
-
-def _as_json(result: WarmResult) -> dict[str, Any]:
-    return {
-        "folder": str(result.folder),
-        "seconds": round(result.seconds, 3),
-        "kernels": [{**asdict(kernel), "seconds": round(kernel.seconds, 3)} for kernel in result.kernels],
-    }

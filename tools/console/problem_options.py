@@ -23,12 +23,7 @@ def add_problem_options(parser: Parser, *, required: bool = True) -> None:
 
 
 def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `gathernest.compile` that the options name.
-
-    Raises:
-        UsageError: an array is missing.
-        InvalidGatherError: a specification cannot be read.
-    """
+    """Return the arguments of `gathernest.compile` that the options name; both arrays must be given and readable."""
     for name in ("data", "indices"):
         if getattr(options, name) is None:
             raise UsageError(f"--{name} is missing; name the gather with --data and --indices")

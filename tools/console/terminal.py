@@ -176,10 +176,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
     """Show a bar on standard error while the body runs, when that is a terminal; the body calls what it is given.
 
     That takes how many steps to go on by; or `done` and `total` steps; and, as `said`, words to stand behind the bar.
-
-    Args:
-        title: stands before the bar.
-        total: steps in all; a bar that only moves when omitted.
+    Without a total, the bar only moves.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

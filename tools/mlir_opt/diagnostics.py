@@ -1,56 +1,17 @@
-"""Errors with their place in the input, and the comments in an input that say which errors it must give."""
+"""The comments in an input that say which errors it must give."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.errors import GathernestError
+from ...ir.modules.read_module import InputError
 
-MOST_COLUMNS = 90
 EXPECTED = re.compile(r"//\s*expected-error(?:\s*@\s*(?P<place>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*?)\}\}")
-
-
-class InputError(GathernestError):
-    """An input does not parse, is not valid, or is rejected by a pass.
-
-    Attributes:
-        message: what is wrong.
-        line: 1-based line of the input; None when the place is not known.
-    """
-
-    def __init__(
-        self, message: str, file: str, text: str = "", *, start: int | None = None, length: int = 1, where: str = ""
-    ):
-        self.message = message
-        self.line = None if start is None else text.count("\n", 0, start) + 1
-        super().__init__(_rendered(f"{where}{message}", file, text, start, length))
-
-
-def _rendered(message: str, file: str, text: str, start: int | None, length: int) -> str:
-    """Return `file:line:column: message` with the line of the input and a caret under the place."""
-    if start is None:
-        return f"{file}: {message}"
-    begin = text.rfind("\n", 0, start) + 1
-    line = text[begin:].partition("\n")[0].removesuffix("\r")
-    column = min(start - begin, len(line))
-    place = f"{file}:{text.count(chr(10), 0, begin) + 1}:{column + 1}"
-    if len(line) > MOST_COLUMNS:
-        cut = min(max(0, column - MOST_COLUMNS // 2), len(line) - MOST_COLUMNS)
-        more = "..." if cut + MOST_COLUMNS < len(line) else ""
-        line, column = f"{'...' if cut else ''}{line[cut : cut + MOST_COLUMNS]}{more}", column - cut + 3 * bool(cut)
-    blank = re.sub(r"[^\t]", " ", line[:column])
-    return f"{place}: {message}\n  {line}\n  {blank}{'^' * max(1, min(length, len(line) - column))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A comment `// expected-error {{text}}`.
-
-    Attributes:
-        line: the 1-based line on which the error must be; None for any place.
-        text: what must be part of the error's message.
-        written_on: the 1-based line of the comment.
-    """
+    """A comment `// expected-error {{text}}` on a 1-based line, and the line that must have the error; None for any."""
 
     line: int | None
     text: str

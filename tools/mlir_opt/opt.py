@@ -1,8 +1,10 @@
 """The command `gathernest-opt`: run passes over MLIR text, as `mlir-opt` does, with errors that a person can read."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 
+from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require
 from ..console.terminal import DONE, FAILED, UsageError, run_tool
 
@@ -23,6 +25,10 @@ def _run(words: list[str]) -> int:
         driver = OptMain(words)
     except ArgSpecParseError as error:  # derives from BaseException
         raise UsageError(f"--target does not parse: {str(error).splitlines()[-1].strip()}") from None
+    except GathernestError as error:  # the pipeline
+        if "--traceback" in words:
+            traceback.print_exception(error)
+        raise
     try:
         driver.run()
     except ShrinkException:

@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 import textwrap
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,35 +13,41 @@ from pathlib import Path
 from typing import IO
 
 from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import AttributeInvT, Operation, SSAValue
-from xdsl.parser import Parser as MlirParser
-from xdsl.parser import UnresolvedOperand
 from xdsl.passes import PassPipeline
 from xdsl.targets.mlir import MLIRTarget
-from xdsl.universe import Universe
-from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
-from xdsl.utils.lexer import Span
+from xdsl.utils.exceptions import ParseError
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ... import __version__
-from ...ir.errors import GathernestError, InternalError, did_you_mean
-from ...ir.modules.context import load_dialects, print_generic, verify_module
+from ...ir.errors import GathernestError, ScheduleError
+from ...ir.modules.context import make_context, print_generic
+from ...ir.modules.plugins import plugins
+from ...ir.modules.read_module import InputError, read_module
 from ...lowering.numba.emitter import emit
-from ...lowering.pipeline import Stage, parse_passes, record_stages
-from ...lowering.registry import PASSES, PIPELINES, all_passes, summary
+from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
+from ...lowering.registry import PASSES, PIPELINES, own_passes, summary
+from ...lowering.stage_files import edited_stages, write_stages
+from ..console.completion import add_completion
 from ..console.stage_text import SEPARATOR, join_stages
 from ..console.terminal import DONE, FAILED, Parser, UsageError
-from .diagnostics import InputError, mismatches
+from ..console.time_table import time_table
+from .diagnostics import mismatches
+from .watch import Watch, add_arguments, print_module, with_all
 
 PROGRAM = "gathernest-opt"
-LOOP_DIALECTS = ("builtin", "func", "scf", "arith", "memref", "vector")
+PROOF_NEEDS = "needs the extra prove"
 EXAMPLES = """examples:
   gathernest-opt gather.mlir -p default
   gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
   gathernest-opt gather.mlir -p default -t numba
+  gathernest-opt gather.mlir -p default --print-ir-after=fold-bounds --timing
+  gathernest-opt gather.mlir -p nest --dump-dir stages    # edit one of the files there, then
+  gathernest-opt gather.mlir -p nest --override-dir stages
   gathernest show --data 9x4xf32 --indices 5xi64 --stage operator | gathernest-opt -p nest
+  gathernest-opt gather.mlir -p "default" --prove
   gathernest-opt invalid.mlir --split-input-file --verify-diagnostics
 
 --verify-diagnostics checks errors in MLIR's manner: every piece of the input must give exactly the error
@@ -48,8 +55,14 @@ that a comment `// expected-error {{part of its text}}` names, on the line of th
 with @+1, @-1, @above, @below, @unknown after `expected-error`. Errors of passes have no line, and only
 their text is compared.
 
-A pass that fails unexpectedly prints its traceback, and leaves a file whose first line is the command that
-repeats it."""
+A pass that fails unexpectedly leaves a file whose first line is the command that repeats it; add --traceback."""
+
+
+FILES = (
+    ("--reproducer", "FILE", "write the module and the rest of the passes there when a pass fails"),
+    ("--dump-dir", "DIR", "write every stage to a file there, such as 01-normalize-gather.mlir"),
+    ("--override-dir", "DIR", "replace stages by those files of a dump there that were edited"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,12 +72,6 @@ class NumbaTarget(Target):
     name = "numba"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        foreign = sorted({op.name for op in module.walk() if op.name.partition(".")[0] not in LOOP_DIALECTS})
-        if foreign:
-            raise GathernestError(
-                f"the code generator prints loops, and the module still has {', '.join(foreign)}; "
-                "lower it first, for instance with -p default"
-            )
         output.write(emit(module).source)
 
 
@@ -74,18 +81,19 @@ class OptMain(xDSLOptMain):
     version_format = f"{PROGRAM} {__version__}, xDSL {{xdsl_version}}"
 
     def __init__(self, words: Sequence[str]):
-        self.words, self.status = words, DONE
-        super().__init__("Run passes over MLIR text.", words)
+        self.words, self.status = with_all(words), DONE
+        super().__init__("Run passes over MLIR text.", self.words)
+        self.watch = Watch.of(self.args, self.pipeline.passes)
 
     def register_all_dialects(self) -> None:
-        load_dialects(self.ctx)
+        self.ctx = make_context()
         ours = {dialect.name for dialect in self.ctx.loaded_dialects}
-        for name, factory in Universe.get_multiverse().all_dialects.items():
+        for name, factory in get_all_dialects().items():
             if name not in ours:
                 self.ctx.register_dialect(name, factory)
 
     def register_all_passes(self) -> None:
-        self.available_passes = all_passes()
+        self.available_passes = own_passes()  # `parse_passes` finds those of other packages
 
     def register_all_targets(self) -> None:
         self.available_targets = {"mlir": lambda: MLIRTarget, "numba": lambda: NumbaTarget}
@@ -103,6 +111,13 @@ class OptMain(xDSLOptMain):
         arg_parser.add_argument("--output", dest="output_file", help=argparse.SUPPRESS)
         arg_parser.add_argument("--list-passes", action="store_true", help="list the passes and the named pipelines")
         arg_parser.add_argument("--traceback", action="store_true", help="show the traceback of every error")
+        arg_parser.add_argument("--prove", action="store_true", help=f"prove each pass for all sizes; {PROOF_NEEDS}")
+        arg_parser.add_argument("--timing", action="store_true", help="print how long each pass took, in a table")
+        next(action for action in arg_parser._actions if action.dest == "time_passes").help = "the same as --timing"
+        add_arguments(arg_parser)
+        add_completion(arg_parser)
+        for name, metavar, said in FILES:
+            arg_parser.add_argument(name, type=Path, metavar=metavar, help=said)
         assert isinstance(arg_parser, Parser)
         arg_parser.check_options(self.words)
 
@@ -123,11 +138,14 @@ class OptMain(xDSLOptMain):
         """Transform every piece of the input, print the results, and set `status`."""
         if self.args.list_passes:
             return print_passes()
+        if self.args.split_input_file and (self.args.dump_dir or self.args.override_dir):
+            raise UsageError("--dump-dir and --override-dir are for one module; leave out --split-input-file")
         text = self._read()
         outputs: list[str] = []
         for piece in split(text) if self.args.split_input_file else [text]:
             stages: list[Stage] = []
             result = error = None
+            start = time.perf_counter()
             try:
                 result = self._transform(piece, stages)
             except InputError as raised:
@@ -136,8 +154,10 @@ class OptMain(xDSLOptMain):
                 outputs.append(join_stages(stages))
             if result is not None and not (self.args.print_between_passes and self.args.target == "mlir"):
                 outputs.append(result)
-            if self.args.time_passes:
-                _print_times(stages)
+            if self.args.time_passes or self.args.timing:
+                sys.stderr.write(time_table(stages, time.perf_counter() - start))
+            if self.args.dump_dir is not None:
+                write_stages(self.args.dump_dir, stages)
             self._complain(piece, error)
         output = f"\n{SEPARATOR}\n".join(outputs)
         if self.args.output_file is None:
@@ -154,27 +174,56 @@ class OptMain(xDSLOptMain):
                 raise GathernestError(f"{self.get_input_name()} is not UTF-8 text: {place}") from None
 
     def _transform(self, text: str, stages: list[Stage]) -> str:
-        """Return the result of a piece of the input, and add its stages to a list.
+        """Return the result of a piece of the input, and add its stages to a list; raises InputError.
 
         Lines of `text` are those of the file: a later piece begins with empty ones.
-
-        Raises:
-            InputError: the piece does not parse, is not valid, or is rejected by a pass or the target.
         """
         module = self.available_frontends["mlir"](BytesIO(text.encode()))
+        if self.args.prove:
+            return self._prove(module)
         passes, where = self.pipeline.passes, ""
         printed = print_generic if self.args.print_op_generic else str
+        edits = self._edits()
         try:
             for stage in record_stages(
-                module, passes, self.ctx, first="input", printed=printed, verify=not self.args.disable_verify
+                *(module, passes, self.ctx),
+                first="input",
+                printed=printed,
+                verify=not self.args.disable_verify,
+                edits=edits,
+                reproducer=self.args.reproducer,
             ):
                 stages.append(stage)
+                self.watch.see(stages, passes)
                 where = f"pass {passes[len(stages) - 1].name}" if len(stages) <= len(passes) else where
             where = f"-t {self.args.target}"
             return f"{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
+            if self.watch.is_of_failures and 0 < len(stages) <= len(passes):
+                print_module(f"After {passes[len(stages) - 1].name} Failed", printed(module))
             message = str(error).removeprefix(where.removeprefix("pass ")).removeprefix(":").strip()
             raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
+
+    def _prove(self, module: ModuleOp) -> str:
+        """Return what is known of each pass, instead of the module; a refuted pass makes `status` a failure."""
+        from .prove import proof_lines
+
+        try:
+            lines, is_refuted = proof_lines(module, self.pipeline.passes, self.ctx)
+        except (GathernestError, ValueError) as error:
+            raise InputError(str(error), self.get_input_name(), where="--prove: ") from error
+        self.status = FAILED if is_refuted else self.status
+        return lines
+
+    def _edits(self) -> dict[int, ModuleOp]:
+        """Return the stages that the folder of edited ones replaces; raises InputError."""
+        folder: Path | None = self.args.override_dir
+        if folder is None:
+            return {}
+        if not folder.is_dir():
+            raise UsageError(f"--override-dir: {folder} is not a folder; name one that --dump-dir wrote")
+        files, verify = edited_stages(folder), not self.args.disable_verify
+        return read_edits(files, self.pipeline.passes, self.ctx, first="input", verify=verify)
 
     def _complain(self, text: str, error: InputError | None) -> None:
         """Print what is wrong about how a piece ended."""
@@ -184,7 +233,7 @@ class OptMain(xDSLOptMain):
             complaints = mismatches(text, error, self.get_input_name())
         elif self.args.parsing_diagnostics and isinstance(cause, ParseError):
             return print(error)
-        if complaints and cause is not None and (self.args.traceback or isinstance(cause, InternalError)):
+        if complaints and cause is not None and self.args.traceback:
             traceback.print_exception(cause.__cause__ or cause)
         for complaint in complaints:
             print(f"{PROGRAM}: error: {complaint}", file=sys.stderr)
@@ -192,62 +241,13 @@ class OptMain(xDSLOptMain):
 
     def _parse(self, stream: IO[bytes]) -> ModuleOp:
         """Parse and verify a piece; raises InputError with the place of what is wrong."""
-        text, file = stream.read().decode(), self.get_input_name()
-        if not re.sub("//.*", "", text).strip():
-            raise InputError("there is nothing in the input", file)
-        parser = None
-        try:
-            parser = _PlacedParser(self.ctx, text, file)
-            module = parser.parse_module(not self.args.no_implicit_module)
-        except ParseError as error:
-            message, start, length = self._explained(error, text, parser)
-            raise InputError(message, file, text, start=start, length=length) from error
-        except Exception as error:  # xDSL raises others for odd input, without a place: say how far it came
-            raise InputError(_message(error), file, text, start=parser.pos if parser else 0) from error
-        try:
-            if not self.args.disable_verify:
-                verify_module(module)
-        except Exception as error:
-            op = _culprit(module, error)
-            start = parser.places.get(op) if op is not None else None
-            if op is None or start is None:
-                raise InputError(_message(error), file) from error
-            start = max(text.find(op.name, start), start)
-            raise InputError(_message(error), file, text, start=start, length=len(op.name)) from error
-        return module
-
-    def _explained(self, error: ParseError, text: str, parser: "_PlacedParser | None") -> tuple[str, int, int]:
-        """Return the message of an error, where it is, and how long that is; xDSL points behind some."""
-        message, span = error.msg.strip(), error.span
-        if (unknown := re.fullmatch(r"Operation (\S+) is not registered", message)) is not None:
-            name = unknown[1]
-            message += did_you_mean(name, [op.name for op in self.ctx.loaded_ops])
-            return message, max(text.rfind(name, 0, span.start), 0), len(name)
-        if parser is not None and message.startswith("values used but not defined"):
-            name = next(iter(parser.forward_ssa_references))
-            message, span = f"%{name} is used but not defined", parser.uses[name]
-        elif isinstance(error, MultipleSpansParseError) and message.startswith("region ends with missing block"):
-            span = error.refs[0][0]
-        return message, span.start, len(span)
-
-
-class _PlacedParser(MlirParser):
-    """A parser that remembers where each operation begins, and where each value is first used."""
-
-    def __init__(self, context: Context, text: str, file: str):
-        super().__init__(context, text, file)
-        self.places: dict[Operation, int] = {}
-        self.uses: dict[str, Span[str]] = {}
-
-    def parse_operation(self) -> Operation:
-        start = self._current_token.span.start
-        op = super().parse_operation()
-        self.places[op] = start
-        return op
-
-    def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
-        self.uses.setdefault(operand.operand_name, operand.span)
-        return super().resolve_operand(operand, type)
+        return read_module(
+            stream.read().decode(),
+            self.get_input_name(),
+            self.ctx,
+            verify=not self.args.disable_verify,
+            implicit_module=not self.args.no_implicit_module,
+        )
 
 
 def split(text: str) -> list[str]:
@@ -261,35 +261,8 @@ def split(text: str) -> list[str]:
     return pieces or [text]
 
 
-def _culprit(module: ModuleOp, error: Exception) -> Operation | None:
-    """Return the operation that does not verify: the error's own, or the first that fails by itself."""
-    named = getattr(error, "op", None)
-    if isinstance(named, Operation):
-        return named
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException:
-            return op
-        except Exception:
-            return None
-    return None
-
-
-def _message(error: Exception) -> str:
-    """Return the first line of an error that says something; xDSL puts whole modules below it."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text if isinstance(error, VerifyException | GathernestError) else f"{type(error).__name__}: {text}"
-
-
-def _print_times(stages: Sequence[Stage]) -> None:
-    for stage in stages[1:]:
-        print(f"{stage.milliseconds:10.3f} ms  {stage.name}", file=sys.stderr)
-    print(f"{sum(stage.milliseconds for stage in stages):10.3f} ms  in all", file=sys.stderr)
-
-
 def print_passes() -> None:
-    """Print our passes with what they do, the named pipelines, and the names of xDSL's passes."""
+    """Print our passes with what they do, the named pipelines, and the passes of xDSL and of other packages."""
     print("Passes of gathernest (docs/passes.md has their options):")
     for name in PASSES:
         print(f"  {name:<22} {summary(name)}")
@@ -297,5 +270,21 @@ def print_passes() -> None:
     for name, text in PIPELINES.items():
         print(textwrap.fill(text.replace(",", ", "), 96, initial_indent=f"  {name:<22} ", subsequent_indent=" " * 25))
     print("\nPasses of xDSL:")
-    others = [name for name in all_passes() if name not in PASSES]
+    others = [name for name in own_passes() if name not in PASSES]
     print(textwrap.fill(", ".join(others), 96, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+    for plugin in plugins():
+        print(f"\nPasses of {plugin}:")
+        for name in plugin.passes:
+            print(f"  {name:<22} {_said_of(name)}")
+        if plugin.error is not None:
+            print(textwrap.fill(plugin.failure, 96, initial_indent="  ", subsequent_indent="  "))
+
+
+def _said_of(name: str) -> str:
+    """Return what a pass of another package does, in a line, or why it cannot be used."""
+    if name in own_passes() or name in PIPELINES:
+        return "not used: gathernest or xDSL has this name"
+    try:
+        return summary(name)
+    except ScheduleError as error:
+        return f"cannot be used: {error}"

@@ -25,7 +25,7 @@ from ....ir.dialects.attributes import BYTE_STRIDES
 from ....ir.dialects.gather_dialect import OperatorOp
 from ....ir.dialects.types import element_size_bytes, memref_type
 from ....ir.errors import InvalidGatherError, ScheduleError
-from ...nest.queries import functions, update_signature
+from ...nest.queries import functions
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
     function.arg_attrs = ArrayAttr([DictionaryAttr({}) for _ in block.args])
     if function.res_attrs is not None:
         del function.properties["res_attrs"]
-    update_signature(function)
+    function.update_function_type()
 
 
 def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, number: int) -> Attribute:

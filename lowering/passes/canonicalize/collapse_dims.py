@@ -23,7 +23,7 @@ from ....ir.dialects.gather_dialect import I64, GradientOp, OperatorOp, ViewAttr
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
 from ...nest.constant_indices import find_global
-from ...nest.queries import argument_number, gathers, update_signature
+from ...nest.queries import argument_number, gathers
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class CollapseDims(ModulePass):
             if gather.out is None:
                 raise ScheduleError("collapse-dims: expected gather on memrefs; run bufferize-gather first")
             _collapse(op, function, gather)
-            update_signature(function)
+            function.update_function_type()
 
 
 def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> None:
@@ -68,8 +68,8 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> No
     canonical = canonical_gather(table, indices, slices, gather.roles(), covers_data=is_gradient)
     views: dict[int, ViewAttr] = {}
     for value, operand in zip(arrays, (canonical.data, canonical.indices, canonical.out), strict=True):
-        assert isinstance(value.type, MemRefType)
-        type_ = memref_type(operand.shape, value.type.element_type, operand.strides)
+        element = SSAValue.get(value, type=MemRefType).type.element_type
+        type_ = memref_type(operand.shape, element, operand.strides)
         number = argument_number(value, function)
         if number is not None:
             views[number] = ViewAttr.of(operand)
@@ -90,8 +90,8 @@ def _collapse(module: ModuleOp, function: func.FuncOp, gather: OperatorOp) -> No
 
 
 def _strided(value: SSAValue) -> Strided:
-    assert isinstance(value.type, MemRefType)
-    return Strided(tuple(value.type.get_shape()), strides_of(value.type))
+    type_ = SSAValue.get(value, type=MemRefType).type
+    return Strided(tuple(type_.get_shape()), strides_of(type_))
 
 
 def _reshape_global(module: ModuleOp, load: memref.GetGlobalOp, operand: Operand) -> None:

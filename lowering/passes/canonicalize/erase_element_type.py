@@ -26,7 +26,7 @@ from ....ir.dialects.gather_dialect import AnyShaped, GradientOp, OperatorOp
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.element_types import machine_width
 from ....ir.errors import InvalidGatherError
-from ...nest.queries import argument_number, gathers, update_signature
+from ...nest.queries import argument_number, gathers
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class EraseElementType(ModulePass):
             else:
                 _erase_data(function, gather)
             _erase_indices(gather)
-            update_signature(function)
+            function.update_function_type()
 
 
 def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:

@@ -14,7 +14,7 @@ from ....ir.modules.known_values import AnyGather
 from ....ir.modules.weights import weights_of
 from ....ir.positions import NOWHERE, resolve
 from ....ir.semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
-from .graph_queries import constant_gathers, insert_constant, node_label
+from .graph_queries import MOST_ADDED_BYTES, constant_gathers, insert_constant, node_label
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class CheckConstantIndices(ModulePass):
     `unchecked`: what checks, wraps or clips the index at run time is never generated.
 
     Preconditions: tensors, and static sizes of the indexed axes; a gather whose axis is dynamic stays as it is. So does
-    one with `bounds zero` and an index outside, whose slice of zeros no position gives.
+    one with `bounds zero` and an index outside, whose slice of zeros no position gives, and so does every gather after
+    256 MiB of new positions.
 
     Input:
         %i = arith.constant dense<[0, -1]> : tensor<2xi64>
@@ -43,9 +44,9 @@ class CheckConstantIndices(ModulePass):
     name = "check-constant-indices"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        weights = weights_of(ctx)
+        weights, added_bytes = weights_of(ctx), 0
         for gather, values in constant_gathers(op, weights):
-            if gather.bounds.data is Bounds.UNCHECKED:
+            if gather.bounds.data is Bounds.UNCHECKED or added_bytes >= MOST_ADDED_BYTES:
                 continue
             data_shape, index_shape = gather.shapes()
             axes = gather.normalized().axes(index_shape)
@@ -59,6 +60,7 @@ class CheckConstantIndices(ModulePass):
                 name = f"{gather.indices.name_hint or 'indices'}_checked"
                 fits = positions.size == 0 or positions.max() <= np.iinfo(values.dtype).max
                 positions = positions.astype(values.dtype) if fits else positions
+                added_bytes += positions.nbytes
                 gather.operands[1] = insert_constant(positions, gather, weights, name)
                 gather.indices.name_hint = gather.indices.name_hint or "indices"
             gather.properties["bounds"] = BoundsAttr(Bounds.UNCHECKED)
@@ -67,9 +69,7 @@ class CheckConstantIndices(ModulePass):
 def _positions(gather: AnyGather, values: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
     """Return the positions that indices mean, or None where one of them gives zeros.
 
-    Args:
-        values: the indices; of a gather_nd the components lie along the last dimension.
-        axes, sizes: the indexed axes of data, and their sizes.
+    The components of a gather_nd lie along the last dimension of `values`.
     """
     bounds, version = gather.bounds.data, gather.version.data if gather.version else ""
     has_no_negative = version in NO_NEGATIVE_INDICES and bounds is Bounds.ERROR

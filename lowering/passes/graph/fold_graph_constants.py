@@ -1,24 +1,24 @@
 """The pass `fold-graph-constants`: what a model computes from constants and static sizes, computed once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.graph_op import GraphOp, shape_of_value, tensor_type
 from ....ir.dialects.graph_ops import ReshapeOp, SliceOp, SqueezeOp, UnsqueezeOp, WeightOp
 from ....ir.dialects.types import numpy_dtype
 from ....ir.errors import ModelError
-from ....ir.modules.known_values import AnyGather, Constants, constant_array
-from ....ir.modules.weights import weights_of
+from ....ir.modules.known_values import AnyGather, Constants, constant_array, is_dense
+from ....ir.modules.weights import ModelContext, Weights, weights_of
 from ....ir.semantics import DYNAMIC
-from ...nest.queries import functions
-from .graph_queries import insert_constant, node_label, replace_result
-
-# Folding stops where it would make more new bytes than that; the rest is computed when the model runs.
-MOST_ADDED_BYTES = 2**28
+from .graph_queries import MOST_ADDED_BYTES, insert_constant, node_label, operations, replace_result
 
 
 @dataclass(frozen=True)
@@ -49,32 +49,49 @@ class FoldGraphConstants(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         weights = weights_of(ctx)
-        constants = Constants(weights)
+        constants = Constants(weights, ctx.known if isinstance(ctx, ModelContext) else None)
         added_bytes = 0
-        for function in functions(op):
-            for inner in list(function.walk()):
-                if not isinstance(inner, GraphOp | AnyGather) or isinstance(inner, WeightOp) or not inner.results:
-                    continue
-                array = _value(inner, constants, MOST_ADDED_BYTES - added_bytes)
-                if array is None:
-                    continue
-                added_bytes += array.nbytes
-                name = inner.results[0].name_hint or inner.name
-                replace_result(inner, insert_constant(array, inner, weights, name))
+        folded: dict[Operation, np.ndarray] = {}  # few integers each: constants where something else uses them
+        for inner in operations(op):
+            if not isinstance(inner, GraphOp | AnyGather) or isinstance(inner, WeightOp) or not inner.results:
+                continue
+            array = _value(inner, constants, folded, MOST_ADDED_BYTES - added_bytes)
+            if array is None:
+                continue
+            added_bytes += array.nbytes
+            if is_dense(array):
+                folded[inner] = array
+            else:
+                _replace(inner, array, weights)
+        for inner, array in reversed(folded.items()):
+            if inner.results[0].first_use is None:
+                Rewriter.erase_op(inner)
+            else:
+                _replace(inner, array, weights)
 
 
-def _value(op: GraphOp | AnyGather, constants: Constants, budget_bytes: int) -> np.ndarray | None:
+def _replace(op: Operation, array: np.ndarray, weights: Weights) -> None:
+    replace_result(op, insert_constant(array, op, weights, op.results[0].name_hint or op.name))
+
+
+def _value(
+    op: GraphOp | AnyGather, constants: Constants, folded: Mapping[Any, np.ndarray], budget_bytes: int
+) -> np.ndarray | None:
     """Return what an operation gives, when that is known and does not take too many bytes."""
     result = op.results[0]
     shape, dtype = shape_of_value(result), numpy_dtype(tensor_type(result).element_type)
     known = constants.known(result)
-    if known is not None and not any(element is None for element in known.flat):
+    if known is not None and None not in known.flat:
         return known.astype(dtype)
     if DYNAMIC in shape or isinstance(op, AnyGather):
         return None
-    operands = [array for operand in op.operands if (array := constant_array(operand, constants.weights)) is not None]
-    if len(operands) < len(op.operands):
-        return None
+    operands: list[np.ndarray] = []
+    for operand in op.operands:
+        array = folded.get(operand.owner)
+        array = constant_array(operand, constants.weights) if array is None else array
+        if array is None:
+            return None
+        operands.append(array)
     is_view = isinstance(op, ReshapeOp | SqueezeOp | UnsqueezeOp | SliceOp)
     if not is_view and np.prod(shape, dtype=object) * dtype.itemsize > budget_bytes:
         return None

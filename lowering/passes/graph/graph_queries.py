@@ -4,38 +4,42 @@ from collections.abc import Iterator
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import node_name
 from ....ir.errors import ModelError
 from ....ir.modules.known_values import AnyGather, constant_array, constant_op
 from ....ir.modules.weights import Weights
-from ...nest.queries import gathers
+from ...nest.queries import functions
+
+# A pass stops where it would make more new bytes of constants than that; the rest is computed when the model runs.
+MOST_ADDED_BYTES = 2**28
 
 
 def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[AnyGather, np.ndarray]]:
     """Yield every gather on tensors whose indices are a constant, with their values, in the order of the module."""
-    for _, gather in gathers(module):
-        if isinstance(gather, AnyGather) and gather.result is not None and gather.unsigned is None:
-            values = constant_array(gather.indices, weights)
-            if values is not None:
-                yield gather, values
+    for gather in operations(module):
+        if not isinstance(gather, AnyGather) or not gather.results or gather.unsigned is not None:
+            continue
+        if (values := constant_array(gather.operands[1], weights)) is not None:
+            yield gather, values
 
 
-def node_label(op: IRDLOperation) -> str:
+def operations(module: ModuleOp) -> list[Operation]:
+    """Return every operation of the functions in order."""
+    outer = [op for function in functions(module) for block in function.body.blocks for op in block.ops]
+    return [inner for op in outer for inner in (op.walk() if op.regions else (op,))]
+
+
+def node_label(op: Operation) -> str:
     """Return how messages call an operation: by the node it came from, where it came from one."""
     name = node_name(op)
     return op.name if name is None else f"node {name!r}"
 
 
-def insert_constant(array: np.ndarray, before: IRDLOperation, weights: Weights, name: str) -> SSAValue:
-    """Insert a constant before an operation; a weight where it is large, under a name derived from `name`.
-
-    Raises:
-        ModelError: the weights are over their limit; names the node.
-    """
+def insert_constant(array: np.ndarray, before: Operation, weights: Weights, name: str) -> SSAValue:
+    """Insert a constant before an operation; a weight where it is large, under a name derived from `name`."""
     try:
         op = constant_op(array, weights, name)
     except ModelError as error:
@@ -44,7 +48,7 @@ def insert_constant(array: np.ndarray, before: IRDLOperation, weights: Weights, 
     return op.results[0]
 
 
-def replace_result(op: IRDLOperation, value: SSAValue) -> None:
+def replace_result(op: Operation, value: SSAValue) -> None:
     """Put a value of the same type in the place of an operation's result, and erase the operation."""
     (result,) = op.results
     assert isinstance(value.type, TensorType) and value.type == result.type

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -14,6 +13,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
     op_type_rewrite_pattern,
 )
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ...nest.queries import static_size
 
@@ -53,23 +53,16 @@ class _FoldDim(RewritePattern):
 class _FoldCast(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.IndexCastOp, rewriter: PatternRewriter) -> None:
-        if (value := _constant(op.input)) is not None and op.result.type in (IndexType(), IntegerType(64)):
+        if (value := const_evaluate_operand(op.input)) is not None and op.result.type in (IndexType(), IntegerType(64)):
             rewriter.replace(op, arith.ConstantOp(IntegerAttr(value, op.result.type)))  # type: ignore[arg-type]
 
 
 class _FoldArithmetic(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.MinSIOp | arith.AddiOp, rewriter: PatternRewriter) -> None:
-        left, right = _constant(op.lhs), _constant(op.rhs)
+        left, right = const_evaluate_operand(op.lhs), const_evaluate_operand(op.rhs)
         if isinstance(op, arith.MinSIOp) and op.lhs is op.rhs:
             rewriter.replace(op, (), [op.lhs])
         elif left is not None and right is not None and isinstance(op.result.type, IndexType):
             value = min(left, right) if isinstance(op, arith.MinSIOp) else left + right
             rewriter.replace(op, arith.ConstantOp.from_int_and_width(value, IndexType()))
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

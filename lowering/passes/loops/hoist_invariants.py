@@ -130,17 +130,14 @@ def _is_in_range(load: memref.LoadOp) -> bool:
     It is an induction variable of an enclosing loop, its distance from the start of a tile no larger than the memref,
     or a constant within a static size.
     """
-    assert isinstance(load.memref.type, MemRefType)
     inductions = {loop.induction for loop in enclosing_loops(load)}
-    for subscript, size in zip(load.indices, load.memref.type.get_shape(), strict=True):
-        place = static_size(subscript)
-        if (
-            subscript not in inductions
-            and not _is_in_tile(load, subscript, size)
-            and (place is None or not 0 <= place < size)
-        ):
-            return False
-    return True
+    shape = SSAValue.get(load.memref, type=MemRefType).type.get_shape()
+    return all(
+        subscript in inductions
+        or _is_in_tile(load, subscript, size)
+        or ((place := static_size(subscript)) is not None and 0 <= place < size)
+        for subscript, size in zip(load.indices, shape, strict=True)
+    )
 
 
 def _is_in_tile(load: memref.LoadOp, subscript: SSAValue, size: int) -> bool:

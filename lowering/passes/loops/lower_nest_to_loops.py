@@ -53,7 +53,8 @@ class LowerNestToLoops(ModulePass):
                 elif isinstance(inner, AccumulateOp):
                     _lower_accumulate(inner)
             while remaining := loops(function):
-                _lower(remaining[0])
+                lower = _lower_sequential if remaining[0].parallel is None else _lower_parallel
+                lower(remaining[0])
 
 
 def _lower_masked_load(op: MaskedLoadOp) -> None:
@@ -75,18 +76,15 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
 
 
 def _lower_accumulate(op: AccumulateOp) -> None:
-    kind = op.element.type
-    load = memref.LoadOp.get(op.memref, op.subscripts)
-    if isinstance(kind, VectorType):
-        load = vector.LoadOp(op.memref, op.subscripts, kind)
+    element, place = op.element.type, (op.memref, op.subscripts)
+    load, new_store = memref.LoadOp.get(*place), memref.StoreOp.get
+    if isinstance(element, VectorType):
+        load, new_store, element = vector.LoadOp(*place, element), vector.StoreOp, element.element_type
     total = load.results[0]
     total.name_hint = "total"
-    element = kind.element_type if isinstance(kind, VectorType) else kind
     added = (arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp)(total, op.element)
     added.result.name_hint = "added"
-    store = memref.StoreOp.get(added.result, op.memref, op.subscripts)
-    if isinstance(kind, VectorType):
-        store = vector.StoreOp(added.result, op.memref, op.subscripts)
+    store = new_store(added.result, *place)
     steps: list[Operation] = [load, added, store]
     if op.mask is not None and not _guard_row(op, op.mask):
         steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
@@ -110,27 +108,15 @@ def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
 _WRITING = (AccumulateOp, memref.StoreOp, vector.StoreOp)
 
 
-def _lower(loop: LoopOp) -> None:
-    if loop.parallel is None:
-        _lower_sequential(loop)
-    else:
-        _lower_parallel(loop)
-
-
 def _lower_sequential(loop: LoopOp) -> None:
-    total = loop.total
-    body = loop.detach_region(loop.body)
-    terminator = body.block.last_op
-    assert isinstance(terminator, YieldOp)
+    terminator, body = loop.terminator, loop.detach_region(loop.body)
     initial: list[SSAValue] = []
-    if total is None:
+    if terminator.value is None:
         Rewriter.replace_op(terminator, scf.YieldOp())
     else:
-        before = Builder(InsertPoint.before(loop))
-        initial = [_zero(before)]
+        initial = [_zero(loop)]
         carried = body.block.insert_arg(I64, 1)
         carried.name_hint = "sum"
-        assert terminator.value is not None
         added = arith.AddiOp(carried, terminator.value)
         added.result.name_hint = "added"
         Rewriter.replace_op(terminator, [added, scf.YieldOp(added.result)])
@@ -157,7 +143,7 @@ def _lower_parallel(root: LoopOp) -> None:
             Rewriter.insert_op(op, InsertPoint.before(root))
         else:
             body.add_op(op)
-    initial = [] if counted is None else [_zero(Builder(InsertPoint.before(root)))]
+    initial = [] if counted is None else [_zero(root)]
     body.add_op(scf.ReduceOp() if counted is None else scf.ReduceOp([counted], [Region(_addition())]))
     lower, upper, step = [loop.lower for loop in nest], [loop.upper for loop in nest], [loop.step for loop in nest]
     _finish(root, ParallelOp(lower, upper, step, Region(body), initial), [loop.label for loop in nest])
@@ -181,8 +167,8 @@ def _addition() -> Block:
     return block
 
 
-def _zero(builder: Builder) -> SSAValue:
-    return named(builder, arith.ConstantOp.from_int_and_width(0, I64), "none")
+def _zero(loop: LoopOp) -> SSAValue:
+    return named(Builder(InsertPoint.before(loop)), arith.ConstantOp.from_int_and_width(0, I64), "none")
 
 
 def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:

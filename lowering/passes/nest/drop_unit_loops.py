@@ -40,23 +40,14 @@ class DropUnitLoops(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for loop in loops(function):
-                if (
-                    _runs_once(loop) and any(isinstance(inner, LoopOp) for inner in loop.walk() if inner is not loop)
-                ) or (_runs_once(loop) and isinstance(loop.parent_op(), LoopOp)):
+                runs_once = static_size(loop.lower) == 0 and static_size(loop.upper) == 1
+                if runs_once and (len(loops(loop)) > 1 or isinstance(loop.parent_op(), LoopOp)):
                     _inline(loop)
 
 
-def _runs_once(loop: LoopOp) -> bool:
-    return static_size(loop.lower) == 0 and static_size(loop.upper) == 1
-
-
 def _inline(loop: LoopOp) -> None:
-    loop.induction.replace_all_uses_with(loop.lower)
     terminator = loop.terminator
-    counted = [] if terminator.value is None else [terminator.value]
-    terminator.detach()
-    for op in list(loop.body.block.ops):
-        op.detach()
-        Rewriter.insert_op(op, InsertPoint.before(loop))
-    terminator.erase()
+    counted = list(terminator.operands)
+    Rewriter.erase_op(terminator)
+    Rewriter.inline_block(loop.body.block, InsertPoint.before(loop), [loop.lower])
     Rewriter.replace_op(loop, (), counted)

@@ -9,13 +9,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.canonical import Operand, erased
-from ....ir.dialects.attributes import NARROW_AXES, VIEW
-from ....ir.dialects.gather_dialect import ViewAttr
+from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
-from ....ir.loop_name import LoopName
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.queries import functions, loops, update_signature
+from ...nest.queries import functions, loops, view_of
 
 
 @dataclass(frozen=True)
@@ -59,27 +57,15 @@ def _check_sizes_unused(function: func.FuncOp) -> None:
 
 
 def _erase(function: func.FuncOp) -> None:
-    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    if all(0 <= size <= LARGEST_NARROW_AXIS for size in _axis_sizes(function)):
+    viewed = [
+        (argument, type_, view.dims)
+        for argument in function.body.block.args
+        if isinstance(type_ := argument.type, MemRefType) and (view := view_of(argument, function)) is not None
+    ]
+    dims_and_sizes = [dim for _, type_, dims in viewed for dim in zip(dims, type_.get_shape(), strict=True)]
+    if all(0 <= size <= LARGEST_NARROW_AXIS for dim, size in dims_and_sizes if dim.role == "axis"):
         function.attributes[NARROW_AXES] = UnitAttr()
-    for argument, entries in zip(list(function.body.block.args), attributes, strict=False):
-        view = entries.data.get(VIEW)
-        if isinstance(argument.type, MemRefType) and isinstance(view, ViewAttr):
-            Rewriter.replace_value_with_new_type(argument, _erased(argument.type, view.dims))
-    update_signature(function)
-
-
-def _axis_sizes(function: func.FuncOp) -> list[int]:
-    """Return the sizes of the indexed axes; negative where they are not known."""
-    sizes: list[int] = []
-    for number, argument in enumerate(function.body.block.args):
-        attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
-        if isinstance(argument.type, MemRefType) and isinstance(view := attributes.get(VIEW), ViewAttr):
-            named = zip(view.dims, argument.type.get_shape(), strict=True)
-            sizes += [size for dim, size in named if dim.role == "axis"]
-    return sizes
-
-
-def _erased(type_: MemRefType, dims: tuple[LoopName, ...]) -> MemRefType:
-    known = erased(Operand(dims, (), type_.get_shape(), strides_of(type_)))
-    return memref_type(known.shape, type_.element_type, known.strides)
+    for argument, type_, dims in viewed:
+        known = erased(Operand(dims, (), type_.get_shape(), strides_of(type_)))
+        Rewriter.replace_value_with_new_type(argument, memref_type(known.shape, type_.element_type, known.strides))
+    function.update_function_type()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -16,9 +16,9 @@ from ....ir.errors import ScheduleError
 from ....ir.semantics import Bounds
 from ...nest.backward_slice import is_inside
 from ...nest.bounds_arithmetic import Emitter, IndexFacts
-from ...nest.builder import named
+from ...nest.builder import insert_loop, named
 from ...nest.constant_indices import fold_constant_indices
-from ...nest.queries import enclosing_loops, functions, update_signature
+from ...nest.queries import enclosing_loops, functions
 
 Access = MaskedLoadOp | AccumulateOp
 
@@ -207,7 +207,7 @@ class _Folding:
         terminator = self.function.body.block.last_op
         assert terminator is not None
         Rewriter.replace_op(terminator, func.ReturnOp(outside))
-        update_signature(self.function)
+        self.function.update_function_type()
 
     def _count_outside(self, builder: Builder) -> SSAValue:
         """Build the nest that counts: one loop for each loop that an index depends on."""
@@ -217,12 +217,10 @@ class _Folding:
         inductions: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:
-            block = Block(arg_types=[IndexType()])
-            name = loop.label.beside("check")
-            block.args[0].name_hint = name.induction
-            inductions[loop.induction] = block.args[0]
-            made.append(builder.insert(LoopOp(name, loop.lower, loop.upper, loop.step, block, sums=True)))
-            builder = Builder(InsertPoint.at_end(block))
+            name, bounds = loop.label.beside("check"), (loop.lower, loop.upper, loop.step)
+            made.append(insert_loop(builder, name, bounds, name.induction, sums=True))
+            inductions[loop.induction] = made[-1].induction
+            builder = Builder(InsertPoint.at_end(made[-1].body.block))
         count = self._any_outside(Emitter(builder), loads, inductions)
         for loop in reversed(made):
             loop.body.block.add_op(YieldOp(count))

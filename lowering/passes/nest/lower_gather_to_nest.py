@@ -68,8 +68,8 @@ def _lower(gather: OperatorOp) -> None:
 
     nest = NestBuilder(builder, index_constant(builder, 0), index_constant(builder, 1))
     inductions = {name: nest.loop(name, size) for name, size in zip(out_dims, sizes, strict=True)}
-    place = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), axis_sizes, components)
-    load = nest.builder.insert(MaskedLoadOp(gather.source, place.table, place.valid))
+    table, valid = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), axis_sizes, components)
+    load = nest.builder.insert(MaskedLoadOp(gather.source, table, valid))
     load.element.name_hint = "element"
     nest.builder.insert(memref.StoreOp.get(load.element, gather.target, [inductions[name] for name in out_dims]))
     nest.close()

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     f64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,7 +25,7 @@ from ....ir.dialects.attributes import SCALE
 from ....ir.dialects.gather_dialect import AccumulateOp, GradientOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
-from ...nest.queries import gathers, update_signature
+from ...nest.queries import gathers
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class _Lowering:
 
     def __init__(self, function: func.FuncOp, gradient: GradientOp):
         self.function, self.gradient = function, gradient
-        assert isinstance(gradient.target.type, MemRefType)
-        self.element = gradient.target.type.element_type
-        if not isinstance(self.element, IntegerType | AnyFloat):
-            raise ScheduleError(f"lower-gradient-to-nest: elements are {self.element}; run erase-element-type first")
+        element = SSAValue.get(gradient.target, type=MemRefType).type.element_type
+        if not isinstance(element, IntegerType | AnyFloat):
+            raise ScheduleError(f"lower-gradient-to-nest: elements are {element}; run erase-element-type first")
+        self.element = element
         self.builder = Builder(InsertPoint.before(gradient))
         roles = gradient.roles()
         self.dims = {array: dim_names(roles, array) for array in ("data", "indices", "out")}
@@ -97,34 +97,33 @@ class _Lowering:
             self._scale()
         Rewriter.erase_op(self.gradient)
 
-    def _nest(self) -> NestBuilder:
-        return NestBuilder(self.builder, self.zero, self.one)
-
     def _over_target(self, beside: str) -> tuple[NestBuilder, list[SSAValue]]:
         """Open one loop for each dimension of the table; return the nest and its induction variables."""
-        nest = self._nest()
+        nest = NestBuilder(self.builder, self.zero, self.one)
         dims = zip(self.dims["data"], self.sizes, strict=True)
         return nest, [nest.loop(name.beside(beside), size) for name, size in dims]
 
     def _clear(self) -> None:
-        nothing = named(self.builder, arith.ConstantOp(_number(0, self.element)), "nothing")
+        element = self.element
+        zero = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)
+        nothing = named(self.builder, arith.ConstantOp(zero), "nothing")
         nest, inductions = self._over_target("clear")
         nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, inductions))
         nest.close()
 
     def _add(self) -> None:
         gradient, names = self.gradient, self.dims["out"]
-        nest = self._nest()
+        nest = NestBuilder(self.builder, self.zero, self.one)
         inductions = {
             name: nest.loop(name, size, ordered=name.role == "indices")
             for name, size in zip(names, self.trips, strict=True)
         }
         dims = self.dims["data"], self.dims["indices"]
         axis_sizes = [self.sizes[dim] for dim in self.axes]
-        place = resolve_indices(nest.builder, gradient, inductions, dims, axis_sizes, self.components)
+        table, valid = resolve_indices(nest.builder, gradient, inductions, dims, axis_sizes, self.components)
         load = memref.LoadOp.get(gradient.source, [inductions[name] for name in names])
         element = named(nest.builder, load, "element")
-        nest.builder.insert(AccumulateOp(element, gradient.target, place.table, place.valid))
+        nest.builder.insert(AccumulateOp(element, gradient.target, table, valid))
         nest.close()
 
     def _scale(self) -> None:
@@ -145,13 +144,5 @@ class _Lowering:
         attributes = [*given, *[DictionaryAttr({})] * (len(block.args) - 1 - len(given))]
         said = DictionaryAttr({SCALE: FloatAttr(self.gradient.factor, f64)})
         self.function.arg_attrs = ArrayAttr([*attributes, said])
-        update_signature(self.function)
+        self.function.update_function_type()
         return scale
-
-
-def _number(value: int, element: Attribute) -> IntegerAttr | FloatAttr:
-    """Return a number as an attribute of an element type."""
-    if isinstance(element, IntegerType):
-        return IntegerAttr(value, element)
-    assert isinstance(element, AnyFloat)
-    return FloatAttr(float(value), element)

@@ -6,7 +6,7 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i32, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -15,7 +15,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
 from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
-from ...nest.builder import index_constant, named
+from ...nest.builder import index_constant, insert_loop, named
 from ...nest.queries import (
     argument_number,
     copying_store,
@@ -154,11 +154,10 @@ class _Hoisting:
         made: list[LoopOp] = []
         one = index_constant(builder, 1)
         for loop in self.loops:
-            body = Block(arg_types=[IndexType()])
-            body.args[0].name_hint = loop.label.induction
-            mapping[loop.induction] = body.args[0]
-            made.append(builder.insert(LoopOp(loop.label.beside("resolve"), loop.lower, loop.upper, one, body)))
-            builder = Builder(InsertPoint.at_end(body))
+            name, bounds = loop.label.beside("resolve"), (loop.lower, loop.upper, one)
+            made.append(insert_loop(builder, name, bounds, loop.label.induction))
+            mapping[loop.induction] = made[-1].induction
+            builder = Builder(InsertPoint.at_end(made[-1].body.block))
         mapping = clone_slice(slice_of(self._resolved(), self.root), builder, mapping)
         place = self._place(builder, mapping)
         inside = None if self.inside is None else mapping.get(self.inside, self.inside)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -12,6 +13,7 @@ from xdsl.traits import is_side_effect_free
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
+from ...nest.builder import insert_loop, kind_of
 from ...nest.queries import chain, find_loop, functions, sole_inner_loop
 
 
@@ -85,20 +87,13 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         old = by_name[name]
         _place_ready(pending, root if block is None else block, available)
         _check_bounds(old, pending, by_name, made)
-        body = Block(arg_types=[old.induction.type])
-        body.args[0].name_hint = old.induction.name_hint
-        loop = LoopOp(
-            name,
-            *(old.lower, old.upper, old.step, body),
-            sums=old.total is not None,
-            parallel=old.parallel is not None,
-            ordered=old.ordered is not None,
-        )
-        Rewriter.insert_op(loop, InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
-        old.induction.replace_all_uses_with(body.args[0])
-        available.add(body.args[0])
+        builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
+        bounds = old.lower, old.upper, old.step
+        loop = insert_loop(builder, name, bounds, old.induction.name_hint, **kind_of(old))
+        old.induction.replace_all_uses_with(loop.induction)
+        available.add(loop.induction)
         made.append(loop)
-        block = body
+        block = loop.body.block
     assert block is not None
     _place_ready(pending, block, available)
     block.add_ops(core)

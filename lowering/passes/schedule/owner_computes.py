@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.dialects.attributes import VIEW
-from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, ViewAttr, YieldOp
+from ....ir.dialects.gather_dialect import AccumulateOp, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
-from ...nest.builder import index_constant, named
-from ...nest.queries import argument_number, enclosing_loops, functions
+from ...nest.builder import index_constant, insert_loop, named
+from ...nest.queries import enclosing_loops, functions, view_of
 
 LARGEST_COUNT = 2**16
 
@@ -79,21 +78,15 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
     before = Builder(InsertPoint.before(root))
     size = named(before, memref.DimOp(accumulate.memref, index_constant(before, dim)), "n_owned")
     part = _part(before, size, owners)
-    body = Block(arg_types=[IndexType()])
-    first = body.args[0]
-    first.name_hint = "first"
-    loop = LoopOp("owners", index_constant(before, 0), size, part, body)
-    Rewriter.insert_op(loop, InsertPoint.before(root))
+    loop = insert_loop(before, "owners", (index_constant(before, 0), size, part), "first")
     root.detach()
-    body.add_ops([root, YieldOp()])
-    _mask(accumulate, accumulate.subscripts[dim], first, part)
+    loop.body.block.add_ops([root, YieldOp()])
+    _mask(accumulate, accumulate.subscripts[dim], loop.induction, part)
 
 
 def _axis_dim(function: func.FuncOp, accumulate: AccumulateOp, axis: str) -> int:
-    number = argument_number(accumulate.memref, function)
-    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
-    if not isinstance(view, ViewAttr):
+    view = view_of(accumulate.memref, function)
+    if view is None:
         raise ScheduleError("owner-computes: the table carries no #gather.view; run collapse-dims first")
     axes = [name for name in view.dims if name.role == "axis"]
     if axis not in axes:

@@ -3,14 +3,21 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
+from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.queries import enclosing_loops, find_loop, functions, why_not_shared, writes
+from ...nest.backward_slice import is_inside
+from ...nest.queries import enclosing_loops, find_loop, functions, viewed, why_not_shared, written
+
+_Read = memref.LoadOp | vector.LoadOp
+_Write = memref.StoreOp | vector.StoreOp | AccumulateOp
+# What has a memref for an operand and neither reads nor writes elements.
+_NO_ACCESS = (memref.DimOp, memref.ExtractAlignedPointerAsIndexOp, PrefetchOp)
 
 
 @dataclass(frozen=True)
@@ -67,34 +74,33 @@ def _check_writes(loop: LoopOp) -> None:
     """Check that no iteration writes what another writes or reads.
 
     For each memref that is written there must be one dimension whose subscript, wherever it is read or written, is this
-    loop's induction variable, or that of a tile of it. Positions that an iteration owns and adds to are its own, too.
+    loop's induction variable, or that of a tile of it. Positions that an iteration owns and adds to are its own, too,
+    and so is a buffer that it allocates.
     """
     if loop.ordered is not None:
         raise ScheduleError(
             f"parallelize-loops: {loop.label} adds up in its order, so its iterations cannot run at once; "
             "run the loops around it in parallel, or owner-computes first"
         )
-    written = {op.memref for op in writes(loop)}
+    shared = {memory for memory in written(loop) if not is_inside(memory, loop)}
     own: dict[SSAValue, set[int]] = {}
-    read: list[memref.LoadOp] = []
+    read: list[_Read] = []
     for op in loop.walk():
-        if isinstance(op, memref.DimOp) or written.isdisjoint(op.operands):
+        if isinstance(op, _NO_ACCESS) or shared.isdisjoint(map(viewed, op.operands)):
             continue
-        if isinstance(op, memref.LoadOp):
+        if isinstance(op, _Read):
             read.append(op)
-        elif isinstance(op, memref.StoreOp | AccumulateOp):
+        elif isinstance(op, _Write):
             if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
-                own[op.memref] = _own_dims(op, loop) & own.get(op.memref, _own_dims(op, loop))
+                own[_memory(op)] = _own_dims(op, loop) & own.get(_memory(op), _own_dims(op, loop))
         else:
-            raise _unproved(
-                loop, f"{op.name} uses memory that is written, and only single loads and stores are checked"
-            )
+            raise _unproved(loop, f"{op.name} uses memory that is written, and only loads and stores are checked")
     if any(not dims for dims in own.values()):
         raise _unproved(
             loop, "no dimension is subscripted in every store by its induction variable, or that of its tile"
         )
     for op in read:
-        if not own.get(op.memref, set()) & _own_dims(op, loop):
+        if not own.get(_memory(op), set()) & _own_dims(op, loop):
             raise _unproved(loop, f"{op.name} may read what another iteration writes")
 
 
@@ -105,10 +111,15 @@ def _unproved(loop: LoopOp, reason: str) -> ScheduleError:
     )
 
 
-def _own_dims(op: memref.LoadOp | memref.StoreOp | AccumulateOp, loop: LoopOp) -> set[int]:
-    """Return the dimensions in which no other iteration of the loop accesses the same place."""
+def _memory(op: _Read | _Write) -> SSAValue:
+    return viewed(op.base if isinstance(op, vector.LoadOp | vector.StoreOp) else op.memref)
+
+
+def _own_dims(op: _Read | _Write, loop: LoopOp) -> set[int]:
+    """Return the dimensions in which no other iteration of the loop accesses the same place; not that of a vector."""
     subscripts = op.subscripts if isinstance(op, AccumulateOp) else op.indices
-    return {dim for dim, place in enumerate(subscripts) if _is_induction(place, loop)}
+    single = subscripts[:-1] if isinstance(op, vector.LoadOp | vector.StoreOp) else subscripts
+    return {dim for dim, place in enumerate(single) if _is_induction(place, loop)}
 
 
 def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:

@@ -135,8 +135,8 @@ def _looked_up(load: Access, loop: LoopOp) -> list[SSAValue]:
 
 
 def _line_elements(memory: SSAValue) -> int:
-    assert isinstance(memory.type, MemRefType)
-    return max(LINE_BYTES // element_size_bytes(memory.type.element_type), 1)
+    element = SSAValue.get(memory, type=MemRefType).type.element_type
+    return max(LINE_BYTES // element_size_bytes(element), 1)
 
 
 def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
@@ -251,8 +251,7 @@ def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> Loo
 
 def _static_row(load: Access, dim: int) -> int | None:
     """Return how many elements lie between two places of a dimension of data, or None where the code does not know."""
-    memory = _memory(load).type
-    assert isinstance(memory, MemRefType)
+    memory = SSAValue.get(_memory(load), type=MemRefType).type
     sizes = memory.get_shape()[dim + 1 :]
     is_packed = isinstance(memory.layout, NoneAttr)
     return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
@@ -263,14 +262,8 @@ def _ask_for_rows(
 ) -> None:
     """Prefetch rows of a later slice in each iteration of a loop, other rows in each step over the indices.
 
-    Args:
-        loop: counts the slices.
-        counted: counts the indices, in it.
-        inside: the loop to prefetch in: `counted`, or the innermost loop, which prefetches at its own place in the row.
-        load: what reads data.
-        dim: the dimension of data that the indices lead along.
-        rows: the rows of a step to prefetch; a step has `rows.stop` of them.
-        options: of the pass.
+    `loop` counts the slices, and `counted` the indices in it. The prefetches go inside that, or inside the innermost
+    loop, which prefetches at its own place in the row. A step has `rows.stop` rows along `dim`, some of which it gets.
     """
     memory, step = _memory(load), static_size(counted.step) or 1
     builder = Builder(InsertPoint.at_start(inside.body.block))

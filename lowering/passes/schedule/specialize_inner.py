@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ....ir.dialects.attributes import VIEW
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.errors import ScheduleError
-from ....ir.interpreters.argument_views import argument_view
 from ....ir.semantics import DYNAMIC
-from ...nest.queries import functions, update_signature
+from ...nest.queries import functions, view_of
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,10 @@ class SpecializeInner(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             size = _elements(function, self.bytes)
-            specialized = [_specialize(function, number, size) for number in range(len(function.body.block.args))]
+            specialized = [_specialize(function, argument, size) for argument in list(function.body.block.args)]
             if not any(specialized):
                 raise ScheduleError("specialize-inner: expected data with one dimension inner, and there is none")
-            update_signature(function)
+            function.update_function_type()
 
 
 def _elements(function: func.FuncOp, row_bytes: int) -> int:
@@ -68,16 +67,12 @@ def _elements(function: func.FuncOp, row_bytes: int) -> int:
     return size
 
 
-def _specialize(function: func.FuncOp, number: int, size: int) -> bool:
+def _specialize(function: func.FuncOp, argument: SSAValue, size: int) -> bool:
     """Fix the size of `inner` of one argument; return whether it has such a dimension."""
-    argument = function.body.block.args[number]
-    attributes = function.arg_attrs.data[number].data if function.arg_attrs is not None else {}
-    if VIEW not in attributes or not isinstance(argument.type, MemRefType):
+    view = view_of(argument, function)
+    if view is None or not isinstance(argument.type, MemRefType) or "inner" not in view.dims:
         return False
-    dims = argument_view(function, number).dims
-    if "inner" not in dims:
-        return False
-    dim, shape = dims.index("inner"), list(argument.type.get_shape())
+    dim, shape = view.dims.index("inner"), list(argument.type.get_shape())
     if shape[dim] not in (DYNAMIC, size):
         raise ScheduleError(f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}")
     shape[dim] = size

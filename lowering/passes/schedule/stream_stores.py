@@ -87,8 +87,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
     store = next((op for op in clearing if isinstance(op.value.owner, arith.ConstantOp)), None)
     if store is None:
         return True
-    loop, type_ = store.parent_op(), store.memref.type
-    assert isinstance(type_, MemRefType)
+    loop, type_ = store.parent_op(), SSAValue.get(store.memref, type=MemRefType).type
     if not isinstance(type_.layout, NoneAttr):
         return False
     own = [dim for dim, place in enumerate(store.indices) if isinstance(loop, LoopOp) and place is loop.induction]
@@ -117,10 +116,6 @@ def _ends_row(store: vector.StoreOp) -> bool:
     """Return whether a store writes the overlapping vector at the end of a row."""
     loop = store.parent_op()
     return isinstance(loop, LoopOp) and loop.label.is_remainder
-
-
-def _vector_store(loop: LoopOp) -> vector.StoreOp | None:
-    return next((op for op in loop.walk() if isinstance(op, vector.StoreOp)), None)
 
 
 def _mark(store: vector.StoreOp, alignment_bytes: int) -> None:
@@ -161,8 +156,7 @@ class _Streaming:
 
     def __init__(self, function: func.FuncOp, store: vector.StoreOp):
         self.function, self.store = function, store
-        loop, type_ = store.parent_op(), store.vector.type
-        assert isinstance(type_, VectorType)
+        loop, type_ = store.parent_op(), SSAValue.get(store.vector, type=VectorType).type
         self.lanes = type_.get_shape()[0]
         if (
             not isinstance(loop, LoopOp)
@@ -186,7 +180,8 @@ class _Streaming:
         remainder = self._remainder()
         if remainder is None:
             self._stream_whole()
-        elif _vector_store(remainder) is not None:
+        elif any(isinstance(op, vector.StoreOp) for op in remainder.walk()):
+            self._check_overlap(remainder)
             self._stream_row(remainder)
         elif static_size(remainder.step) == 1:
             self._peel(remainder)
@@ -204,6 +199,14 @@ class _Streaming:
                 return behind
             behind = behind.next_op
         return None
+
+    def _check_overlap(self, remainder: LoopOp) -> None:
+        """Check that a remainder loop of vectors is the one overlapping vector at the end of a row."""
+        first, last = static_size(remainder.lower), static_size(remainder.upper)
+        if first is None or last is None or not last - first == static_size(remainder.step) == self.lanes:
+            raise ScheduleError(
+                f"stream-stores: {remainder.label} has vectors of its own; run vectorize-inner once before it"
+            )
 
     def _stream_whole(self) -> None:
         """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
@@ -270,8 +273,7 @@ class _Streaming:
         subscripts = list(self.store.indices)
         mapping: dict[SSAValue, SSAValue] = {self.loop.induction: self.loop.lower}
         mapping = clone_slice(slice_of(subscripts, self.loop), builder, mapping)
-        memory = self.store.base
-        assert isinstance(memory.type, MemRefType)
+        memory = SSAValue.get(self.store.base, type=MemRefType)
         shape = memory.type.get_shape()
         place: SSAValue = index_constant(builder, 0)
         for dim, subscript in enumerate(subscripts):

@@ -6,15 +6,15 @@ from typing import Literal
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import index_constant, named
-from ...nest.queries import find_loop, functions, static_size
+from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
 
 LARGEST_TILE = 2**31
 
@@ -32,7 +32,7 @@ class TileLoops(ModulePass):
           body                                for indices_i in indices_o..min(indices_o + 64, n)
                                                 body
 
-    Preconditions: the loops exist and have step 1.
+    Preconditions: the loops exist and have step 1. Of a parallel loop `x_o` is parallel, and no loop in it may be.
 
     Options:
         loops: names of the loops to tile.
@@ -76,9 +76,11 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     if static_size(loop.step) != 1:
         inner = f"; tile {loop.label.untiled.inner_tile} instead" if loop.label.is_outer_tile else ""
         raise ScheduleError(f"tile-loops: {loop.label} does not have step 1{inner}")
-    if loop.parallel is not None:
+    inside = sole_inner_loop(loop)
+    if inside is not None and inside.parallel is not None:
         raise ScheduleError(
-            f"tile-loops: {loop.label} is parallel; tile it first, then make {loop.label.outer_tile} parallel"
+            f"tile-loops: {loop.label} is parallel with {inside.label} in it, and {loop.label.inner_tile} would "
+            f"not be; tile {loop.label} first, then make both parallel"
         )
     first, last = static_size(loop.lower), static_size(loop.upper)
     trips = None if first is None or last is None else last - first
@@ -88,26 +90,21 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"tile-loops: tail=perfect needs a number of iterations that {size} divides, but that of {loop.label} "
             f"{known}; use tail=guard"
         )
-    outer_body = Block(arg_types=[IndexType()])
-    start = outer_body.args[0]
-    builder = Builder(InsertPoint.before(loop))
+    builder, name = Builder(InsertPoint.before(loop)), loop.label.outer_tile
     step = index_constant(builder, size)
-    outer = builder.insert(LoopOp(loop.label.outer_tile, loop.lower, loop.upper, step, outer_body, **_kind(loop)))
-    start.name_hint = outer.label.induction
-    builder = Builder(InsertPoint.at_end(outer_body))
+    outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, **kind_of(loop))
+    start, builder = outer.induction, Builder(InsertPoint.at_end(outer.body.block))
     divides = trips is not None and trips % size == 0
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = loop.label.inner_tile.induction
-    inner = builder.insert(LoopOp(loop.label.inner_tile, start, end, loop.step, body, **_kind(loop)))
+    inner = builder.insert(
+        LoopOp(loop.label.inner_tile, start, end, loop.step, body, **kind_of(loop) | {"parallel": False})
+    )
     builder.insert(YieldOp(inner.total))
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"
     Rewriter.replace_op(loop, (), list(outer.results))
-
-
-def _kind(loop: LoopOp) -> dict[str, bool]:
-    return {"sums": loop.total is not None, "ordered": loop.ordered is not None}
 
 
 def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:

@@ -111,8 +111,7 @@ class _Vectorizing:
         )
         if not all(computes(op) for op in beside):
             raise ScheduleError(f"vectorize-inner: {loop.label} does more than copy an element; vectors are made first")
-        out_type = self.store.memref.type
-        assert isinstance(out_type, MemRefType)
+        out_type = SSAValue.get(self.store.memref, type=MemRefType).type
         own = [dim for dim, place in enumerate(self.store.indices) if place is loop.induction]
         sizes = out_type.get_shape()
         others = [place for place in self.store.indices if place is not loop.induction]

@@ -47,7 +47,7 @@ def test_operation_prints_as_it_is_written_and_reads_back(line):
         ),
         (
             "func.func private @g() attributes {b = #gather.bounds<zeros>}",
-            r"expected a bounds mode \(error, zero, clip, wrap, unchecked\), got 'zeros'",
+            r"expected a bounds mode \(error, zero, clip, wrap, unchecked\), got 'zeros'; did you mean 'zero'\?",
         ),
         ("func.func private @g() attributes {v = #gather.view<batch[-1]>}", "Expected integer literal"),
     ],

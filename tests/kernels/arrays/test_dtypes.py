@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.ir import reference
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.runtime import dispatch
 
 pytestmark = pytest.mark.usefixtures("serial")
 
@@ -187,6 +191,27 @@ def test_objects_are_kept_alive_and_released():
     assert sys.getrefcount(item) == before + 3
     del got
     assert sys.getrefcount(item) == before
+
+
+@pytest.mark.parametrize("bounds", ["error", "zero", "clip", "wrap"])
+@pytest.mark.parametrize("most_numbered", [0, 1000], ids=["many", "few"])
+@pytest.mark.parametrize(
+    ("operator", "indices"),
+    [
+        (Gather(1), [[3, 0], [-1, 2]]),
+        (Gather(2, 1), [[4], [0], [-5]]),
+        (GatherNd(), [[1, 3], [-3, 0]]),
+        (GatherNd(1), [[[3, 1]], [[0, 4]], [[-1, -1]]]),
+        (GatherElements(1), [[[3, 0, 1]], [[0, -4, 2]]]),
+    ],
+    ids=str,
+)
+def test_few_and_many_references_follow_the_reference(monkeypatch, operator, indices, most_numbered, bounds):
+    monkeypatch.setattr(dispatch, "MOST_NUMBERED", most_numbered)
+    data = np.array([f"{number}" for number in range(60)], object).reshape(3, 4, 5)[:, ::-1]
+    far = np.array(indices) if bounds == "error" else np.array(indices) * 3
+    got = getattr(gn, operator.name)(data, far, bounds=bounds, **operator.attributes())
+    assert got.tolist() == reference.run(operator, data, far, Bounds(bounds)).tolist()
 
 
 @pytest.mark.parametrize("strings", [np.dtype(object), np.dtypes.StringDType()], ids=["object", "strings"])

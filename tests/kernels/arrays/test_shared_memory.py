@@ -13,6 +13,10 @@ from gathernest.kernels.runtime.array_checks import may_be_shared
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 
 
+class Subclass(np.ndarray):
+    """An owner of memory that is no plain ndarray."""
+
+
 @pytest.fixture
 def shared():
     """Return a function that copies an array into shared memory."""
@@ -45,16 +49,24 @@ def test_memory_of_several_processes_is_told_from_own_memory(shared, mapped):
         assert not may_be_shared(array)
 
 
-@pytest.mark.parametrize("view", [lambda array: array, lambda array: array[:], np.asarray])
-def test_calls_with_own_indices_are_not_found_for_shared_ones(shared, mapped, view):
+@pytest.mark.parametrize("view", [lambda array: array, lambda array: array[:], lambda array: array.view(Subclass)[:]])
+def test_calls_with_shared_indices_are_found_apart_from_those_with_own_ones(shared, mapped, view):
     own = np.array([0, -1, 2])
-    for _ in range(3):
-        gn.gather(DATA, own)
-    assert call_cache.CALLS.find(DATA, own[:], None, 0, 0, "error") is not None
-    for indices in (shared(own), mapped):
+
+    def find(indices):
+        return call_cache.CALLS.find(DATA, indices, None, 0, 0, "error")
+
+    for first, second in ((own, shared(own)), (own, np.asarray(mapped)), (shared(own), own)):
+        call_cache.CALLS.forget()
+        first, second = (np.asarray(view(indices)) for indices in (first, second))
         for _ in range(3):
-            assert gn.gather(DATA, view(indices)).tolist() == DATA[own].tolist()
-        assert call_cache.CALLS.find(DATA, view(indices), None, 0, 0, "error") is None
+            gn.gather(DATA, first)
+        assert find(first).tolist() == DATA[own].tolist() and find(second) is None
+        for _ in range(3):
+            gn.gather(DATA, second)
+        assert find(second).tolist() == DATA[own].tolist()
+        is_shared = [call._prepared.plan.problem.has_shared_indices for call in call_cache.CALLS._kept.values()]
+        assert sorted(is_shared) == [False, True]
 
 
 def test_shared_indices_outside_are_an_error(shared):

@@ -144,7 +144,9 @@ def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
     with pytest.raises(KnobError) as caught:
         gn.compile("gather", "10x4xf32", "5xi64")
-    assert str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory){FIX}"
+    assert (
+        str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen4'?{FIX}"
+    )
 
 
 def test_the_choice_of_another_machine_is_seen_on_this_one(file):

@@ -1,5 +1,6 @@
 import json
 import math
+import stat
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,7 @@ def test_another_number_of_threads_has_ceilings_of_its_own(measurings, cache_dir
     [
         lambda text: text[: len(text) // 2],
         lambda text: "[]",
+        lambda text: "[" * 100_000,
         lambda text: text.replace('"format": 1', '"format": 0'),
         lambda text: text.replace("100.0", "-100.0"),
         lambda text: text.replace("100.0", "NaN"),
@@ -108,6 +110,17 @@ def test_damaged_file_is_measured_and_written_anew(measurings, monkeypatch, cach
     forget(monkeypatch)
     assert ceilings() == found
     assert len(measurings) == 2
+    assert Ceilings.from_json(json.loads(file.read_text())) == found
+
+
+def test_unsound_file_is_measured_and_written_anew(measurings, monkeypatch, cache_dir, make_unsound):
+    found = ceilings()
+    (file,) = (cache_dir / "ceilings").iterdir()
+    make_unsound(file)
+    forget(monkeypatch)
+    assert ceilings() == found
+    assert len(measurings) == 2
+    assert stat.S_IMODE(file.lstat().st_mode) == 0o644
     assert Ceilings.from_json(json.loads(file.read_text())) == found
 
 

@@ -1,6 +1,7 @@
 """Files of tuning records: what is read, merged, written and rejected."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -143,6 +144,37 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         change_records(path, lambda before: {})
     assert read_records(path) == {"a class": RECORD}
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_unsound_file_is_neither_read_nor_overwritten(tmp_path, make_unsound):
+    path = tmp_path / "records.json"
+    write_records(path, {"a class": RECORD})
+    make_unsound(path)
+    before = path.lstat()
+    with pytest.raises(OSError, match=r"symbolic links|is not a plain file|by other users|more than"):
+        change_records(path, lambda before: {})
+    assert path.lstat() == before
+
+
+def test_the_lock_file_is_not_truncated(tmp_path):
+    lock = tmp_path / ".records.json.lock"
+    lock.write_text("a note")
+    lock.chmod(0o644)
+    change_records(tmp_path / "records.json", lambda before: {"a class": RECORD})
+    assert lock.read_text() == "a note"
+
+
+def test_an_unsound_lock_file_is_not_locked(tmp_path, make_unsound):
+    path, lock = tmp_path / "records.json", tmp_path / ".records.json.lock"
+    lock.write_text("a note")
+    make_unsound(lock)
+    if "elsewhere" in os.listdir(tmp_path):
+        lock = tmp_path / "elsewhere"
+    before = lock.lstat()
+    with pytest.raises(OSError, match=r"symbolic links|is not a plain file|by other users|more than"):
+        change_records(path, lambda before: {"a class": RECORD})
+    assert lock.lstat() == before
+    assert not path.exists()
 
 
 def test_several_processes_lose_no_record(python, tmp_path):

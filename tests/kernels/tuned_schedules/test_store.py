@@ -8,7 +8,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.tune import tune
-from gathernest.kernels.tuned_schedules.records import TuningWarning
+from gathernest.kernels.tuned_schedules.records import TuningWarning, write_records
 
 DATA, INDICES = "1000x64xf32", "4000xi64"
 SMALL, LARGE = "tile-loops{loops=indices sizes=3}", "tile-loops{loops=indices sizes=700}"
@@ -84,6 +84,16 @@ def test_a_damaged_file_is_one_warning_and_stays_as_it_is(tmp_path):
 def test_a_file_that_cannot_be_read_is_one_warning(tmp_path):
     with gn.knobs.scope(tuning=tmp_path), pytest.warns(TuningWarning, match=r"cannot be read \(Is a directory\)"):
         gn.compile("gather", "5x4xf32", "3xi64")
+
+
+def test_an_unsound_file_is_one_warning(tmp_path, make_unsound):
+    file = tmp_path / "records.json"
+    write_records(file, {})
+    make_unsound(file)
+    with gn.knobs.scope(tuning=file):
+        with pytest.warns(TuningWarning, match=r"cannot be read \(.+\), so they are not used"):
+            assert gn.gather([1.0, 2.0], [1]).tolist() == [2.0]
+        gn.compile("gather", "5x4xf32", "4xi64")
 
 
 def test_a_shipped_file_serves_a_fresh_process(timed, python):

@@ -9,6 +9,7 @@ from gathernest.ir.errors import BoundsError
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.modules.operator_module import gather_module
+from gathernest.ir.operator_spec import Gather
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.emitter import emit
@@ -38,7 +39,7 @@ def run_compiled(module, data, out):
 @pytest.mark.parametrize("dtype", [np.int8, np.int64])
 def test_every_stage_and_the_kernel_give_the_bytes_of_the_reference(bounds, dtype):
     values = np.array(VALUES[bounds], dtype)
-    expected = reference.gather(DATA, values, 1, 0, bounds)
+    expected = reference.run(Gather(1), DATA, values, bounds)
     module = constant_module(bounds, values)
     for stage in run_pipeline(module, "static"):
         out = np.full_like(expected, 99)

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -45,17 +46,24 @@ def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gat
     assert ended.out.partition("\nfrom numba")[2] == gathernest(*words, "source").out.partition("\nfrom numba")[2]
 
 
-def test_stage_prints_its_text_alone(gathernest):
+def below_comment(text: str) -> str:
+    """Return a printed stage without the comment that `gathernest exec` reads."""
+    comment, _, module = text.partition("\n")
+    assert comment.startswith("// gathernest exec: --operator gather --data ")
+    return module
+
+
+def test_stage_prints_its_text_below_the_options_it_came_from(gathernest):
     ended = gathernest(*LAYER, "--stage", "collapse-dims")
     assert ended.status == 0
-    assert ended.out.startswith("builtin.module {")
+    assert below_comment(ended.out).startswith("builtin.module {")
     assert "memref<2x1x64x128xi32>" in ended.out
 
 
 def test_every_stage_by_name_is_the_one_of_all(gathernest):
     everything = gathernest(*ROWS, "--stage", "all").out
     for name in json.loads(gathernest(*ROWS, "--json").out)["stages"]:
-        assert gathernest(*ROWS, "--stage", name["name"]).out in everything
+        assert below_comment(gathernest(*ROWS, "--stage", name["name"]).out) in everything
 
 
 def test_all_stages_parse_again_as_pieces(gathernest, gathernest_opt):
@@ -170,7 +178,7 @@ def test_json_of_the_overview_lists_stages_without_text(gathernest):
 
 
 def test_json_of_a_stage_has_its_text(gathernest):
-    plain = gathernest(*ROWS, "--stage", "fold-bounds").out
+    plain = below_comment(gathernest(*ROWS, "--stage", "fold-bounds").out)
     (stage,) = json.loads(gathernest(*ROWS, "--stage", "fold-bounds", "--json").out)["stages"]
     assert stage["text"] == plain
 
@@ -278,3 +286,23 @@ def test_wrong_use_of_explain_is_one_line(gathernest, words, message):
     ended = gathernest(*ROWS, *words)
     assert ended.status != 0
     assert ended.err.startswith(f"gathernest: error: {message}")
+
+
+def test_timing_is_a_table_on_standard_error(gathernest):
+    words = ("show", "--data", "9x4xf32", "--indices", "5xi64", "--schedule", "", "--stage", "operator")
+    ended = gathernest(*words, "--timing")
+    assert ended.out == gathernest(*words).out
+    assert "... Execution time report ..." in ended.err
+    assert re.search(r"^ +\d\.\d{4} \( *\d+\.\d%\)  fold-bounds$", ended.err, re.MULTILINE)
+
+
+def test_stage_that_was_edited_in_a_dump_is_shown_with_what_follows_from_it(gathernest, tmp_path):
+    words = ("show", "--data", "9x4xf32", "--indices", "5xi64", "--schedule", "", "--stage")
+    assert gathernest(*words, "operator", "--dump-dir", str(tmp_path)).status == 0
+    (folder,) = tmp_path.iterdir()
+    path = folder / "05-lower-gather-to-nest.mlir"
+    path.write_text(path.read_text().replace("bounds error", "bounds clip"))
+    nest = gathernest(*words, "fold-bounds", "--override-dir", str(tmp_path))
+    assert (nest.status, nest.err) == (0, "")
+    assert "check_indices" not in nest.out
+    assert "check_indices" in gathernest(*words, "fold-bounds").out

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ....ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ....lowering.schedule.machine_model import LINE_BYTES
 
 Shape = tuple[int, ...]
 Operator = Literal["gather", "gather_nd", "gather_elements", "gather_grad"]
 Distribution = Literal["uniform", "zipf", "sorted", "repeated"]
 
-LINE_BYTES = 64
 # How often a "repeated" index comes in a row.
 RUN = 16
 
@@ -111,11 +111,7 @@ class Case:
         return math.prod(self.gathered) * self._width
 
     def larger_than(self, cache_bytes: int) -> bool:
-        """Return whether one call touches more memory than a cache holds, whole lines counted.
-
-        Args:
-            cache_bytes: size of the cache, usually the last level of `kernels.machine.cache_sizes()`.
-        """
+        """Return whether one call touches more memory than a cache holds, whole lines counted."""
         lines = self.rows * math.ceil(self.row_bytes / LINE_BYTES) * LINE_BYTES
         return self.index_bytes + self.gathered_bytes + min(self.table_bytes, lines) > cache_bytes
 
@@ -133,13 +129,9 @@ class Case:
         return ", ".join(parts)
 
     def make(self, sets: int | None = None) -> Inputs:
-        """Return its arrays, the same ones every time.
+        """Return its arrays, the same ones every time, with so many sets of indices, or as many as their size asks for.
 
-        Args:
-            sets: how many sets of indices; by their size when omitted, and one where only the call is timed.
-
-        Returns:
-            The table with random elements; for a gradient, small whole numbers, whose sums are exact in any order.
+        A gradient has small whole numbers, whose sums are exact in any order.
         """
         rng = np.random.default_rng(0)
         if sets is None:
@@ -171,13 +163,7 @@ class Case:
 
 
 def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
-    """Return the expected result for a set of indices, by plain NumPy.
-
-    Args:
-        case: what to run.
-        inputs: its arrays.
-        number: which set of indices.
-    """
+    """Return the expected result for the set of indices of that number, by plain NumPy."""
     data, indices = inputs.data, inputs.indices[number]
     if case.operator == "gather_elements":
         cut = tuple(slice(size) if dim != case.axis else slice(None) for dim, size in enumerate(case.indices))

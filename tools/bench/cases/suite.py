@@ -90,14 +90,9 @@ APART = ("gradient", "call")
 
 
 def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]:
-    """Return the cases that a command line selects, in the order of the suite.
+    """Return the cases that a command line selects by patterns of names and by families, in the order of the suite.
 
-    Args:
-        patterns: names, or with `*`, `?` and `[` patterns of names; all cases when empty.
-        families: names of families; all when empty.
-
-    Raises:
-        UsageError: a name or family does not exist, or no case is left.
+    Empty ones select all. Raises UsageError where a name or family does not exist, or no case is left.
     """
     names = [case.name for case in SUITE]
     for pattern in patterns:

@@ -30,9 +30,7 @@ class Entrants:
 
     Attributes:
         candidates: gathernest first.
-        absent: peers that are not installed.
-        broken: why each peer that is installed does not work.
-        versions: by candidate.
+        absent, broken: peers that are not installed, and why each that is installed does not work.
     """
 
     candidates: tuple[Peer, ...]
@@ -49,11 +47,7 @@ class Entrants:
 
 
 def enter(asked: Sequence[str], threads: int) -> Entrants:
-    """Import and start the candidates.
-
-    Args:
-        asked: names of peers; all that are installed when empty.
-        threads: how many threads each may use.
+    """Import gathernest and the peers asked for, or all that are installed, and start them with so many threads.
 
     Raises:
         UsageError: there is no peer of that name.

@@ -19,14 +19,15 @@ class OnnxRuntime(Peer):
     """A session for each case."""
 
     name = "onnxruntime"
+    index_dtypes = ("int32", "int64")
 
     def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
         if np.dtype(case.dtype).kind == "c":
             return f"has no {case.dtype}"
-        if case.index_dtype not in ("int32", "int64"):
-            return f"has no {case.index_dtype} indices"
+        if (reason := super().rejection(case)) is not None:
+            return reason
         if case.operator == "gather" and case.batch_dims and case.axis != case.batch_dims:
             return "has no batch_dims for an axis after them"
         if _node(case).op_type == "GatherND" and case.index_dtype != "int64":

@@ -17,15 +17,14 @@ class OpenVino(Peer):
     """A compiled model for each case, and an infer request for each set of indices."""
 
     name = "openvino"
+    index_dtypes = ("int32", "int64")
 
     def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
         if case.dtype not in KEPT:
             return f"computes in float32 and int32, not in {case.dtype}"
-        if case.index_dtype not in ("int32", "int64"):
-            return f"has no {case.index_dtype} indices"
-        return None
+        return super().rejection(case)
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}

@@ -18,10 +18,12 @@ class Peer(ABC):
 
     Attributes:
         name: as on the command line.
+        index_dtypes: those that it takes; all when empty.
         threads: how many it uses.
     """
 
     name: ClassVar[str]
+    index_dtypes: ClassVar[tuple[str, ...]] = ()
     threads: int = 1
 
     def start(self, threads: int) -> None:
@@ -30,8 +32,8 @@ class Peer(ABC):
 
     def rejection(self, case: Case) -> str | None:
         """Return why it cannot run a case, or None where it can."""
-        del case
-        return None
+        is_taken = not self.index_dtypes or case.index_dtype in self.index_dtypes
+        return None if is_taken else f"has no {case.index_dtype} indices"
 
     @abstractmethod
     def variants(self, case: Case, inputs: Inputs) -> Variants:

@@ -34,6 +34,7 @@ class TensorFlow(Peer):
     """Eager TensorFlow on the CPU."""
 
     name = "tensorflow"
+    index_dtypes = ("int32", "int64")
 
     def start(self, threads: int) -> None:
         settings = tensorflow.config.threading
@@ -44,11 +45,7 @@ class TensorFlow(Peer):
             settings.set_inter_op_parallelism_threads(1)
 
     def rejection(self, case: Case) -> str | None:
-        if case.operator == "gather_elements":
-            return "has no operator for it"
-        if case.index_dtype not in ("int32", "int64"):
-            return f"has no {case.index_dtype} indices"
-        return None
+        return "has no operator for it" if case.operator == "gather_elements" else super().rejection(case)
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         with _silent(), tensorflow.device("CPU:0"):

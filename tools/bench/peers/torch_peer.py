@@ -15,15 +15,11 @@ class Torch(Peer):
     """PyTorch on tensors that share the arrays' memory."""
 
     name = "torch"
+    index_dtypes = ("int32", "int64")
 
     def start(self, threads: int) -> None:
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
-
-    def rejection(self, case: Case) -> str | None:
-        if case.index_dtype not in ("int32", "int64"):
-            return f"has no {case.index_dtype} indices"
-        return None
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         data, out = torch.from_numpy(inputs.data), torch.from_numpy(inputs.out)

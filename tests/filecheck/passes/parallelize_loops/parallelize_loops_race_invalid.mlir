@@ -59,3 +59,45 @@ func.func @gather(%out: memref<6xi32>, %x: i32, %n: index) {
   }
   func.return
 }
+
+// -----
+
+// Vectors that begin one element behind each other overlap.
+// expected-error@unknown {{cannot prove that iterations of a are independent: no dimension is subscripted in every store}}
+func.func @gather(%out: memref<8xi32>, %x: vector<2xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    vector.store %x, %out[%i] : memref<8xi32>, vector<2xi32>
+  }
+  func.return
+}
+
+// -----
+
+// A vector reads what the iteration before writes.
+// expected-error@unknown {{cannot prove that iterations of a are independent: vector.load may read what another iteration writes}}
+func.func @gather(%out: memref<9x8xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c1 to %n step %c1 {
+    %p = arith.subi %i, %c1 : index
+    %x = vector.load %out[%p, %c0] : memref<9x8xi32>, vector<4xi32>
+    vector.store %x, %out[%i, %c0] : memref<9x8xi32>, vector<4xi32>
+  }
+  func.return
+}
+
+// -----
+
+// One buffer for all iterations.
+// expected-error@unknown {{cannot prove that iterations of a are independent: no dimension is subscripted in every store}}
+func.func @gather(%x: i32, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %buffer = memref.alloca() : memref<4xi32>
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    memref.store %x, %buffer[%c0] : memref<4xi32>
+  }
+  func.return
+}

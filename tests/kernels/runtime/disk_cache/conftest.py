@@ -1,6 +1,7 @@
 """A kernel that counts how often it is built."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from gathernest.ir.operator_spec import Gather
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import build_program
-from gathernest.kernels.runtime.disk_cache import Loaded, load_kernel
+from gathernest.kernels.runtime.disk_cache import Loaded, cache_root, load_kernel
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
 from gathernest.lowering.schedule.schedule import Schedule
@@ -33,6 +34,12 @@ class Counted:
 
     def load(self) -> Loaded:
         return load_kernel(self.plan.key, self.plan.pipeline, self.build)
+
+    @staticmethod
+    def entry() -> Path:
+        """The folder of the only entry."""
+        (found,) = (path for path in cache_root().iterdir() if not path.name.startswith("."))
+        return found
 
     def run(self, loaded: Loaded) -> list[float]:
         out = np.zeros(4)

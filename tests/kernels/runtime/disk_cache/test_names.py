@@ -11,7 +11,7 @@ from gathernest.kernels.host import cpu
 from gathernest.kernels.runtime.disk_cache import cache_root
 from gathernest.lowering import pipeline, registry
 from gathernest.lowering.passes.loops.fold_constants import FoldConstants
-from gathernest.lowering.registry import NAMES, all_passes, module_of
+from gathernest.lowering.registry import NAMES, module_of, own_passes
 
 EXPERIMENT = """
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ def experiment(tmp_path, monkeypatch) -> Callable[[str], None]:
         module.__file__ = str(tmp_path / "experiment.py")
         monkeypatch.setitem(sys.modules, "experiment", module)
         exec(source, module.__dict__)
-        known = {**all_passes(), "cse": lambda: module.Cse}
-        monkeypatch.setattr(pipeline, "all_passes", lambda: known)
+        known = {**own_passes(), "cse": lambda: module.Cse}
+        monkeypatch.setattr(pipeline, "own_passes", lambda: known)
         registry._version_and_source.cache_clear()
 
     yield use
@@ -52,7 +52,7 @@ def test_a_kernel_that_another_packages_pass_made_is_not_served_without_it(count
     assert counted.load().from_cache
     experiment(EXPERIMENT + "# and more\n")
     assert not counted.load().from_cache
-    monkeypatch.setattr(pipeline, "all_passes", all_passes)
+    monkeypatch.setattr(pipeline, "own_passes", own_passes)
     assert not counted.load().from_cache
     assert counted.builds == 3
 

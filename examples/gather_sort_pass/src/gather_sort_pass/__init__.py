@@ -1,0 +1,1 @@
+"""A pass of one's own for gathernest: `sort-indices`."""

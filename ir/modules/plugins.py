@@ -1,0 +1,112 @@
+"""Packages that add passes and operations through xDSL's entry point `xdsl.universe`. Plain Python.
+
+They are imported when a name that is not of gathernest or xDSL is asked for, and not before. One that cannot be
+imported is kept with its error, and concerns only those who ask for such a name.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from ..errors import ScheduleError
+
+GROUP = "xdsl.universe"
+Kind = Literal["passes", "dialects"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point of another package.
+
+    Attributes:
+        package: the name of the distribution, with its version.
+        entry_point: as in its `pyproject.toml`, such as `own = own.universe:UNIVERSE`.
+        passes, dialects: what makes each, by name.
+        error: why it cannot be imported; None where it can.
+    """
+
+    package: str
+    entry_point: str
+    passes: dict[str, Callable[[], Any]]
+    dialects: dict[str, Callable[[], Any]]
+    error: Exception | None = None
+
+    def __str__(self) -> str:
+        return f"{self.package} (entry point {self.entry_point})"
+
+    @property
+    def failure(self) -> str:
+        """What is wrong with one that cannot be imported, and the way out."""
+        name, reason = self.package.partition(" ")[0], f"{type(self.error).__name__}: {self.error}".rstrip(": ")
+        return f"the package {self} cannot be imported: {reason}; repair it, or remove it with pip uninstall {name}"
+
+
+@functools.cache
+def plugins() -> tuple[Plugin, ...]:
+    """Import the package of every entry point but xDSL's own; in the order of their names."""
+    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    return tuple(_load(entry) for entry in found if not entry.value.startswith("xdsl."))
+
+
+def _load(entry: EntryPoint) -> Plugin:
+    package = entry.value.partition(".")[0] if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    facts = package, f"{entry.name} = {entry.value}"
+    try:
+        universe = entry.load()
+        return Plugin(*facts, dict(universe.all_passes), dict(universe.all_dialects))
+    except Exception as error:  # whatever another package does when it is imported
+        return Plugin(*facts, {}, {}, error)
+
+
+def why_unknown() -> str:
+    """Return what to add to a message about an unknown name: the packages that cannot say whether it is theirs."""
+    return "".join(f"; {plugin.failure}" for plugin in plugins() if plugin.error is not None)
+
+
+def import_error() -> Exception | None:
+    """Return the error of the first package that cannot be imported."""
+    return next((plugin.error for plugin in plugins() if plugin.error is not None), None)
+
+
+def register(kind: Kind, own: Collection[str]) -> dict[str, Callable[[], Any]]:
+    """Return what makes each pass or dialect of other packages, by its name.
+
+    To make one raises ScheduleError where two packages have its name, its package has a name of `own`, or it fails.
+    """
+    names = {name for plugin in plugins() for name in getattr(plugin, kind)}
+    return {name: functools.partial(_made, kind, name, own) for name in sorted(names.difference(own))}
+
+
+def _made(kind: Kind, name: str, own: Collection[str]) -> Any:
+    what = f"the {'pass' if kind == 'passes' else 'dialect'} {name!r}"
+    plugin, *others = (plugin for plugin in plugins() if name in getattr(plugin, kind))
+    if others:
+        both = " and by ".join(map(str, (plugin, *others)))
+        raise ScheduleError(f"{what} is registered by {both}; remove one of them")
+    if taken := sorted(getattr(plugin, kind).keys() & own):
+        raise ScheduleError(
+            f"{what} is of {plugin}, which registers {taken[0]!r}, too, as gathernest or xDSL does; rename that one"
+        )
+    try:
+        return getattr(plugin, kind)[name]()
+    except Exception as error:
+        broken = Plugin(plugin.package, plugin.entry_point, {}, {}, error)
+        raise ScheduleError(f"{what} cannot be loaded: {broken.failure}") from error
+
+
+def package_of(kind: Kind, name: str) -> str:
+    """Return the package that a pass or dialect is of; empty where it is of no other package."""
+    return next((str(plugin) for plugin in plugins() if name in getattr(plugin, kind)), "")
+
+
+def load_passes() -> list[tuple[Plugin, Any]]:
+    """Return the passes of other packages that can be loaded, each with its package."""
+    loaded: list[tuple[Plugin, Any]] = []
+    for plugin in plugins():
+        for make in plugin.passes.values():
+            with contextlib.suppress(Exception):  # who asks for it by name is told why
+                loaded.append((plugin, make()))
+    return loaded

@@ -1,0 +1,270 @@
+"""Find the pass that breaks a gather: interpret every stage, compare it with the operator, and shrink what is wrong."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError, InternalError, InvalidGatherError, ScheduleError
+from ...ir.modules.context import make_context, verify_module
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds
+from ...lowering.pipeline import parse_passes
+from ...lowering.schedule.schedule import Schedule
+from ..kernel import problem_of
+from ..runtime.compile import module_of
+from ..runtime.plan import make_plan
+from .check_stage import Difference, check_stage
+from .run_stage import parsed
+from .shrink import fewer_passes, simpler_indices, smaller_problems
+from .stage_file import header
+
+# The largest size of a dimension that is interpreted, tried in turn: an operation takes some 10 microseconds.
+LARGEST_SIZES = (5, 19, 70)
+MOST_ELEMENTS = 3000
+SEEDS = (0, 1)
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class WrongPass:
+    """The first pass after which a gather is wrong, with a small example.
+
+    Attributes:
+        name: the pass with its options; `the input` where the module is wrong before any pass.
+        difference: what is wrong after it.
+        problem: the gather that shows it, shrunk.
+        data, indices: its arrays; of a gradient, data is grad.
+        passes: the passes up to this one, those left out that it does not take.
+        before: the module before it, as text.
+    """
+
+    name: str
+    difference: Difference
+    problem: Problem
+    data: np.ndarray
+    indices: np.ndarray
+    passes: tuple[str, ...]
+    before: str
+
+    def __str__(self) -> str:
+        problem = self.problem
+        return (
+            f"{self.name} is wrong: {self.difference}\n"
+            f"shown by {problem.name} of {problem.source} by {problem.indices} = {self.indices.tolist()}, "
+            f"{', '.join(f'{name} {value}' for name, value in problem.operator.attributes().items())}, "
+            f"bounds {problem.bounds}\nafter the passes {','.join(self.passes) or 'none'}"
+        )
+
+    def reproducer(self) -> str:
+        """Return the module before the pass, under a comment that makes `gathernest exec` run the pass and compare."""
+        step = self.passes[-1] if self.passes else ""
+        said = "".join(f"// {line}\n" for line in str(self).splitlines())
+        return f"{header(self.problem, self.data, self.indices, step)}{said}{self.before}"
+
+
+def bisect(
+    operator: str,
+    data: Any,
+    indices: Any,
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: Any = "error",
+    scale: float = 1.0,
+    schedule: Schedule | str | None = None,
+    pipeline: str | Sequence[ModulePass] | None = None,
+) -> WrongPass | None:
+    """Find the first pass of a pipeline after which a gather is wrong, and shrink the gather while it stays wrong.
+
+    Every stage is interpreted on small arrays and compared with the operator's plain reference.
+
+    Args:
+        operator, data, indices, axis, batch_dims, bounds, scale: as for `gathernest.compile`; the values of the arrays
+            are not read, and large sizes are made smaller where the passes allow it.
+        schedule: a schedule; chosen by the sizes when this and `pipeline` are omitted.
+        pipeline: the whole pipeline instead, as text or as xDSL passes.
+
+    Returns:
+        The pass with the smallest example that was found; None where every stage is right.
+
+    Raises:
+        ScheduleError: a pass rejects the gather at the sizes that were given.
+    """
+    problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    if pipeline is None:
+        pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
+    return bisect_problem(problem, parse_passes(pipeline) if isinstance(pipeline, str) else pipeline)
+
+
+def bisect_problem(problem: Problem, passes: Sequence[ModulePass]) -> WrongPass | None:
+    """Bisect the pipeline of a problem; see `bisect`."""
+    was_tried = False
+    for smaller in dict.fromkeys(_interpretable(problem)):
+        if smaller == problem and was_tried and problem.result.size + problem.source.size > MOST_ELEMENTS:
+            break
+        try:
+            is_whole = smaller == problem
+            found = _first_wrong(lambda smaller=smaller: module_of(smaller), smaller, passes, fits=is_whole)
+            was_tried = True
+        except (ScheduleError, InvalidGatherError):  # the passes are for other sizes
+            if smaller == problem:
+                raise
+            continue
+        if found is not None:
+            return _shrunk(module_of, smaller, passes, *found)
+    return None
+
+
+def bisect_module(
+    module: ModuleOp, problem: Problem, passes: Sequence[ModulePass], arrays: Arrays | None
+) -> WrongPass | None:
+    """Bisect passes that go on from a module of any level, which is of that problem; its sizes stay as they are."""
+    samples = list(_samples(problem)) if arrays is None else [arrays]
+    found = _first_wrong(module.clone, problem, passes, samples)
+    return None if found is None else _shrunk(lambda _: module.clone(), problem, passes, *found, fixed=True)
+
+
+Found = tuple[int, Difference, Arrays, str]
+
+
+def _first_wrong(
+    make: Callable[[], ModuleOp],
+    problem: Problem,
+    passes: Sequence[ModulePass],
+    samples: Sequence[Arrays] = (),
+    *,
+    fits: bool = True,
+) -> Found | None:
+    """Return the number of the first wrong stage (0 is the input), what is wrong, on what, and the text before it.
+
+    Args:
+        fits: whether a stage that takes arrays of other sizes is wrong; else it raises InvalidGatherError.
+    """
+    samples = samples or list(_samples(problem))
+    module, context, text = make(), make_context(), ""
+    for number in range(len(passes) + 1):
+        before = text
+        try:
+            if number:
+                passes[number - 1].apply(context, module)
+                verify_module(module)
+        except (GathernestError, VerifyException, ValueError) as error:
+            if isinstance(error, GathernestError) and not isinstance(error, InternalError):
+                raise
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            return number, Difference(f"it fails or leaves an invalid module: {reason}"), samples[0], before
+        text = str(module)
+        if text == before:
+            continue
+        for arrays in samples:
+            for seed in SEEDS[: 1 + ("parallel" in text)]:
+                try:
+                    difference = check_stage(module, problem, *arrays, "interpreter", seed=seed)
+                    if difference is not None:  # once more, with lines
+                        difference = check_stage(parsed(text), problem, *arrays, "interpreter", seed=seed) or difference
+                except InvalidGatherError as error:
+                    if not fits:
+                        raise
+                    difference = Difference(str(error))
+                if difference is not None:
+                    return number, difference, arrays, before or text
+    return None
+
+
+def _shrunk(
+    make: Callable[[Problem], ModuleOp],
+    problem: Problem,
+    passes: Sequence[ModulePass],
+    number: int,
+    difference: Difference,
+    arrays: Arrays,
+    before: str,
+    *,
+    fixed: bool = False,
+) -> WrongPass:
+    """Return the wrong pass with sizes, passes and indices made smaller while the same pass stays the first wrong."""
+    is_misfit = difference.position is None
+    kind, passes = (type(passes[number - 1]) if number else None), list(passes[:number])
+    state: tuple[Problem, list[ModulePass], Found] = (problem, passes, (number, difference, arrays, before))
+
+    def still_wrong(problem: Problem, passes: list[ModulePass], samples: Sequence[Arrays] = ()) -> Found | None:
+        try:
+            found = _first_wrong(lambda: make(problem), problem, passes, samples, fits=is_misfit)
+        except (GathernestError, VerifyException):
+            return None
+        is_same = found is not None and found[0] == len(passes) and (not passes or type(passes[-1]) is kind)
+        return found if is_same else None
+
+    def tries() -> Iterator[tuple[Problem, list[ModulePass], Sequence[Arrays]]]:
+        problem, passes, (_, _, (data, indices), _) = state
+        if not fixed:
+            yield from ((smaller, passes, ()) for smaller in smaller_problems(problem))
+        yield from ((problem, fewer, [(data, indices)]) for fewer in fewer_passes(passes))
+        yield from ((problem, passes, [(data, simpler)]) for simpler in simpler_indices(indices))
+
+    is_smaller = True
+    while is_smaller:
+        is_smaller = False
+        for candidate, fewer, samples in tries():
+            if (found := still_wrong(candidate, fewer, samples)) is not None:
+                state, is_smaller = (candidate, fewer, found), True
+                break
+    problem, passes, (_, difference, (data, indices), before) = state
+    names = tuple(str(step).replace('"', "") for step in passes)
+    return WrongPass(names[-1] if names else "the input", difference, problem, data, indices, names, before)
+
+
+def _interpretable(problem: Problem) -> Iterator[Problem]:
+    """Yield the problem with its sizes cut to what is interpreted quickly, smallest first, and at last as it is.
+
+    The row size may be fixed in the code, so that it is kept in every other form.
+    """
+    table, indices = problem.table.shape, problem.indices.shape
+    for largest in LARGEST_SIZES:
+        cut = [tuple(min(size, largest) for size in shape) for shape in (table, indices)]
+        for shape in dict.fromkeys((cut[0], (*cut[0][:-1], *table[-1:]))):
+            with contextlib.suppress(GathernestError):
+                smaller = problem.resized(shape, cut[1])
+                if smaller.result.size + smaller.source.size <= MOST_ELEMENTS:
+                    yield smaller
+    yield problem
+
+
+def _samples(problem: Problem) -> Iterator[Arrays]:
+    """Yield arrays that a problem is tried on, with indices at random, at both ends, and outside."""
+    shape, dtype = problem.source.shape, problem.source.dtype
+    data = (np.arange(problem.source.size) % 120 + 1).reshape(shape).astype(dtype)
+    kind, rng = np.iinfo(problem.indices.dtype), np.random.default_rng(0)
+    sizes = np.array(problem.axis_sizes, object)
+    low = np.maximum(-sizes, int(kind.min))
+    high = np.minimum(sizes - 1, int(kind.max))
+    lists = [(low, high)]
+    if problem.bounds in (Bounds.ZERO, Bounds.CLIP, Bounds.WRAP, Bounds.ERROR):
+        lists += [(np.maximum(2 * low - 1, int(kind.min)), np.minimum(2 * high + 2, int(kind.max)))]
+        lists += [(int(kind.min), int(kind.max))]
+    lists = [(least, most) for least, most in lists if np.all(np.less_equal(least, most))]
+    for least, most in lists or [(0, 0)]:
+        yield data, _drawn(problem.indices, least, most, rng)
+    for outside in (sizes, -sizes - 1) if problem.bounds is Bounds.ERROR and problem.indices.size else ():
+        if np.all(outside >= int(kind.min)) and np.all(outside <= int(kind.max)):
+            indices = np.zeros(problem.indices.shape, problem.indices.dtype)
+            indices.reshape(-1, len(sizes))[-1] = outside  # one alone: no other that is outside hides it
+            yield data, indices
+
+
+def _drawn(spec: ArraySpec, least: Any, most: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return indices between two bounds, both of which occur."""
+    least, most = (np.broadcast_to(np.asarray(bound, object), spec.shape).reshape(-1) for bound in (least, most))
+    drawn = [
+        (low, high, int(rng.integers(low, high, endpoint=True)))[min(place % 5, 2)]
+        for place, (low, high) in enumerate(zip(least, most, strict=True))
+    ]
+    return np.array(drawn, object).reshape(spec.shape).astype(spec.dtype)

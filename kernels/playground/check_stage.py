@@ -1,0 +1,127 @@
+"""Compare what a stage computes with the operator's reference, and say where, what and who wrote it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from ...ir import reference
+from ...ir.byte_comparison import first_difference
+from ...ir.errors import BoundsError, GathernestError, InternalError
+from ...ir.interpreters.scalar import interpret
+from ...ir.problem import Problem
+from .run_stage import UNWRITTEN, execute, index_argument
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a stage differs from what it must compute.
+
+    Attributes:
+        message: what differs, in a line.
+        position: of the first element that differs; None where the stage raised what it must not, or did not raise.
+        source: the position in data of the element that belongs there; None for a zero, and for a gradient.
+        expected, got: that element as it must be, and as it is.
+        count: how many elements differ.
+        writer: the operation that stored it last, its line and its iteration; None where nothing did, or it is unknown.
+    """
+
+    message: str
+    position: tuple[int, ...] | None = None
+    source: tuple[int, ...] | None = None
+    expected: Any = None
+    got: Any = None
+    count: int = 0
+    writer: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def expected_result(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return what a problem's operator gives by the plain NumPy reference.
+
+    Raises:
+        BoundsError: an index is not valid.
+    """
+    operator, bounds = problem.operator, problem.bounds
+    if problem.gradient is None:
+        return reference.run(operator, data, indices, bounds)
+    return reference.gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
+
+
+def check_stage(
+    module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
+) -> Difference | None:
+    """Run a module by an engine, and return how it differs from the operator's reference; None where it does not.
+
+    A gather that must be rejected may leave anything in its result. With `bounds="unchecked"` indices must be inside.
+    """
+    try:
+        wanted: np.ndarray | BoundsError = expected_result(problem, data, indices)
+    except BoundsError as error:
+        wanted = error
+    try:
+        got: np.ndarray | GathernestError = execute(module, problem, data, indices, engine, seed=seed)
+    except (BoundsError, InternalError) as error:
+        got = error
+    if isinstance(wanted, BoundsError):
+        rejected = isinstance(got, BoundsError)
+        return None if rejected else Difference(f"it must be rejected ({wanted}), but {_outcome(got)}")
+    if isinstance(got, GathernestError):
+        return Difference(str(got))
+    return difference(module, problem, data, indices, got, wanted, seed=seed)
+
+
+def difference(
+    module: ModuleOp,
+    problem: Problem,
+    data: np.ndarray,
+    indices: np.ndarray,
+    got: np.ndarray,
+    wanted: np.ndarray,
+    *,
+    seed: int = 0,
+) -> Difference | None:
+    """Return the first difference between what a module gave and what was wanted; None where the bytes are equal."""
+    if (found := first_difference(got, wanted)) is None:
+        return None
+    position, count = found
+    source = _source_of(problem, indices, position)
+    is_unwritten = set(got[position].tobytes()) == {UNWRITTEN}
+    writer = None if is_unwritten else _writer_of(module, data, indices, got, position, seed)
+    element = "" if problem.gradient is not None else "zero, " if source is None else f"data{list(source)}, "
+    message = (
+        f"at {list(position)} of the result it must give {element}{wanted[position]}, and "
+        f"{'nothing is written there' if is_unwritten else f'it gives {got[position]}'}"
+        f"{f', stored by {writer}' if writer else ''}; {count} of {wanted.size} elements differ"
+    )
+    return Difference(message, position, source, wanted[position], got[position], count, writer)
+
+
+def _outcome(got: np.ndarray | GathernestError) -> str:
+    return "it gave a result" if isinstance(got, np.ndarray) else f"it failed: {got}"
+
+
+def _source_of(problem: Problem, indices: np.ndarray, position: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the position in data of the element that a gather puts at a position of its result."""
+    if problem.gradient is not None:
+        return None
+    shape = problem.table.shape
+    numbers = np.arange(1, problem.table.size + 1).reshape(shape)
+    number = int(reference.run(problem.operator, numbers, indices, problem.bounds)[position])
+    return tuple(int(part) for part in np.unravel_index(number - 1, shape)) if number else None
+
+
+def _writer_of(
+    module: ModuleOp, data: np.ndarray, indices: np.ndarray, got: np.ndarray, position: tuple[int, ...], seed: int
+) -> str | None:
+    """Return what stored an element last, when the interpreter runs the module and stores the same there."""
+    again = np.empty_like(got)
+    watched = again.ctypes.data + int(np.ravel_multi_index(position, got.shape)) * got.itemsize if got.ndim else None
+    try:
+        writer = interpret(module, data, index_argument(module, indices), again, seed=seed, watched=watched)
+    except GathernestError:
+        return None
+    return writer if again[position].tobytes() == got[position].tobytes() else None

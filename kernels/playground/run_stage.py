@@ -1,0 +1,157 @@
+"""Run the module of any stage, edited by hand or not, by the interpreter or as a compiled kernel."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Operation
+
+from ...ir.array_spec import ArraySpec
+from ...ir.dialects.attributes import VIEW
+from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
+from ...ir.errors import BoundsError, InternalError, InvalidGatherError, did_you_mean
+from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.graph import find_function
+from ...ir.interpreters.scalar import interpret
+from ...ir.modules.context import make_context, verify_module
+from ...ir.modules.placed_parser import PlacedParser
+from ...ir.problem import Problem
+from ...lowering.numba.compiler import load_text
+from ...lowering.numba.emitter import emit
+from ...lowering.pipeline import parse_passes, record_stages
+from ...lowering.registry import NAMES, PIPELINES
+from ..host.runtime import RUNTIME
+from ..kernel import problem_of
+from ..runtime.array_checks import address, data_array, index_array
+
+ENGINES = ("interpreter", "numba")
+# What an element of the result holds before the stage runs: one that is not written stands out.
+UNWRITTEN = 0xA5
+
+
+def run_stage(
+    module: str | Path | ModuleOp,
+    data: ArrayLike,
+    indices: ArrayLike,
+    axis: Any = 0,
+    *,
+    operator: str = "gather",
+    batch_dims: int = 0,
+    bounds: Any = "error",
+    scale: float = 1.0,
+    data_shape: tuple[int, ...] | None = None,
+    pipeline: str | None = None,
+    engine: Literal["interpreter", "numba"] = "interpreter",
+    seed: int = 0,
+) -> np.ndarray:
+    """Run a stage of a gather on arrays: any level, edited or not.
+
+    Args:
+        module: MLIR text, a file of it, or a module.
+        data, indices: the operator's own arrays, whatever the level; of a gradient, `data` is grad.
+        axis, operator, batch_dims, bounds, scale: what the stage came from, as for `gathernest.compile`.
+        data_shape: of a gradient, the shape of data.
+        pipeline: passes to run first; for `engine="numba"`, `rest_of` the module when omitted.
+        engine: `interpreter` runs one operation at a time, and checks every access; `numba` compiles it.
+        seed: picks the order in which the interpreter runs parallel iterations.
+
+    Returns:
+        A new array of the operator's result. What the stage does not write has the bytes A5.
+
+    Raises:
+        BoundsError: an index is not valid under the stage's bounds mode.
+        InternalError: an access is outside its array; names the operation, its line and the iteration.
+        InvalidGatherError: the arrays and the attributes do not fit one another or the stage.
+        ScheduleError: a pass rejects the module.
+    """
+    array, index = data_array(data), index_array(indices)
+    if operator.endswith("_grad") and data_shape is None:
+        raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
+    table = array if data_shape is None else ArraySpec(data_shape, array.dtype)
+    problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    return execute(lowered(parsed(module), pipeline, engine), problem, array, index, engine, seed=seed)
+
+
+def parsed(module: str | Path | ModuleOp) -> ModuleOp:
+    """Return a module, read from text or a file where it is one; operations have their lines as locations.
+
+    Raises:
+        ParseError, VerifyException: of xDSL, where it does not parse or is not valid.
+    """
+    if isinstance(module, ModuleOp):
+        return module.clone()
+    name, text = (str(module), module.read_text()) if isinstance(module, Path) else ("<text>", module)
+    result = PlacedParser(make_context(), text, name).parse_module()
+    verify_module(result)
+    return result
+
+
+def lowered(module: ModuleOp, pipeline: str | None, engine: str) -> ModuleOp:
+    """Run passes on a module in place, and return it; to compile it without a pipeline, those that are left."""
+    if engine not in ENGINES:
+        raise InvalidGatherError(
+            f"there is no engine {engine!r}; use {' or '.join(ENGINES)}{did_you_mean(engine, ENGINES)}"
+        )
+    text = (rest_of(module) if engine == "numba" else "") if pipeline is None else pipeline
+    for _ in record_stages(module, parse_passes(text) if text else []):
+        pass
+    return module
+
+
+def rest_of(module: ModuleOp) -> str:
+    """Return the passes of the default pipeline that take a module of any level to loops, as text."""
+    ops = list(module.walk())
+    operator = next((op for op in ops if isinstance(op, OperatorOp)), None)
+    if operator is not None:
+        default = PIPELINES["gradient" if isinstance(operator, GradientOp) else "default"].split(",")
+        return ",".join(default[_first_to_run(module, operator, default) :])
+    if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
+        return ""
+    folding = ["fold-bounds"] if any(isinstance(op, ResolveOp) for op in ops) else []
+    return ",".join([*folding, *NAMES[NAMES.index("hoist-invariants") :], "canonicalize", "cse"])
+
+
+def _first_to_run(module: ModuleOp, operator: Operation, passes: list[str]) -> int:
+    """Return the place of the first pass that an operator has yet to go through."""
+    if not isinstance(operator.operands[0].type, MemRefType):
+        return 0
+    attributes = find_function(module, "gather").arg_attrs
+    has_views = attributes is not None and any(VIEW in entry.data for entry in attributes.data)
+    return passes.index("collapse-dims") + has_views
+
+
+def execute(
+    module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
+) -> np.ndarray:
+    """Run a module by an engine, and return a new array of a problem's result; see `run_stage`."""
+    out = np.frombuffer(bytearray([UNWRITTEN]) * (problem.result.size * data.itemsize), np.uint8).view(data.dtype)
+    out = out.reshape(problem.result.shape)
+    inputs, function = index_argument(module, indices), find_function(module, "gather")
+    try:
+        views, scales = bind_arguments(function, [data, out] if inputs is None else [data, inputs, out])
+    except InternalError as error:
+        raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those that it was made for") from None
+    if engine == "interpreter":
+        interpret(module, data, inputs, out, seed=seed)
+        return out
+    program = emit(module)
+    values = {
+        "address": lambda argument, dim: address(views[argument]),
+        "size": lambda argument, dim: views[argument].shape[dim],
+        "stride": lambda argument, dim: views[argument].strides[dim] // views[argument].itemsize,
+        "scale": lambda argument, dim: scales[0][0],
+    }
+    numbers = [values[entry.kind](entry.argument, entry.dim) for entry in program.parameters]
+    if outside := RUNTIME.make(lambda: load_text(program, "stage"))(*numbers, 0):
+        raise BoundsError(f"{outside} indices are out of range")
+    return out
+
+
+def index_argument(module: ModuleOp, indices: np.ndarray) -> np.ndarray | None:
+    """Return the indices where the function of a module takes them; None where it holds them as a constant."""
+    inputs = find_function(module, "gather").function_type.inputs.data
+    has_out = isinstance(inputs[0], MemRefType)
+    arrays = [kind for kind in inputs if isinstance(kind, MemRefType) or not has_out]
+    return indices if len(arrays) == 2 + has_out else None

@@ -1,0 +1,99 @@
+"""The public function `schedule`: a schedule that is written step by step. Imports xDSL."""
+
+import json
+from typing import Any
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import InvalidGatherError, ScheduleError
+from ...ir.modules.context import make_context
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds, BoundsMode
+from ...lowering.pipeline import run_passes
+from ...lowering.registry import ROOMS, Pipeline, default_pipeline
+from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
+from ...lowering.schedule_language.nest_script import NestScript
+from ..host.machine import machine_model
+from ..kernel import Kernel, problem_of
+from ..runtime.compile import module_of
+from ..runtime.layout import Layout
+
+
+class ScheduleScript(NestScript):
+    """A schedule of one gather, written step by step on its nest; `gathernest.schedule` begins one.
+
+    `tile`, `interchange`, `parallel`, `stage_indices`, `vectorize`, `unroll`, `prefetch`, `stream`, `specialize` and
+    `owner_computes` are steps; `nest` shows what they have made of it. `str` gives the whole pipeline as text.
+
+    Attributes:
+        problem: the shapes, dtypes and attributes that it is for.
+    """
+
+    def __init__(self, problem: Problem):
+        """Begin with the nest of a problem."""
+        pipeline = default_pipeline(NO_SCHEDULE, gradient=problem.gradient is not None)
+        before, first, behind = pipeline.partition(ROOMS["loops"][0])
+        around = before.rstrip(","), first + behind
+        module, out = module_of(problem), Layout.of(problem).canonical.out
+        run_passes(module, around[0], make_context())
+        rows = dict(zip(map(str, out.dims), out.shape, strict=True))
+        row_bytes = rows["inner"] * Layout.of(problem).width_bytes if "inner" in rows else None
+        super().__init__(module, around, vector_bytes=machine_model().vector_bytes, row_bytes=row_bytes)
+        self.problem = problem
+
+    @property
+    def trace(self) -> str:
+        """The script as Python, which makes the same nest again."""
+        problem = self.problem
+        given = [json.dumps(problem.name), _shown(problem.table), _shown(problem.indices)]
+        given += [f"{name}={value}" for name, value in problem.operator.attributes().items() if value]
+        given += [f'bounds="{problem.bounds}"'] if problem.bounds is not Bounds.ERROR else []
+        given += [f"scale={problem.gradient.scale!r}"] if problem.gradient and problem.gradient.scale != 1 else []
+        lines = ["import gathernest as gn", "", f"s = gn.schedule({', '.join(given)})"]
+        return "\n".join([*lines, *(f"s.{call}" for call in self.calls)]) + "\n"
+
+    def compile(self) -> Kernel:
+        """Return the kernel of the nest as it is now.
+
+        Raises:
+            ScheduleError: what the steps have made cannot be lowered to loops.
+        """
+        try:
+            chosen: Schedule | Pipeline = self.schedule
+        except ScheduleError:  # no frozen value has these steps in this order
+            chosen = Pipeline(str(self))
+        return Kernel(self.problem, chosen)
+
+
+def schedule(
+    operator: str,
+    data: Any,
+    indices: Any,
+    axis: Any = 0,
+    *,
+    batch_dims: int = 0,
+    bounds: BoundsMode = "error",
+    scale: float = 1.0,
+) -> ScheduleScript:
+    """Begin a schedule of a gather or a gradient, to be written step by step.
+
+    Args:
+        operator, data, indices, axis, batch_dims, bounds, scale: as for `compile`.
+
+    Returns:
+        The script, without steps: the nest as it stands, run serially.
+
+    Raises:
+        InvalidGatherError: the arguments do not describe a gather that has a kernel.
+    """
+    return ScheduleScript(problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale))
+
+
+def _shown(spec: ArraySpec) -> str:
+    """Return an array's specification as Python: text where that reads back, or else `gn.ArraySpec(...)`."""
+    try:
+        if ArraySpec.parse(str(spec)) == spec:
+            return json.dumps(str(spec))
+    except InvalidGatherError:
+        pass
+    strides = "" if spec.is_contiguous else f", {spec.strides}"
+    return f'gn.ArraySpec({spec.shape}, "{spec.dtype.str}"{strides})'

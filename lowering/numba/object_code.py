@@ -1,0 +1,110 @@
+"""Numba's compiler without its engine, which never frees what it has loaded: from a function to object code."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core.codegen import CPUCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+
+from ..native.kernel_code import ENTRY, POINTERS
+from ..native.llvm_jit import I64, Code
+
+
+class _Library(CPUCodeLibrary):
+    """Optimised LLVM IR that is loaded nowhere."""
+
+    def _finalize_final_module(self) -> None:
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class _ToLibrary(Compiler):
+    """Numba's pipeline from a function to a library, with no wrapper that Python could call."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
+        flags = flags.copy()
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+        library = _Library(target.codegen(), "gathernest")
+        super().__init__(typing, target, library, arguments, result, flags, locals_)
+
+    def compile_extra(self, func: Any) -> Any:
+        compiled = super().compile_extra(func)
+        stands_for_it = [].append  # Numba finds functions that others call by builtins, each of its own identity
+        compiled.target_context.insert_user_function(stands_for_it, compiled.fndesc, [compiled.library])
+        return compiled._replace(entry_point=stands_for_it)
+
+
+def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
+    """Do as `numba.njit`, but load and cache nothing: what generated source imports is replaced by this."""
+    return numba.njit(*signature, pipeline_class=_ToLibrary, **options)
+
+
+def forget(values: Iterable[Any]) -> None:
+    """Have Numba's context forget those of the values that are compiled functions."""
+    for value in values:
+        for compiled in getattr(value, "overloads", {}).values():
+            compiled.target_context.remove_user_function(compiled.entry_point)
+
+
+def library_of(dispatcher: Any) -> Any:
+    """Return the optimised library of a function with one signature, for inspection: what it calls is inlined.
+
+    Its `get_llvm_str()` and `get_asm_str()` are text.
+    """
+    (compiled,) = dispatcher.overloads.values()
+    with global_compiler_lock:
+        compiled.library._ensure_finalized()
+    return compiled.library
+
+
+def object_code(dispatcher: Any) -> bytes:
+    """Return the object code of a function with one signature, with the C function `ENTRY` that calls it.
+
+    The arguments of `ENTRY` are words: three addresses, that of the other arguments, and the last argument.
+
+    Raises:
+        ValueError: it calls what this process does not have.
+    """
+    library = library_of(dispatcher)
+    module = library._final_module
+    unknown = [
+        function.name
+        for function in module.functions
+        if function.is_declaration and not function.name.startswith("llvm.") and not _is_known(function.name)
+    ]
+    if unknown:  # LLVM would end the process
+        raise ValueError(f"generated code calls {', '.join(unknown)}, which this process does not have")
+    (compiled,) = dispatcher.overloads.values()
+    module.link_in(llvm.parse_assembly(str(_entry(compiled))))
+    module.verify()
+    return library.codegen._tm.emit_object(module)
+
+
+def _is_known(function: str) -> bool:
+    return llvm.address_of_symbol(function) is not None
+
+
+def _entry(compiled: Any) -> ir.Module:
+    """Return a module with `ENTRY`, which declares the function that it calls."""
+    module, function = ir.Module("gathernest_entry"), compiled.fndesc
+    convention, taken = compiled.target_context.call_conv, function.argtypes
+    code = Code(module, ENTRY, POINTERS + 2, "external")
+    *addresses, numbers, team = code.arguments
+    values = [*addresses, *(code.word(numbers, place) for place in range(len(taken) - POINTERS - 1))]
+    values = [*values[: len(taken) - 1], team]
+    for place, type_ in enumerate(taken):
+        if isinstance(type_, types.Float):
+            double = code.bitcast(values[place], ir.DoubleType())
+            values[place] = double if type_ == types.float64 else code.fptrunc(double, ir.FloatType())
+        elif type_.bitwidth < 64:
+            values[place] = code.trunc(values[place], ir.IntType(type_.bitwidth))
+    kind = convention.get_function_type(function.restype, taken)
+    callee = ir.Function(module, kind, function.llvm_func_name)
+    status, result = convention.call_function(code, callee, function.restype, taken, values)
+    code.ret(code.select(status.is_ok, result, I64(-1)))
+    return module

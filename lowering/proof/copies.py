@@ -1,0 +1,96 @@
+"""Writes as relations from an element of out to the element of data and the indices that it comes from."""
+
+from dataclasses import dataclass
+
+import islpy as isl
+import z3
+
+from .relations import bit_vectors as bits
+from .relations.integer_sets import equal_tuple, only
+from .relations.meaning import Meaning, Write
+from .relations.values import Atom, Element, Expression, Term, Undecided
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A write in a form that two of them can be compared in.
+
+    Attributes:
+        relation: the set of (element of out, affine subscripts of data, elements of indices), by the parameters
+            `e0`, ..., `d0`, ... and `a0_0`, ....
+        positions: the other subscripts of data by their dimension, as bit-vectors of `index0`, ....
+        mask: where it is not zero, as a truth of the same.
+        widths: bits of each index.
+        arrays: where each index is read from.
+        write: the write itself.
+        whole: the relation with the loops that it was projected from, and `names` the parameters of the relation.
+    """
+
+    relation: isl.Set
+    positions: tuple[tuple[int, Expression], ...]
+    mask: Expression
+    widths: tuple[int, ...]
+    arrays: tuple[str, ...]
+    write: Write
+    whole: isl.Set
+    names: tuple[str, ...]
+
+    @property
+    def indices(self) -> list[Expression]:
+        """The variables of the indices."""
+        return [bits.variable(f"index{place}", width) for place, width in enumerate(self.widths)]
+
+
+def in_order(terms: list[Term]) -> dict[str, Atom]:
+    """Return the atoms of some terms, in the order in which they come first."""
+    found: dict[str, Atom] = {}
+    for term in terms:
+        found |= {name: atom for name, atom in term.atoms.items() if name not in found}
+    return found
+
+
+def with_names(expression: Expression, atoms: dict[str, Atom]) -> Expression:
+    """Return an expression in which the indices are called `index0`, `index1`, ..."""
+    pairs = [
+        (bits.variable(name, atom.bits), bits.variable(f"index{place}", atom.bits))
+        for place, (name, atom) in enumerate(atoms.items())
+    ]
+    return z3.substitute(expression, *pairs)
+
+
+def visible(meaning: Meaning) -> list[str]:
+    """Return the parameters that no projection drops: the sizes, and what is not known of addresses."""
+    return [*meaning.sizes, *meaning.wobbling]
+
+
+def copy_of(write: Write, meaning: Meaning) -> Copy:
+    """Return a write of an element in comparable form; raises Undecided where it writes something else."""
+    value = write.value
+    if not isinstance(value, Element) or value.array != "data":
+        raise Undecided("what is written to out is no element of data")
+    if any(isinstance(place, Term) for place in write.subscripts):
+        raise Undecided("a subscript of out is an index")
+    terms = [place for place in value.subscripts if isinstance(place, Term)]
+    mask = [] if value.mask is None else [value.mask]
+    atoms = in_order([*terms, *mask, *write.under])
+    held, names = write.domain, [f"e{place}" for place in range(len(write.subscripts))]
+    held = held.intersect(equal_tuple(names, [place for place in write.subscripts if isinstance(place, isl.PwAff)]))
+    for dim, place in enumerate(value.subscripts):
+        if isinstance(place, isl.PwAff):
+            names.append(f"d{dim}")
+            held = held.intersect(equal_tuple(names[-1:], [place]))
+    for number_, atom in enumerate(atoms.values()):
+        group = [f"a{number_}_{place}" for place in range(len(atom.subscripts))]
+        held = held.intersect(equal_tuple(group, atom.subscripts)).intersect(atom.among)
+        names += group
+    positions = tuple(
+        (dim, with_names(place.expression, atoms))
+        for dim, place in enumerate(value.subscripts)
+        if isinstance(place, Term)
+    )
+    if write.under:
+        raise Undecided("whether an element is written depends on an index")
+    truth = z3.And(*(with_names(term.expression, atoms) for term in mask)) if mask else z3.BoolVal(True)
+    relation = only(held, [*names, *visible(meaning)])
+    widths, arrays = tuple(atom.bits for atom in atoms.values()), tuple(atom.array for atom in atoms.values())
+    return Copy(relation, positions, truth, widths, arrays, write, held, tuple(names))

@@ -1,0 +1,150 @@
+"""Prove a pipeline: each pass by itself, for all sizes, against what the operator means."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
+from xdsl.passes import ModulePass
+
+from ...ir.dialects.attributes import SCALE
+from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
+from ...ir.modules.context import verify_module
+from ..nest.queries import functions
+from .examples import Example, make_example
+from .obligations import Failure, failures_of
+from .relations.access_relations import meaning_of
+from .relations.values import Refuted, Undecided
+from .sampling import sampled
+from .specification import Specification, specification_of, wanted
+from .sums import failures_of_sum
+
+
+class Status(StrEnum):
+    """What is known of a pass."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of one pass of a pipeline.
+
+    Attributes:
+        name: the pass with its options.
+        status: proved for all sizes, refuted, undecided, or unchanged where the pass changes nothing.
+        reason: what does not hold, or why it is not decided.
+        samples: how many gathers were interpreted instead of a proof; 0 where it was decided.
+        example: a small gather on which it goes wrong.
+    """
+
+    name: str
+    status: Status
+    reason: str = ""
+    samples: int = 0
+    example: Example | None = None
+
+    def __str__(self) -> str:
+        first = f"{self.name}: {self.status}"
+        if self.reason:
+            first += f": {self.reason}"
+        if self.samples:
+            first += f"; {self.samples} gathers of other sizes give the right bytes"
+        return (
+            first
+            if self.example is None
+            else "\n".join([first, *(f"  {line}" for line in str(self.example).split("\n"))])
+        )
+
+
+def prove_passes(
+    module: ModuleOp, passes: Sequence[ModulePass], context: Context, known: Specification | None = None
+) -> Iterator[Verdict]:
+    """Run passes on a module in place and yield what is known of each.
+
+    The stage after a pass is compared with what the operator means, which the first stage says that holds the operator
+    or a `gather.resolve`, or `known` says. So what one pass breaks stays refuted behind it.
+
+    Raises:
+        GathernestError: a pass rejects the module.
+    """
+    start, known = module.clone(), known or specification_of(module)
+    for number, step in enumerate(passes):
+        before = module.clone()
+        step.apply(context, module)
+        verify_module(module)
+        known = known or specification_of(module)
+        name = str(step).replace('"', "")
+        if before.is_structurally_equivalent(module):
+            yield Verdict(name, Status.UNCHANGED)
+            continue
+        if _is_same_operator(before, module):
+            yield Verdict(name, Status.PROVED)
+            continue
+        try:
+            failure = prove_stage(module, known)
+        except Refuted as refuted:
+            failure = Failure(str(refuted))
+        except Undecided as undecided:
+            yield _by_samples(name, str(undecided), start, passes[: number + 1], context)
+            continue
+        if failure is None:
+            yield Verdict(name, Status.PROVED)
+            continue
+        yield Verdict(name, Status.REFUTED, failure.reason, 0, make_example(failure, before, module, known))
+
+
+def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
+    """Return whether both modules are one operator with the same meaning: attributes, mode and sizes.
+
+    Elements may be erased to integers of their width, and then have one dimension more at the end of data.
+    """
+    found = [[op for op in module.walk() if isinstance(op, OperatorOp)] for module in (before, after)]
+    if any(len(ops) != 1 for ops in found):
+        return False
+    (old,), (new,) = found
+    if specification_of(before) != specification_of(after) or type(old) is not type(new):
+        return False
+    if isinstance(old, GradientOp) and isinstance(new, GradientOp) and old.factor != new.factor:
+        return False
+    (data, indices), (others, other_indices) = old.shapes(), new.shapes()
+    if any("gather.view" in str(function.arg_attrs) for function in functions(after)):
+        return str(before) == str(after)
+    is_argument = all(isinstance(op.source.owner, Block) and op.source.index == 0 for op in (old, new))  # type: ignore
+    return is_argument and data == others[: len(data)] and len(others) <= len(data) + 1 and indices == other_indices
+
+
+def prove_stage(module: ModuleOp, known: Specification | None) -> Failure | None:
+    """Return what is wrong with a stage, or None where it is proved for all sizes.
+
+    Raises:
+        Undecided: the stage is no nest, or holds something that the proof does not cover.
+    """
+    if known is None:
+        raise Undecided("nothing says what the operator was; begin with a module that holds it, or a gather.resolve")
+    found = functions(module)
+    if len(found) != 1:
+        raise Undecided("the module has several functions")
+    if any(isinstance(op, OperatorOp) for op in module.walk()):
+        raise Undecided("the operator is no loop nest yet")
+    meaning = meaning_of(found[0])
+    target = wanted(found[0], meaning, known)
+    if known.is_gradient:
+        is_scaled = any(SCALE in attributes.data for attributes in found[0].arg_attrs or ())
+        failures = failures_of_sum(meaning, target, is_scaled=is_scaled)
+    else:
+        failures = failures_of(meaning, target)
+    return failures[0] if failures else None
+
+
+def _by_samples(name: str, reason: str, start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> Verdict:
+    """Return what samples say of passes that are not decided."""
+    count, wrong = sampled(start, passes, context)
+    if wrong is not None:
+        return Verdict(name, Status.REFUTED, "a sampled gather gives other bytes", 0, wrong)
+    return Verdict(name, Status.UNDECIDED, reason, count)

@@ -1,0 +1,1 @@
+"""What a nest does, as relations: a walk over its operations, with integer sets and bit-vectors as values."""

@@ -1,0 +1,93 @@
+"""What a module does, for all sizes: what it writes where and from what, what it reads, and what it checks."""
+
+from dataclasses import dataclass, field
+
+import islpy as isl
+from xdsl.ir import Operation
+
+from .values import Counted, Element, Term, Zero
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around something, as a parameter of sets.
+
+    Attributes:
+        parameter: its induction variable.
+        label: its name in the nest.
+        step: None where the code does not hold it.
+    """
+
+    parameter: str
+    label: str
+    lower: isl.PwAff
+    upper: isl.PwAff
+    step: int | None
+    stride: isl.PwAff
+    parallel: bool
+    ordered: bool
+
+
+# Where an operation stands: its place in each block around it, with the loop that the block belongs to.
+Path = tuple[tuple[int, Loop | None], ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read or a write of an array, which must be inside it.
+
+    Attributes:
+        domain: the iterations that access it.
+        under: truths of the indices without which it is not accessed.
+    """
+
+    op: Operation
+    array: str
+    domain: isl.Set
+    subscripts: tuple[isl.PwAff | Term, ...]
+    sizes: tuple[isl.PwAff, ...]
+    under: tuple[Term, ...]
+    is_guarded: bool
+
+
+@dataclass(frozen=True)
+class Write:
+    """An element that is written or added to, in each iteration of a domain."""
+
+    op: Operation
+    array: str
+    loops: tuple[Loop, ...]
+    domain: isl.Set
+    path: Path
+    subscripts: tuple[isl.PwAff | Term, ...]
+    value: Element | Zero
+    under: tuple[Term, ...]
+    adds: bool
+    is_guarded: bool
+
+
+@dataclass
+class Meaning:
+    """All that a function does.
+
+    Attributes:
+        sizes: the parameters that are sizes.
+        context: what holds of them.
+        guard: the count that must be zero for the guarded part to run; None where nothing is guarded.
+        returned: the count that the function returns.
+        wobbling: values that code other than loops decides, such as how far an address is from an aligned one: the
+            loops around each, and its range.
+        races: memory that iterations of a parallel loop share and write.
+        raises: whether an index outside raises where it is resolved.
+    """
+
+    sizes: list[str] = field(default_factory=list)
+    context: isl.Set = field(default_factory=lambda: isl.Set("{ : }"))
+    axes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    writes: list[Write] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    guard: Counted | None = None
+    returned: Counted | None = None
+    wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    raises: bool = False

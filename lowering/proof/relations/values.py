@@ -1,0 +1,142 @@
+"""What a value of a nest is to the proof: affine in the loops, computed from indices by bit-vectors, or an element."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import islpy as isl
+import z3
+
+# A bit-vector or a truth of z3, whose own types do not say which operators they have.
+Expression = Any
+
+
+class Undecided(Exception):
+    """The proof does not cover what stands here; the message says what."""
+
+
+class Refuted(Exception):
+    """What stands here is wrong for every size but the smallest; the message says what."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """An index that is read: which element of which array, given the iteration.
+
+    Attributes:
+        array: the array: `indices`, or the name of a constant.
+        subscripts: of the element, in the loops around the use and in what `among` adds.
+        among: what the subscripts' own parameters satisfy.
+        bits: of an index.
+    """
+
+    array: str
+    subscripts: tuple[isl.PwAff, ...]
+    among: isl.Set
+    bits: int
+
+    @property
+    def key(self) -> str:
+        """What tells two atoms apart."""
+        return f"{self.array}[{'; '.join(map(str, self.subscripts))}] {self.among}"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A bit-vector, or a truth, computed from indices and sizes; `atoms` by the name of their variable."""
+
+    expression: Expression
+    atoms: dict[str, Atom] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """An integer of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A truth that the loops and sizes decide."""
+
+    holds: isl.Set
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of an array.
+
+    Attributes:
+        array: the argument.
+        subscripts: affine, or a term.
+        mask: where it is not zero; None for everywhere.
+        changed: `scaled` where it was multiplied by the scale of a gradient.
+        total: the subscripts of the element of out that it was added to; None where it was not.
+    """
+
+    array: str
+    subscripts: "tuple[isl.PwAff | Term, ...]"
+    mask: Term | None = None
+    changed: str = ""
+    total: "tuple[isl.PwAff | Term, ...] | None" = None
+
+    def masked(self, mask: Term) -> "Element":
+        """Return the element where a truth holds, and zero elsewhere."""
+        return replace(self, mask=mask if self.mask is None else conjunction(self.mask, mask))
+
+
+@dataclass(frozen=True)
+class Zero:
+    """A zero of an element type."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """All bits set where a truth holds, none elsewhere."""
+
+    condition: Term
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A vector of elements that are known one by one."""
+
+    elements: tuple["Value", ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory of one thread, such as staged positions."""
+
+    number: int
+    sizes: tuple[int, ...]
+    bits: int
+    parallel_depth: int
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array that the function is handed, or a view of it without the last `dropped` dimensions, of size 1."""
+
+    name: str
+    sizes: tuple[isl.PwAff, ...]
+    is_integer: bool = False
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many of some indices are outside: for each iteration of a set, whether one is."""
+
+    terms: tuple[tuple[isl.Set, Term], ...]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The sum so far of a loop that counts."""
+
+
+Value = isl.PwAff | Term | Opaque | Condition | Element | Zero | Mask | Lanes | Buffer | Argument | Counted | Carried
+
+
+def conjunction(left: Term, right: Term) -> Term:
+    """Return where both hold."""
+    return Term(z3.And(left.expression, right.expression), left.atoms | right.atoms)

@@ -1,0 +1,142 @@
+"""What an operator means as a nest: the definition that every stage is compared with."""
+
+import functools
+from dataclasses import dataclass
+
+import islpy as isl
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
+from xdsl.ir import SSAValue
+
+from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, OperatorOp, ResolveOp
+from ...ir.loop_name import LoopName
+from ...ir.operator_spec import OperatorSpec
+from ...ir.semantics import Bounds
+from ..nest.queries import functions, view_of
+from .relations import bit_vectors as bits
+from .relations.integer_sets import constant_of, everything, number, parameter
+from .relations.meaning import Loop, Meaning, Write
+from .relations.values import Atom, Element, Term, Undecided, conjunction
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What is known of an operator whatever its sizes.
+
+    Attributes:
+        mode: its bounds mode.
+        unsigned: whether its indices are.
+        is_gradient: whether it adds to the table.
+        operator: with its attributes; None where only its nest is known.
+        scale: of a gradient.
+    """
+
+    mode: Bounds
+    unsigned: bool
+    is_gradient: bool
+    operator: OperatorSpec | None = None
+    scale: float = 1.0
+
+
+def specification_of(module: ModuleOp) -> Specification | None:
+    """Return what an operator, or the resolves of its nest, say; None where the module has neither any more."""
+    for function in functions(module):
+        for op in function.walk():
+            if isinstance(op, OperatorOp):
+                facts = op.bounds.data, _is_unsigned(op), isinstance(op, GradientOp)
+                return Specification(*facts, op.normalized(), op.factor if isinstance(op, GradientOp) else 1.0)
+            if isinstance(op, ResolveOp):
+                adds = any(isinstance(other, AccumulateOp) for other in function.walk())
+                return Specification(op.bounds.data, op.unsigned is not None, adds)
+    return None
+
+
+def _is_unsigned(op: OperatorOp) -> bool:
+    element = getattr(op.operands[1].type, "element_type", None)
+    is_typed = isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+    return is_typed or op.unsigned is not None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The copy that an operator asks for, in the sizes of one module.
+
+    Attributes:
+        write: the one write.
+        valid: truth without which the operator is undefined, or raises; None where every index means something.
+        valid_along: the same for the index of one dimension of data alone.
+        is_checked: whether an index that is not valid must be found before anything is written.
+        least: the smallest axis for which the operator is defined.
+        table: the argument that the indices point into.
+        sizes: of the array that is written.
+    """
+
+    write: Write
+    valid: Term | None
+    valid_along: dict[int, Term]
+    is_checked: bool
+    least: int
+    table: str
+    sizes: tuple[isl.PwAff, ...]
+
+
+def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Wanted:
+    """Return the definition of a gather, or of the sums of its gradient, in the sizes of a function.
+
+    out[b, o, i, j] = data[b, o, position, j]
+    out[b, o, position, j] += grad[b, o, i, j]
+    """
+    arguments = [argument for argument in function.body.block.args if isinstance(argument.type, MemRefType)]
+    if len(arguments) != 3:
+        raise Undecided("the indices are a constant")
+    first, indices, last = (_array(function, argument) for argument in arguments)
+    table, slices = (last, first) if specification.is_gradient else (first, last)
+    domain, loops, here = meaning.context, [], dict[str, isl.PwAff]()
+    for name, size in slices.sizes:
+        here[name] = parameter(f"at_{name}")
+        domain = domain.intersect(here[name].ge_set(number(0))).intersect(here[name].lt_set(size))
+        loops.append(Loop(f"at_{name}", name, number(0), size, 1, number(1), False, False))
+    subscripts, along = [], dict[int, Term]()
+    for dim, (name, size) in enumerate(table.sizes):
+        if LoopName(name).role != "axis":
+            subscripts.append(here[LoopName(name).loop])
+            continue
+        component = len(along)
+        places = tuple(number(component) if each == "tuple" else here[each] for each, _ in indices.sizes)
+        atom = {f"wanted#{component}": Atom("indices", places, everything(), indices.bits)}
+        length = constant_of(size)
+        extent = bits.variable(f"n_{name}") if length is None else bits.constant(length, 64)
+        index = bits.variable(f"wanted#{component}", indices.bits)
+        position, inside = bits.resolved(index, extent, specification.mode, unsigned=specification.unsigned)
+        subscripts.append(Term(position.expression, atom))
+        along[dim] = Term(inside.expression, atom)
+    truth = functools.reduce(conjunction, along.values())
+    mask = truth if specification.mode is Bounds.ZERO else None
+    at = tuple(here[name] for name, _ in slices.sizes)
+    if specification.is_gradient:
+        pair = tuple(subscripts), Element("data", at, mask)
+    else:
+        pair = at, Element("data", tuple(subscripts), mask)
+    write = Write(function, "out", tuple(loops), domain, (), *pair, (), specification.is_gradient, False)
+    must = specification.mode in (Bounds.ERROR, Bounds.UNCHECKED)
+    least = int(specification.mode in (Bounds.CLIP, Bounds.WRAP))
+    promised = (truth, along) if must else (None, {})
+    name = "out" if specification.is_gradient else "data"
+    sizes = tuple(size for _, size in last.sizes)
+    return Wanted(write, *promised, specification.mode is Bounds.ERROR, least, name, sizes)
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An argument: the name and the size of each dimension, and the bits of its elements where they are integers."""
+
+    sizes: tuple[tuple[str, isl.PwAff], ...]
+    bits: int
+
+
+def _array(function: func.FuncOp, argument: SSAValue) -> _Array:
+    view, type_ = view_of(argument, function), SSAValue.get(argument, type=MemRefType).type
+    assert view is not None
+    named = zip(view.dims, type_.get_shape(), strict=True)
+    sizes = tuple((str(name), number(size) if size >= 0 else parameter(f"n_{name}")) for name, size in named)
+    return _Array(sizes, type_.element_type.width.data if isinstance(type_.element_type, IntegerType) else 0)

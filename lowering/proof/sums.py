@@ -1,0 +1,281 @@
+"""What must hold of a gradient: out is cleared, each element of grad added once and in order, each sum scaled."""
+
+from dataclasses import dataclass, replace
+
+import islpy as isl
+import z3
+
+from .copies import Copy, copy_of, with_names
+from .obligations import (
+    Failure,
+    accesses_inside,
+    assumptions,
+    failure_at,
+    guard_complete,
+    parallel_disjoint,
+    same_positions,
+)
+from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed
+from .relations.meaning import Loop, Meaning, Write
+from .relations.values import Element, Expression, Refuted, Term, Undecided, Zero
+from .specification import Wanted
+
+
+def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> list[Failure]:
+    """Return what does not hold of a gradient's stage; raises Undecided where something cannot be decided."""
+    adds = [_without_owners(write, meaning) for write in meaning.writes if write.adds]
+    clears = [write for write in meaning.writes if not write.adds and isinstance(write.value, Zero)]
+    scales = [write for write in meaning.writes if not write.adds and isinstance(write.value, Element)]
+    plain = replace_writes(meaning, [*adds, *clears, *scales])
+    failures = parallel_disjoint(plain) or accesses_inside(meaning, wanted)
+    if failures:
+        return failures
+    inside = replace_writes(meaning, adds)
+    return (
+        guard_complete(meaning, wanted)
+        or _whole("an element of out is not cleared", clears, wanted, meaning)
+        or _same_sums(inside, wanted)
+        or _once(adds, meaning)
+        or _ordered(adds, meaning)
+        or _phases(clears, adds, scales, wanted, meaning, is_scaled=is_scaled)
+    )
+
+
+def replace_writes(meaning: Meaning, writes: list[Write]) -> Meaning:
+    """Return a meaning with other writes."""
+    return replace(meaning, writes=writes)
+
+
+# Owners of parts of an axis
+
+
+def _without_owners(write: Write, meaning: Meaning) -> Write:
+    """Return an addition without the loop over owners: each position in [0, n) has one owner, the one it is masked for.
+
+    The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and the mask of the addition has
+    `position - first < part`, unsigned.
+    """
+    for loop in write.loops:
+        if loop.step is not None:
+            continue
+        kept = [_without_owner(term, loop, write, meaning) for term in write.under]
+        if all(after is before for after, before in zip(kept, write.under, strict=True)):
+            if not any(atom.array == "" for term in write.under for atom in term.atoms.values()):
+                raise Refuted(f"each iteration of {loop.label} adds the same")
+            raise Undecided(f"the step of loop {loop.label} is no number, and the mask is not that of its part")
+        others = tuple(each for each in write.loops if each is not loop)
+        under = tuple(term for term in kept if term is not None)
+        path = tuple((place, None if of is loop else of) for place, of in write.path)
+        return _without_owners(replace(write, loops=others, under=under, path=path), meaning)
+    return write
+
+
+def _without_owner(term: Term, loop: Loop, write: Write, meaning: Meaning) -> Term | None:
+    """Return a mask without the part that selects an owner's positions; None where nothing is left of it."""
+    parts = conjuncts(term.expression)
+    rest = [part for part in parts if not _selects(part, term, loop, write, meaning)]
+    if len(rest) == len(parts):
+        return term
+    left = {name: atom for name, atom in term.atoms.items() if atom.array}
+    return Term(z3.And(*rest), left) if rest else None
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """Return the truths that a truth is the conjunction of."""
+    if z3.is_and(expression):
+        return [part for child in expression.children() for part in conjuncts(child)]
+    return [expression]
+
+
+def _selects(part: Expression, term: Term, loop: Loop, write: Write, meaning: Meaning) -> bool:
+    if part.decl().kind() != z3.Z3_OP_ULT or part.arg(0).decl().kind() != z3.Z3_OP_BSUB:
+        return False
+    position, first, size = (
+        part.arg(0).arg(0),
+        term.atoms.get(str(part.arg(0).arg(1))),
+        term.atoms.get(str(part.arg(1))),
+    )
+    if first is None or size is None or first.array or size.array:
+        return False
+    owned = [
+        dim for dim, place in enumerate(write.subscripts) if isinstance(place, Term) and place.expression.eq(position)
+    ]
+    is_whole = constant_of(loop.lower) == 0 and str(loop.upper) in {str(parameter(name)) for name in meaning.axes}
+    is_step = size.subscripts[0].eq_set(loop.stride).complement().intersect(meaning.context).is_empty()
+    is_positive = meaning.context.intersect(loop.stride.lt_set(number(1))).is_empty()
+    is_first = str(first.subscripts[0]) == str(parameter(loop.parameter))
+    return bool(owned) and is_whole and is_step and is_positive and is_first
+
+
+# The additions
+
+
+def _turned(write: Write) -> Write:
+    """Return an addition as a copy whose element is that of grad, and whose source is the element of out."""
+    value = write.value
+    if not isinstance(value, Element) or value.array != "data":
+        raise Undecided("what is added is no element of grad")
+    mask: Term | None = None
+    for term in (*write.under, *([] if value.mask is None else [value.mask])):
+        mask = term if mask is None else Term(z3.And(mask.expression, term.expression), mask.atoms | term.atoms)
+    return replace(write, subscripts=value.subscripts, value=Element("data", write.subscripts, mask), under=())
+
+
+def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
+    """Check that each element of grad is added to the element of out that its index means."""
+    target = copy_of(_turned(wanted.write), meaning)
+    given = [copy_of(_turned(write), meaning) for write in meaning.writes]
+    for copy in given:
+        failure = _same_arithmetic(copy, target, meaning, wanted)
+        if failure is not None:
+            return [failure]
+    held = meaning.context
+    for name in meaning.axes:
+        held = held.intersect(parameter(name).ge_set(number(1))) if name in meaning.sizes else held
+    union = isl.Set("{ : }").complement()
+    for copy in given:
+        union = union.union(copy.relation)
+    lost = target.relation.subtract(union).intersect(held)
+    if not lost.is_empty():
+        return [failure_at("an element of grad is not added where it belongs", lost, meaning)]
+    strange = union.subtract(target.relation).intersect(held)
+    return [] if strange.is_empty() else [failure_at("an element of grad is added elsewhere", strange, meaning)]
+
+
+def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
+    if [dim for dim, _ in copy.positions] != [dim for dim, _ in target.positions] or copy.widths != target.widths:
+        raise Undecided("positions are computed from other things than the operator's indices")
+    known = assumptions(meaning, max(wanted.least, 1))
+    if wanted.valid is not None:
+        known.append(with_names(wanted.valid.expression, wanted.valid.atoms))
+    reason = "an index adds where it should not, or not where it should"
+    return same_positions(copy, target, meaning, known, reason)
+
+
+@dataclass(frozen=True)
+class _Instances:
+    """The iterations of one write: by its loops, the element of grad `e0`, ... and the affine subscripts of out."""
+
+    write: Write
+    held: isl.Set
+    elements: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+def _instances(write: Write, meaning: Meaning) -> _Instances:
+    value = write.value
+    assert isinstance(value, Element)
+    sources = [place for place in value.subscripts if isinstance(place, isl.PwAff)]
+    targets = [place for place in write.subscripts if isinstance(place, isl.PwAff)]
+    elements = tuple(f"e{place}" for place in range(len(sources)))
+    places = tuple(f"d{place}" for place in range(len(targets)))
+    held = write.domain.intersect(equal_tuple(elements, sources)).intersect(equal_tuple(places, targets))
+    kept = [*elements, *places, *(loop.parameter for loop in write.loops), "lane", *meaning.sizes]
+    return _Instances(write, only(held, kept), elements, places)
+
+
+def _twin(instances: _Instances, apart: tuple[str, ...] = ()) -> isl.Set:
+    """Return the iterations under other names: of the loops, and of what is `apart`."""
+    names = [*(loop.parameter for loop in instances.write.loops), "lane", *apart]
+    return renamed(instances.held, {name: f"{name}_twin" for name in names})
+
+
+def _once(adds: list[Write], meaning: Meaning) -> list[Failure]:
+    """Check that no element of grad is added twice."""
+    found = [_instances(write, meaning) for write in adds]
+    for number_, one in enumerate(found):
+        for other in found[number_:]:
+            pairs = one.held.intersect(_twin(other))
+            if one is other:
+                names = [loop.parameter for loop in one.write.loops]
+                names += ["lane"] if "lane" in names_of(one.held) else []
+                apart = isl.Set("{ : }").complement()
+                for name in names:
+                    apart = apart.union(parameter(name).lt_set(parameter(f"{name}_twin")))
+                pairs = pairs.intersect(apart)
+            if not pairs.is_empty():
+                return [failure_at("an element of grad is added twice", pairs, meaning)]
+    return []
+
+
+def _ordered(adds: list[Write], meaning: Meaning) -> list[Failure]:
+    """Check that additions to one element run in the order of the elements of grad."""
+    found = [_instances(write, meaning) for write in adds]
+    for one in found:
+        for other in found:
+            later = _twin(other, other.elements)
+            pairs = one.held.intersect(later).intersect(_before(one.elements, "_twin"))
+            wrong = pairs.intersect(_perhaps_not_before(one.write, other.write))
+            if not wrong.is_empty():
+                return [failure_at("additions to one element may run in another order", wrong, meaning)]
+    return []
+
+
+def _before(names: tuple[str, ...], suffix: str) -> isl.Set:
+    """Return where a tuple comes before its twin."""
+    found, same = isl.Set("{ : }").complement(), isl.Set("{ : }")
+    for name in names:
+        here, there = parameter(name), parameter(f"{name}{suffix}")
+        found = found.union(same.intersect(here.lt_set(there)))
+        same = same.intersect(here.eq_set(there))
+    return found
+
+
+def _perhaps_not_before(one: Write, other: Write) -> isl.Set:
+    """Return the pairs of iterations of which the first is not certain to run before the second."""
+    wrong, same = isl.Set("{ : }").complement(), isl.Set("{ : }")
+    shared = [loop for loop, twin in zip(one.loops, other.loops, strict=False) if loop.parameter == twin.parameter]
+    for loop in shared:
+        here, there = parameter(loop.parameter), parameter(f"{loop.parameter}_twin")
+        wrong = wrong.union(same.intersect(here.gt_set(there) if loop.ordered else here.ne_set(there)))
+        same = same.intersect(here.eq_set(there))
+    return wrong if _precedes(one, other) else wrong.union(same)
+
+
+def _precedes(one: Write, other: Write) -> bool:
+    """Return whether a write stands before another in the text."""
+    return [place for place, _ in one.path] < [place for place, _ in other.path]
+
+
+# The phases
+
+
+def _whole(reason: str, writes: list[Write], wanted: Wanted, meaning: Meaning) -> list[Failure]:
+    """Check that writes reach every element of out."""
+    names = [f"e{place}" for place in range(len(wanted.sizes))]
+    box = meaning.context
+    for name, size in zip(names, wanted.sizes, strict=True):
+        box = box.intersect(parameter(name).ge_set(number(0))).intersect(parameter(name).lt_set(size))
+    reached = isl.Set("{ : }").complement()
+    for write in writes:
+        places = [place for place in write.subscripts if isinstance(place, isl.PwAff)]
+        if len(places) != len(names):
+            raise Undecided("an element of out is cleared or scaled at an index")
+        held = write.domain.intersect(equal_tuple(names, places))
+        reached = reached.union(only(held, [*names, *meaning.sizes]))
+    missed = box.subtract(reached)
+    return [] if missed.is_empty() else [failure_at(reason, missed, meaning)]
+
+
+def _phases(
+    clears: list[Write], adds: list[Write], scales: list[Write], wanted: Wanted, meaning: Meaning, *, is_scaled: bool
+) -> list[Failure]:
+    """Check that out is cleared before anything is added, and scaled once, behind."""
+    ones = dict.fromkeys(meaning.sizes, 1)
+    if any(not _precedes(clear, add) for clear in clears for add in adds):
+        return [Failure("an element of out is cleared behind an addition", ones)]
+    if not is_scaled:
+        return [Failure("the sums are scaled by 1", ones)] if scales else []
+    if any(not _precedes(add, scale) for scale in scales for add in adds):
+        return [Failure("a sum is scaled before an addition", ones)]
+    for write in scales:
+        value = write.value
+        assert isinstance(value, Element)
+        if value.changed != "scaled" or list(map(str, value.subscripts)) != list(map(str, write.subscripts)):
+            raise Undecided("what is written behind the sums is not their scaled value")
+    return _whole("a sum is not scaled", scales, wanted, meaning) or _once_each(scales, meaning)
+
+
+def _once_each(scales: list[Write], meaning: Meaning) -> list[Failure]:
+    found = _once([replace(write, value=Element("data", write.subscripts)) for write in scales], meaning)
+    return [replace(failure, reason="a sum is scaled twice") for failure in found]

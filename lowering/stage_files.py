@@ -1,0 +1,85 @@
+"""Stages as files: a dump has one each, and one that a person edits there replaces what its pass makes. Plain Python.
+
+`07-tile-loops.mlir` is the module after the seventh pass. Its first line has a digest of the rest, so a file that
+nobody edited is known, and replaces nothing.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..ir.errors import GathernestError, did_you_mean
+
+if TYPE_CHECKING:
+    from .pipeline import Stage
+
+_FIRST_LINE = re.compile(r"// .* \(as made: ([0-9a-f]{16})\)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class StageFile:
+    """A stage as a person edited it, and the file that has it."""
+
+    path: str
+    text: str
+
+    def number(self, stages: Sequence[str]) -> int:
+        """Return which of the stages of a pipeline it is; the first may have any name.
+
+        Raises:
+            GathernestError: it is none of them.
+        """
+        name, files = Path(self.path).stem, [f"{number:02}-{stage}" for number, stage in enumerate(stages)]
+        if name in files or name.startswith("00-"):
+            return int(name.partition("-")[0])
+        hint = did_you_mean(name, files) or "; a dump of the pipeline has the names"
+        raise GathernestError(f"{self.path}: the pipeline has no stage {name!r}{hint}")
+
+
+def write_stages(folder: Path, stages: Sequence["Stage"]) -> None:
+    """Write every stage to a file of its own; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, stage in enumerate(stages):
+        text = f"// {stage.name} (as made: {_digest(stage.text)})\n{stage.text}"
+        (folder / f"{number:02}-{stage.pass_name}.mlir").write_text(text, encoding="utf-8")
+
+
+def edited_stages(folder: Path) -> tuple[StageFile, ...]:
+    """Return the stages of a folder that were edited or written by hand, in order; none where there is no folder.
+
+    Raises:
+        GathernestError: a file is not UTF-8 text.
+        OSError: it cannot be read.
+    """
+    found = [StageFile(str(path), _read(path)) for path in sorted(folder.glob("*.mlir"))]
+    return tuple(file for file in found if not _is_as_made(file.text))
+
+
+def last_changes(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when a stage in a folder of dumps is edited: names, times and sizes; raises OSError."""
+    files = sorted(folder.glob("*/*.mlir"))
+    return tuple((str(path), status.st_mtime_ns, status.st_size) for path in files for status in [path.stat()])
+
+
+def digest_of(files: Sequence[StageFile]) -> str:
+    """Return a digest of edited stages: 16 hexadecimal digits."""
+    return _digest("\n".join(f"{Path(file.path).name}\n{len(file.text)}\n{file.text}" for file in files))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GathernestError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _is_as_made(text: str) -> bool:
+    first = _FIRST_LINE.match(text)
+    return first is not None and first[1] == _digest(text[first.end() :])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

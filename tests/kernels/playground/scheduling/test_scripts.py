@@ -1,0 +1,264 @@
+"""Twenty scripts: fifteen that keep the bytes at each step, and five that are rejected with the nest."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir import reference
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.kernels.runtime.compile import module_of
+from gathernest.lowering.pipeline import run_pipeline
+
+# From 2 on, kernels are compiled after each step, and not after the last only: `make fuzz`.
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+
+RNG = np.random.default_rng(11)
+ROWS = RNG.random((3, 9, 11), dtype=np.float32)
+TABLE = RNG.random((40, 6)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Gather:
+    """One gather or gradient with its arrays.
+
+    Attributes:
+        data: of a gradient, an array of the shape of its result.
+        source: what it reads in the place of data; of a gradient, grad.
+    """
+
+    operator: str
+    data: np.ndarray
+    indices: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+    source: np.ndarray | None = None
+
+    def script(self) -> gn.ScheduleScript:
+        return gn.schedule(self.operator, self.data, self.indices, **self.options)
+
+    @property
+    def read(self) -> np.ndarray:
+        return self.data if self.source is None else self.source
+
+    def expected(self) -> np.ndarray:
+        problem = self.script().problem
+        if problem.gradient is None:
+            return reference.run(problem.operator, self.data, self.indices, problem.bounds)
+        shape, scale = self.data.shape, problem.gradient.scale
+        return reference.gradient(problem.operator, self.read, self.indices, shape, problem.bounds, scale)
+
+    def interpreted(self, ir: str, seed: int = 0) -> np.ndarray:
+        out = np.full_like(self.expected(), 99)
+        interpret(parse_module(ir), self.read, self.indices, out, seed=seed)
+        return out
+
+
+GATHERS = {
+    "rows": Gather("gather", ROWS, RNG.integers(-9, 9, 13), {"axis": 1}),
+    "table": Gather("gather", TABLE, RNG.integers(0, 40, 21), {"bounds": "unchecked"}),
+    "columns": Gather("gather", ROWS, RNG.integers(-22, 22, 15), {"axis": 2, "bounds": "wrap"}),
+    "batches": Gather("gather", ROWS, RNG.integers(-12, 12, (3, 5)), {"axis": 1, "batch_dims": 1, "bounds": "zero"}),
+    "strided": Gather("gather", ROWS[:, ::2, ::-1], RNG.integers(-5, 5, 7).astype(np.int8), {"axis": 1}),
+    "tuples": Gather("gather_nd", ROWS, RNG.integers(-4, 10, (17, 2)), {"bounds": "zero"}),
+    "elements": Gather("gather_elements", ROWS, RNG.integers(-20, 20, (3, 5, 11)), {"axis": 1, "bounds": "clip"}),
+    "sums": Gather(
+        "gather_grad",
+        np.zeros((9, 10), np.float32),
+        RNG.integers(-9, 9, 25),
+        {"scale": 0.5},
+        ROWS.reshape(-1)[:250].reshape(25, 10),
+    ),
+}
+
+# By what they show: the gather, and the steps.
+LEGAL: dict[str, tuple[str, str]] = {
+    "a tile": ("rows", 's.tile("indices", 4)'),
+    "a loop tiled twice": ("rows", 'o, i = s.tile("indices", 8)\ns.tile(i, 3)\ns.interchange(i.outer, "inner")'),
+    "tiles of two loops": (
+        "rows",
+        's.tile("outer", 2)\ns.tile("indices", 4)\ns.interchange("indices_o", "outer_i")\n'
+        's.parallel("outer_o", "indices_o")',
+    ),
+    "an order inside out": ("rows", 's.interchange("inner", "indices", "outer")\ns.parallel("inner", "indices")'),
+    "parallel before tiles": ("rows", 'i = s.loop("indices")\ns.interchange(i, "outer")\ns.parallel(i)\ns.tile(i, 5)'),
+    "every step": (
+        "rows",
+        'i = s.loop("indices")\nouter, inner = s.tile(i, 4)\ns.interchange(outer, "outer", inner)\ns.parallel(outer)\n'
+        's.stage_indices("outer")\ns.vectorize("inner", 4)\ns.prefetch(inner, distance=2)\ns.stream()',
+    ),
+    "vectors, then the remainder unrolled": (
+        "table",
+        'j = s.loop("inner")\ns.vectorize(j, 4)\ns.unroll(j.remainder, 2)\ns.tile("indices", 7)\n'
+        's.parallel("indices_o")',
+    ),
+    "rows of a known size": ("table", 's.specialize()\ns.vectorize("inner", 4)\ns.stream()\ns.parallel("indices")'),
+    "prefetch before tiles": ("table", 's.prefetch("indices", distance=3, lines=2)\ns.tile("indices", 6)'),
+    "a lane gather": ("columns", 's.tile("indices", 8)\ns.vectorize("indices_i", 4)\ns.unroll("indices_i_rest", 3)'),
+    "staged in tiles of tiles": (
+        "columns",
+        'o, i = s.tile("indices", 6)\no2, i2 = s.tile(i, 3)\ns.stage_indices(i2)\ns.unroll(i2, 2)',
+    ),
+    "batches": (
+        "batches",
+        's.tile("batch", 2)\ns.parallel("batch_o")\ns.vectorize(lanes=8)\ns.unroll("inner_rest", 2)',
+    ),
+    "loops that check": (
+        "strided",
+        's.tile("check_indices", 3)\ns.parallel("check_indices_o", "outer")\ns.interchange("inner", "indices")',
+    ),
+    "tuples": (
+        "tuples",
+        's.tile("indices", 5)\ns.parallel("indices_o")\ns.stage_indices("indices_i")\ns.vectorize("inner", 2)',
+    ),
+    "a gradient": ("sums", 's.owner_computes(3)\ns.parallel("owners")\ns.vectorize("inner", 4)\ns.stream()'),
+}
+
+# The gather, the steps, the illegal step, the loop that is marked, why, and the way out.
+ILLEGAL: dict[str, tuple[str, str, str, str | None, str, str]] = {
+    "a loop in one that is serial": (
+        "rows",
+        's.tile("indices", 4)',
+        's.parallel("inner")',
+        "inner",
+        "inner stands in indices_i, which is not parallel",
+        "make that parallel first, or interchange the two",
+    ),
+    "a tile out of its loop": (
+        "rows",
+        's.tile("indices", 4)',
+        's.interchange("indices_i", "outer", "indices_o")',
+        "indices_i",
+        "the bounds of indices_i come from indices_o, which must stand around it",
+        "name loops that stand directly in each other, before indices are staged or vectors are made",
+    ),
+    "a vector of rows": (
+        "rows",
+        "",
+        's.vectorize("indices", 4)',
+        "indices",
+        "indices is not the innermost loop of the copy, which is inner",
+        "vectorize inner, or interchange the two",
+    ),
+    "positions of several threads": (
+        "table",
+        's.tile("indices", 4)\ns.parallel("indices_o")',
+        's.stage_indices("indices_o")',
+        "indices_o",
+        "indices_o is parallel, and a buffer belongs to one thread",
+        "hoist before a loop inside it",
+    ),
+    "sums in another order": (
+        "sums",
+        "",
+        's.parallel("indices")',
+        "indices",
+        "indices adds up in its order, so its iterations cannot run at once",
+        "run the loops around it in parallel, or owner_computes first",
+    ),
+}
+
+
+def written(gather: Gather, steps: str) -> gn.ScheduleScript:
+    """Return a script after its steps."""
+    script = gather.script()
+    exec(steps, {"s": script})
+    return script
+
+
+@pytest.fixture(params=LEGAL)
+def legal(request) -> tuple[Gather, str]:
+    name, steps = LEGAL[request.param]
+    return GATHERS[name], steps
+
+
+def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
+    gather, steps = legal
+    wanted, script, known = gather.expected().tobytes(), gather.script(), {}
+    for step in ["", *steps.splitlines()]:
+        before = script.ir
+        exec(step, {"s": script}, known)
+        assert (script.ir != before) == ("= s.loop" not in step and step != "")
+        for seed in (0, 1):
+            assert gather.interpreted(script.ir, seed).tobytes() == wanted
+        if MORE > 1:
+            assert script.compile()(gather.read, gather.indices).tobytes() == wanted
+    kernel = script.compile()
+    assert kernel(gather.read, gather.indices).tobytes() == wanted
+    assert gather.interpreted(kernel.stages["cse"]).tobytes() == wanted
+
+
+def test_its_trace_replays_to_the_same_ir(legal):
+    script, known = written(*legal), {}
+    exec(script.trace, known)
+    assert known["s"].ir == script.ir
+    assert known["s"].trace == script.trace
+
+
+def test_undo_gives_each_nest_back(legal):
+    gather, _ = legal
+    script, again = written(*legal), gather.script()
+    irs = [again.ir]
+    for call in script.calls:
+        eval(f"s.{call}", {"s": again})
+        irs.append(again.ir)
+    for ir in reversed(irs):
+        assert script.ir == ir
+        if script.calls:
+            script.undo()
+    with pytest.raises(gn.ScheduleError, match="there is no step to undo"):
+        script.undo()
+
+
+def test_its_pipeline_gives_the_loops_of_its_kernel(legal):
+    script = written(*legal)
+    module = module_of(script.problem)
+    run_pipeline(module, str(script))
+    assert script.compile().stages["cse"].strip() == str(module).strip()
+
+
+def test_its_transform_script_reads_back(legal):
+    gather, _ = legal
+    script = written(*legal)
+    text = script.to_transform()
+    for read in (text, *upstream(text)):
+        again = gather.script().from_transform(read)
+        assert again.ir == script.ir
+        assert again.passes == script.passes
+        assert again.to_transform() == text
+
+
+def upstream(text: str) -> list[str]:
+    """Return what upstream's mlir-opt prints of a script, in both syntaxes; nothing where it is not installed."""
+    program = shutil.which("mlir-opt-22")
+    if program is None:
+        return []
+    printed = []
+    for options in ([], ["--mlir-print-op-generic"]):
+        done = subprocess.run([program, *options], input=text, capture_output=True, text=True, check=True)
+        printed.append(done.stdout)
+    return printed
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_an_illegal_step_shows_the_nest_and_changes_nothing(name):
+    gather, steps, illegal, loop, reason, way_out = ILLEGAL[name]
+    script = written(GATHERS[gather], steps)
+    before, nest = script.ir, script.nest
+    with pytest.raises(gn.ScheduleError) as caught:
+        exec(illegal, {"s": script})
+    error, number = caught.value, len(script.calls) + 1
+    assert (error.loop, error.reason, error.way_out) == (loop, reason, way_out)
+    marked = [line for line in error.nest.splitlines() if line.startswith(">")]
+    assert len(marked) == 1 and re.search(rf"\bfor {loop}\(.*<-- {loop}$", marked[0])
+    assert re.sub(r"^[> ] |  <-- \w+$", "", error.nest, flags=re.MULTILINE) == nest
+    call = illegal.removeprefix("s.")
+    assert str(error) == f"step {number}, {call}, is not legal: {reason}\n\n{error.nest}\nWay out: {way_out}."
+    assert script.ir == before
+    assert written(GATHERS[gather], steps).ir == before

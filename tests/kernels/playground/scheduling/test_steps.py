@@ -1,0 +1,236 @@
+"""Handles of loops, steps by text, and the messages of what is no step."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+DATA, INDICES = "4x30x24xf32", "20xi64"
+
+
+@pytest.fixture
+def script() -> gn.ScheduleScript:
+    return gn.schedule("gather", DATA, INDICES, axis=1, bounds="wrap")
+
+
+def test_a_handle_stays_through_steps_that_move_and_change_its_loop(script):
+    outer, indices, inner = (script.loop(name) for name in ("outer", "indices", "inner"))
+    script.interchange(indices, outer).parallel(indices).vectorize(inner, 4).unroll(inner.remainder, 2)
+    assert [handle.is_live for handle in (outer, indices, inner)] == [True] * 3
+    assert inner.parts == (inner,)
+    assert repr(inner) == "<loop inner>"
+    assert inner in script.loops
+
+
+def test_a_handle_of_a_tiled_loop_leads_to_its_parts(script):
+    indices = script.loop("indices")
+    outer, inner = script.tile(indices, 8)
+    assert (indices.outer, indices.inner, indices.parts) == (outer, inner, (outer, inner))
+    script.tile(indices.inner, 4)
+    assert [part.name for part in indices.parts] == ["indices_o", "indices_i_o", "indices_i_i"]
+    made = 'consumed by step 3, tile("indices_i_i", 2), into indices_i_i_o and indices_i_i_i'
+    assert (script.tile(indices.inner.inner, 2), repr(indices.inner.inner))[1] == f"<loop indices_i_i, {made}>"
+    made = 'consumed by step 1, tile("indices", 8), into indices_o and indices_i'
+    assert repr(indices) == f"<loop indices, {made}>"
+
+
+def test_a_step_on_a_tiled_loop_names_the_step_that_consumed_it(script):
+    indices = script.loop("indices")
+    script.tile(indices, 8)
+    for loop in (indices, "indices"):
+        with pytest.raises(gn.ScheduleError) as caught:
+            script.unroll(loop, 2)
+        assert caught.value.reason == (
+            'loop indices is consumed by step 1, tile("indices", 8), into indices_o and indices_i'
+        )
+        assert caught.value.way_out == "use indices_o or indices_i"
+        assert caught.value.loop == "indices_o"
+
+
+def test_undo_brings_a_consumed_loop_back_and_its_parts_say_so(script):
+    indices = script.loop("indices")
+    outer, _ = script.tile(indices, 8)
+    script.undo()
+    assert indices.is_live
+    assert not outer.is_live
+    assert repr(outer) == "<loop indices_o, of a step that undo took back>"
+    with pytest.raises(gn.ScheduleError, match="loop indices_o is of a step that undo took back"):
+        script.parallel(outer)
+    with pytest.raises(gn.ScheduleError, match=r"take a new handle with loop\(\)"):
+        outer.parts  # noqa: B018
+    with pytest.raises(gn.ScheduleError, match="no step made indices_o of indices; the nest has outer, indices, inner"):
+        indices.outer  # noqa: B018
+
+
+def test_a_handle_belongs_to_one_schedule(script):
+    other = gn.schedule("gather", DATA, INDICES, axis=1).loop("indices")
+    with pytest.raises(gn.ScheduleError, match=r"belongs to another schedule; take this one's with loop\('indices'\)"):
+        script.tile(other, 4)
+    with pytest.raises(gn.ScheduleError, match="a loop is named by text or by a handle, got 3"):
+        script.tile(3, 4)
+
+
+TILE_BEFORE = "tile a loop before it is vectorized or unrolled"
+REASONS = {
+    'loop("indces")': "the nest has no loop 'indces': it has outer, indices, inner; did you mean 'indices'?",
+    'tile("indices", 0)': "expected a whole number of iterations from 1, got 0",
+    'tile("indices", "8")': "expected a whole number of iterations from 1, got '8'",
+    'interchange("inner", "inner")': "interchange names a loop twice: inner, inner",
+    'prefetch("indices", distance=0)': "distance of a Prefetch must be a whole number from 1, got 0",
+    "stream()": "expected vector stores",
+    "specialize(5)": "rows have 96 bytes, got 5",
+    "owner_computes(2)": "expected one gather.accumulate, got 0",
+    'stage_indices("outer")': "expected a tile of indices",
+    'unroll("indices", 2)': "indices is not innermost",
+    'vectorize("inner", 3)': "expected a power of two of lanes, 2 to 16 for elements of 4 bytes, got 3",
+    'apply("til-loops{loops=indices sizes=4}")': "there is no pass 'til-loops'; did you mean 'tile-loops'?",
+    'apply("lower-nest-to-loops")': "lower-nest-to-loops is no step of a schedule",
+}
+WAYS_OUT = [
+    *(
+        "use one of these",
+        TILE_BEFORE,
+        TILE_BEFORE,
+        "name loops that stand directly in each other",
+        "prefetch in a loop",
+    ),
+    *(
+        "run vectorize first",
+        "give the bytes of a row",
+        "use it once, for a gradient",
+        "stage before a loop that copies",
+    ),
+    *("unroll a loop inside it", "vectorize once", "mend the pass", "leave it out"),
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "reason", "way_out"), [(*item, out) for item, out in zip(REASONS.items(), WAYS_OUT, strict=True)]
+)
+def test_an_illegal_step_says_why_and_the_way_out(script, step, reason, way_out):
+    before = script.ir
+    with pytest.raises(gn.ScheduleError) as caught:
+        eval(f"script.{step}", {"script": script})
+    assert caught.value.reason.startswith(reason)
+    assert caught.value.way_out.startswith(way_out)
+    assert script.ir == before
+    assert pickle.loads(pickle.dumps(caught.value)).way_out == caught.value.way_out
+
+
+def test_steps_in_text_are_all_applied_or_none(script):
+    script.apply("tile-loops{loops=indices,outer sizes=8,2},parallelize-loops{loops=outer_o}")
+    assert script.calls == ('tile("indices", 8)', 'tile("outer", 2)', 'parallel("outer_o")')
+    before = script.ir
+    with pytest.raises(gn.ScheduleError, match=r'step 5, parallel\("inner"\), is not legal'):
+        script.apply("unroll{loop=inner factor=2},parallelize-loops{loops=inner}")
+    assert script.ir == before
+
+
+def test_passes_that_are_no_step_of_a_schedule_are_steps_by_their_names(script):
+    script.tile("indices", 8)
+    script.apply("cse,prefetch-indices{loop=indices_i}")
+    assert script.calls[1:] == ('apply("cse")', 'apply("prefetch-indices{loop=indices_i}")')
+    known: dict = {}
+    exec(script.trace, known)
+    assert known["s"].ir == script.ir
+    assert (
+        gn.schedule("gather", DATA, INDICES, axis=1, bounds="wrap").from_transform(script.to_transform()).ir
+        == script.ir
+    )
+
+
+def test_a_frozen_schedule_is_applied_and_given_back(script):
+    frozen = gn.Schedule(tiles=(("indices", 8), ("inner", 4)), parallel=("outer",), lanes=2)
+    assert script.apply(frozen).schedule == frozen
+    assert script.compile().schedule == frozen
+
+
+def test_steps_in_another_order_have_no_frozen_value_and_a_kernel_by_their_pipeline(script):
+    script.vectorize(lanes=4).parallel("outer")
+    with pytest.raises(gn.ScheduleError, match="a schedule has each pass once"):
+        script.schedule  # noqa: B018
+    assert script.compile().pipeline == str(script)
+
+
+def test_loops_that_interchange_does_not_name_keep_their_places(script):
+    script.tile("indices", 8)
+    script.interchange("inner", "outer")
+    assert script.labels == ("inner", "indices_o", "indices_i", "outer")
+
+
+def test_a_perfect_tile_must_be_proved_and_stays_in_the_trace(script):
+    with pytest.raises(gn.ScheduleError, match="tail=perfect needs a number of iterations that 8 divides"):
+        script.tile("inner", 8, tail="perfect")
+    script.specialize().tile("inner", 8, tail="perfect")
+    known: dict = {}
+    exec(script.trace, known)
+    assert known["s"].ir == script.ir
+    assert script.calls[-1] == 'tile("inner", 8, tail="perfect")'
+    assert script.undo().apply("tile-loops{loops=inner sizes=8 tail=guard}").calls[-1] == 'tile("inner", 8)'
+    assert script.undo().tile("inner", 8) and script.calls[-1] == 'tile("inner", 8)'
+
+
+def test_the_lanes_fill_a_vector_of_the_machine_when_they_are_omitted(script):
+    script._vector_bytes = 16
+    assert script.vectorize().calls == ("vectorize(lanes=4)",)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i2", "S3", "datetime64[s]", "c16", "float16", "V5"])
+def test_a_trace_keeps_dtypes_strides_and_attributes(dtype):
+    data = np.zeros((3, 8, 6), dtype)[:, ::2]
+    script = gn.schedule("gather", data, np.zeros((3, 2), np.uint8), 1, batch_dims=1, bounds="clip")
+    known: dict = {}
+    exec(script.trace, known)
+    assert known["s"].problem == script.problem
+
+
+def test_a_trace_of_a_gradient_keeps_its_scale():
+    known: dict = {}
+    script = gn.schedule("gather_nd_grad", "4x5xf64", "3x2xi32", scale=0.25)
+    exec(script.trace, known)
+    assert known["s"].problem == script.problem
+
+
+SEQUENCE = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%nest: !transform.any_op) {
+    STEPS
+    transform.yield
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("nonsense", "the transform script does not parse"),
+        (
+            '%0 = transform.structured.match ops{["a"]} in %nest : (!transform.any_op) -> !transform.any_op',
+            "a schedule is read from transform.apply_registered_pass, got transform.structured.match",
+        ),
+        (
+            '%0 = transform.apply_registered_pass "stream-stores" to %nest : (!transform.any_op) -> !transform.any_op\n'
+            '%1 = transform.apply_registered_pass "stream-stores" to %nest : (!transform.any_op) -> !transform.any_op',
+            "is applied to another handle than the pass before gave; use that",
+        ),
+        (
+            '%0 = transform.apply_registered_pass "unroll" with options = {"loop" = unit} to %nest '
+            ": (!transform.any_op) -> !transform.any_op",
+            "an option of a pass is a number, a word or an array of them, got unit",
+        ),
+        (
+            '%0 = transform.apply_registered_pass "stream-stores" to %nest : (!transform.any_op) -> !transform.any_op',
+            r"step 1, stream\(\), is not legal: expected vector stores",
+        ),
+    ],
+)
+def test_a_transform_script_that_is_no_schedule_is_rejected(script, steps, message):
+    with pytest.raises(gn.ScheduleError, match=message):
+        script.from_transform(SEQUENCE.replace("STEPS", steps))
+    assert script.calls == ()
+
+
+def test_a_transform_script_without_its_sequence_is_rejected(script):
+    with pytest.raises(gn.ScheduleError, match="a transform script has a named_sequence @__transform_main"):
+        script.from_transform("module {}")

@@ -1,0 +1,90 @@
+"""Right passes are proved for all sizes: each operator, bounds mode, index type and step of a schedule."""
+
+import pytest
+
+from gathernest.ir.modules.operator_module import gather_module
+from gathernest.ir.semantics import Bounds
+from gathernest.lowering.proof.prover import Status
+from gathernest.lowering.registry import PIPELINES
+
+NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes"
+SETTLED = {Status.PROVED, Status.UNCHANGED}
+ROWS = "interchange-loops{order=batch,indices_o,outer,indices_i,inner}"
+SCHEDULES = {
+    "tiles": "tile-loops{loops=indices,inner sizes=16,5}",
+    "parallel tiles": f"tile-loops{{loops=indices sizes=16}},{ROWS},parallelize-loops{{loops=batch,indices_o}}",
+    "staged indices": f"tile-loops{{loops=indices sizes=16}},{ROWS},parallelize-loops{{loops=batch,indices_o}}"
+    ",hoist-indices{before=outer}",
+    "staged, vectors, streams": f"tile-loops{{loops=indices sizes=16}},{ROWS},hoist-indices{{before=outer}}"
+    ",vectorize-inner{lanes=4},prefetch-indices{loop=indices_i distance=4 lines=2},stream-stores",
+    "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch-indices{loop=indices},stream-stores",
+    "unrolled": "unroll{loop=inner factor=4}",
+}
+
+
+def unsettled(verdicts: list) -> list[str]:
+    """Return what is not proved, from the nest on."""
+    names = [verdict.name.partition("{")[0] for verdict in verdicts]
+    first = next(place for place, name in enumerate(names) if name.endswith("-to-nest"))
+    return [str(verdict) for verdict in verdicts[first:] if verdict.status not in SETTLED]
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@pytest.mark.parametrize("name", ["gather", "gather_nd", "gather_elements"])
+def test_default_pipeline_is_proved(name, bounds, operator, prove) -> None:
+    verdicts = prove(operator(name, bounds), PIPELINES["default"])
+    assert unsettled(verdicts) == []
+    assert verdicts[-1].status is Status.PROVED
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@pytest.mark.parametrize("name", ["gather", "gather_nd"])
+def test_default_pipeline_of_a_gradient_is_proved(name, bounds, operator, prove) -> None:
+    verdicts = prove(operator(name, bounds, scale=2.0), PIPELINES["gradient"])
+    assert unsettled(verdicts) == []
+    assert verdicts[-1].status is Status.PROVED
+
+
+def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
+    owners = "owner-computes{owners=3},tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners}"
+    pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},vectorize-inner{{lanes=4}}"
+    assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
+
+
+@pytest.mark.parametrize("index", ["i8", "ui8", "i32", "ui64"])
+@pytest.mark.parametrize("bounds", Bounds)
+def test_bounds_of_every_index_type_are_proved(bounds, index, operator, prove) -> None:
+    assert unsettled(prove(operator("gather", bounds, index), NEST)) == []
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+def test_int8_indices_within_a_long_axis_need_no_upper_check(bounds, prove) -> None:
+    assert unsettled(prove(gather_module("300x4xf32", "5xi8", bounds=bounds), NEST)) == []
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedule_is_proved(name, operator, prove) -> None:
+    pipeline = f"{NEST},drop-unit-loops,{SCHEDULES[name]},hoist-invariants,lower-nest-to-loops"
+    assert unsettled(prove(operator("gather", "zero"), pipeline)) == []
+
+
+def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -> None:
+    tiles = "tile-loops{loops=indices,check_indices sizes=16,32},parallelize-loops{loops=check_batch,batch}"
+    assert unsettled(prove(operator("gather", "error"), f"{NEST},{tiles},vectorize-inner{{lanes=4}}")) == []
+
+
+def test_a_vector_of_elements_with_an_index_each_is_proved(prove) -> None:
+    pipeline = f"{NEST},drop-unit-loops,vectorize-inner{{lanes=4}},stream-stores,lower-nest-to-loops"
+    assert unsettled(prove(gather_module("10x9xf32", "7xi32", axis=1, bounds="zero"), pipeline)) == []
+
+
+def test_static_sizes_are_proved(operator, prove) -> None:
+    assert unsettled(prove(operator("gather", "clip"), PIPELINES["static"])) == []
+
+
+def test_an_undecided_pass_says_why_and_how_many_gathers_were_tried(prove) -> None:
+    module = gather_module("4x5x6xf32", "3xi64", axis=0)
+    (verdict,) = [each for each in prove(module, "canonical") if each.name == "collapse-dims"]
+    assert str(verdict) == (
+        "collapse-dims: undecided: the operator is no loop nest yet; 12 gathers of other sizes give the right bytes"
+    )

@@ -1,0 +1,162 @@
+"""Deliberately wrong passes, each refuted with a small gather on which the interpreter goes wrong, too."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+TILED = f"{NEST},tile-loops{{loops=indices sizes=4}}"
+STAGED = (
+    f"{TILED},interchange-loops{{order=batch,indices_o,outer,indices_i,inner}}"
+    ",parallelize-loops{loops=batch},hoist-indices{before=outer}"
+)
+VECTORS = f"{NEST},vectorize-inner{{lanes=4}}"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong pass: what it does to the module after a pipeline, and what the proof says."""
+
+    pipeline: str
+    old: str
+    new: str
+    reason: str
+    bounds: str = "zero"
+    index: str = "i64"
+    operator: str = "gather"
+    scale: float | None = None
+
+
+NOT_WRITTEN = "an element of out is not written"
+OTHER_SOURCE = "an element of out comes from another element of data or another index"
+OTHER_POSITION = "an index leads to another position"
+OUTSIDE = "reaches outside of"
+
+WRONG = {
+    "tile one short": Wrong(
+        TILED,
+        "%limit = arith.addi %i_o, %c4 : index",
+        "%c3_9 = arith.constant 3 : index\n%limit = arith.addi %i_o, %c3_9 : index",
+        NOT_WRITTEN,
+    ),
+    "tile not cut at the end": Wrong(
+        TILED, "%end = arith.minsi %limit, %n_indices", "%end = arith.addi %limit, %c0", OUTSIDE
+    ),
+    "remainder one late": Wrong(
+        VECTORS,
+        "gather.loop inner_rest(%j_1) = %whole to",
+        "%late = arith.addi %whole, %c1 : index\ngather.loop inner_rest(%j_1) = %late to",
+        NOT_WRITTEN,
+    ),
+    "last vector past the end": Wrong(
+        VECTORS, "%whole = arith.subi %n_inner, %rest", "%whole = arith.addi %n_inner, %c0", OUTSIDE
+    ),
+    "wrap dropped": Wrong(
+        NEST, "%sign = arith.shrsi %index, %c63", "%sign = arith.subi %index, %index", "an index gives zeros"
+    ),
+    "wrap dropped after the check": Wrong(
+        NEST,
+        "%wrapped_1 = arith.addi %index_1, %shift_1",
+        "%wrapped_1 = arith.ori %index_1, %index_1",
+        OUTSIDE,
+        "error",
+    ),
+    "clamp dropped": Wrong(
+        NEST, "%lowered = arith.minsi %index, %last", "%lowered = arith.ori %index, %index", OUTSIDE, "clip"
+    ),
+    "remainder of a negative index": Wrong(
+        NEST, "%wrapped = arith.addi %remainder, %shift", "%wrapped = arith.ori %remainder, %remainder", OUTSIDE, "wrap"
+    ),
+    "unmasked tail": Wrong(
+        VECTORS, "memref.store %element_1, %out", "memref.store %loaded_1, %out", "an index gives zeros"
+    ),
+    "prefetch that faults": Wrong(
+        f"{TILED},prefetch-indices{{loop=indices_i distance=4}}",
+        "%ahead = arith.minsi %later, %last",
+        "%ahead = arith.addi %later, %c0",
+        OUTSIDE,
+    ),
+    "staged by too few iterations": Wrong(
+        STAGED,
+        "gather.loop resolve_indices_i(%i_i) = %i_o to %end",
+        "%short = arith.subi %end, %c1 : index\ngather.loop resolve_indices_i(%i_i) = %i_o to %short",
+        "a staged position is read before it is written",
+    ),
+    "staged from another tile": Wrong(
+        STAGED,
+        "%index = memref.load %indices[%b, %i_i]",
+        "%place_9 = arith.subi %i_i, %i_o : index\n%index = memref.load %indices[%b, %place_9]",
+        OTHER_SOURCE,
+    ),
+    "stale narrow index": Wrong(STAGED, ", gather.narrow_axes}", "}", ""),
+    "index of another batch": Wrong(NEST, "%indices[%b, %i]", "%indices[%c0, %i]", OTHER_SOURCE),
+    "slice of another outer": Wrong(NEST, "%data[%b, %o,", "%data[%b, %c0,", OTHER_SOURCE),
+    "unrolled copy twice": Wrong(
+        f"{NEST},unroll{{loop=inner factor=4}}", "%c3_1 = arith.constant 3", "%c3_1 = arith.constant 2", NOT_WRITTEN
+    ),
+    "check stops early": Wrong(
+        NEST,
+        "%n_outside_1 = gather.loop check_indices(%i) = %c0_2 to %n_indices",
+        "%fewer = arith.subi %n_indices, %c1 : index\n%n_outside_1 = gather.loop check_indices(%i) = %c0_2 to %fewer",
+        "an index is not checked",
+        "error",
+    ),
+    "check off by one": Wrong(NEST, "arith.cmpi uge, %wrapped", "arith.cmpi ugt, %wrapped", "", "error"),
+    "unsigned index extended by its sign": Wrong(
+        NEST, "arith.extui %index : i8", "arith.extsi %index : i8", "", "clip", "ui8"
+    ),
+    "components of a tuple swapped": Wrong(
+        NEST, "%position, %position_1, %j]", "%position_1, %position, %j]", "", "wrap", operator="gather_nd"
+    ),
+}
+SUMS = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes"
+WRONG_SUMS = {
+    "parallel over a shared sum": Wrong(
+        SUMS,
+        "gather.loop ordered indices(",
+        "gather.loop parallel indices(",
+        "two iterations of the parallel loop indices write one element",
+    ),
+    "ordered loop without its order": Wrong(
+        SUMS, "gather.loop ordered indices(", "gather.loop indices(", "may run in another order"
+    ),
+    "owner without its mask": Wrong(
+        f"{SUMS},owner-computes{{owners=3}}", "if %mine", "if %inside", "each iteration of owners adds the same"
+    ),
+    "cleared one short": Wrong(
+        SUMS,
+        "gather.loop clear_axis(%axis) = %c0_3 to %n_axis",
+        "%fewer = arith.subi %n_axis, %c1 : index\ngather.loop clear_axis(%axis) = %c0_3 to %fewer",
+        "an element of out is not cleared",
+    ),
+    "mask dropped": Wrong(SUMS, " if %inside", "", "reaches outside of out"),
+    "scaled by a part only": Wrong(
+        SUMS,
+        "gather.loop scale_axis(%axis_1) = %c0_3 to",
+        "gather.loop scale_axis(%axis_1) = %c1 to",
+        "a sum is not scaled",
+    ),
+    "remainder added again": Wrong(
+        f"{SUMS},vectorize-inner{{lanes=4}}",
+        "gather.loop inner_rest(%j_2) = %whole to",
+        "gather.loop inner_rest(%j_2) = %c0_3 to",
+        "an element of grad is added twice",
+    ),
+}
+WRONG |= {name: replace(wrong, scale=2.0) for name, wrong in WRONG_SUMS.items()}
+
+# Those that go wrong on an axis that is too large to make.
+TOO_LARGE = {"stale narrow index"}
+# Those whose sums the interpreter, which adds in order and alone, gets right all the same.
+BY_CHANCE = {"parallel over a shared sum", "ordered loop without its order"}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_pass_is_refuted_with_a_gather_that_goes_wrong(name: str, operator, verdict_of) -> None:
+    wrong = WRONG[name]
+    module = operator(wrong.operator, wrong.bounds, wrong.index, scale=wrong.scale)
+    verdict = verdict_of(module, wrong.pipeline, wrong.old, wrong.new)
+    assert verdict.status == "refuted"
+    assert wrong.reason in verdict.reason
+    assert verdict.example is not None
+    assert verdict.example.seen or name in TOO_LARGE | BY_CHANCE

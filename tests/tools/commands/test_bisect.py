@@ -1,0 +1,73 @@
+"""`gathernest bisect`: what it prints, the file it writes, and bad input."""
+
+import json
+
+import pytest
+
+from gathernest.tools.cli import main
+
+ROWS = ("--data", "9x6xf32", "--indices", "7xi64")
+
+
+def outcome(capsys, command: str, *words: object) -> tuple[int, str, str]:
+    status = main([command, *map(str, words)])
+    printed = capsys.readouterr()
+    return status, printed.out.strip(), printed.err.strip()
+
+
+@pytest.fixture
+def wrong_stage(tmp_path, capsys):
+    """Return a file with a stage whose wrap of negative indices was taken out by hand."""
+    _, text, _ = outcome(capsys, "show", *ROWS, "--bounds", "zero", "--stage", "fold-bounds")
+    file = tmp_path / "wrong.mlir"
+    assert "arith.addi %index, %shift" in text
+    file.write_text(text.replace("arith.addi %index, %shift", "arith.addi %index, %c63"))
+    return file
+
+
+def test_right_passes_are_said_to_be_right(capsys):
+    for words in ([], ["--schedule", "tile-loops{loops=indices sizes=4}"], ["-p", "default"]):
+        assert outcome(capsys, "bisect", *ROWS, *words) == (
+            0,
+            "every stage gives the bytes of the operator's reference",
+            "",
+        )
+
+
+def test_a_wrong_file_is_named_as_the_input_and_repeated_by_exec(wrong_stage, capsys, tmp_path):
+    status, out, error = outcome(capsys, "bisect", wrong_stage, "-o", tmp_path / "small.mlir")
+    assert (status, out) == (1, "")
+    assert error.startswith("the input is wrong: at [")
+    assert error.endswith(f"gathernest exec {tmp_path / 'small.mlir'} repeats it")
+    status, _, error = outcome(capsys, "exec", tmp_path / "small.mlir")
+    assert status == 1
+    assert "interpreter differs from reference: at [" in error
+
+
+def test_json_names_the_pass(wrong_stage, capsys):
+    status, out, _ = outcome(capsys, "bisect", wrong_stage, "--json")
+    assert (status, json.loads(out)["wrong"]["pass"]) == (1, "the input")
+
+
+def test_a_right_file_goes_on_from_its_level(capsys, tmp_path):
+    _, text, _ = outcome(capsys, "show", *ROWS, "--stage", "fold-bounds")
+    file = tmp_path / "stage.mlir"
+    file.write_text(text)
+    assert outcome(capsys, "bisect", file, "-p", "tile-loops{loops=indices sizes=4},hoist-invariants")[0] == 0
+
+
+ERRORS = {
+    "no arrays": ([], "--data is missing: neither the command line nor a comment of a file gives it"),
+    "both": ([*ROWS, "-p", "default", "--schedule", ""], "--schedule is for a whole pipeline that is made here; leave"),
+    "a pass": ([*ROWS, "-p", "defalt"], "there is no pass 'defalt'; did you mean 'default'?"),
+    "a file": (["none.mlir"], "none.mlir: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_bad_input_is_one_line(capsys, case, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words, message = ERRORS[case]
+    status, out, error = outcome(capsys, "bisect", *words)
+    assert (status != 0, out) == (True, "")
+    assert error.startswith(f"gathernest: error: {message}")

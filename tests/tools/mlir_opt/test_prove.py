@@ -1,0 +1,64 @@
+"""`gathernest-opt --prove`: a line for each pass, the command that runs a counterexample, and the exit status."""
+
+import shlex
+
+from gathernest.kernels.host import dependencies
+from gathernest.lowering.passes.schedule import tile_loops
+
+TILED = "nest,erase-sizes,tile-loops{loops=indices sizes=16}"
+
+
+def test_each_pass_has_a_line(gathernest_opt, operator_text) -> None:
+    ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
+    assert ended.status == 0
+    lines = ended.out.splitlines()
+    assert lines[-3:] == ["fold-bounds: proved", "erase-sizes: proved", "tile-loops{loops=indices sizes=16}: proved"]
+
+
+def test_a_wrong_pass_is_refuted_and_its_counterexample_runs(
+    gathernest_opt, gathernest, operator_text, monkeypatch
+) -> None:
+    def one_short(builder, start, step, upper, *, guarded):
+        end = right(builder, start, step, upper, guarded=guarded)
+        return tile_loops.named(builder, tile_loops.arith.SubiOp(end, tile_loops.index_constant(builder, 1)), "end")
+
+    right = tile_loops._tile_end
+    monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    ended = gathernest_opt("-", "-p", TILED, "--prove", stdin=operator_text)
+    assert ended.status == 1
+    _, _, after = ended.out.partition("tile-loops{loops=indices sizes=16}: ")
+    assert after.startswith(
+        "refuted: an element of out is not written\n"
+        "  gather axis=0 batch_dims=0 bounds=error of data 5x1xi32 by indices 1xi64 = [0]\n"
+        "  the interpreter: out[0, 0] is 0x55555555, and element 0 of data is right\n"
+        "  run it: gathernest exec "
+    )
+    _, *words = shlex.split(after.splitlines()[-1].removeprefix("  run it: "))
+    ended = gathernest(*words)
+    assert ended.status == 1
+    assert "at [0, 0] of the result it must give data[0, 0]" in ended.err
+
+
+def test_a_module_that_does_not_say_its_operator_is_undecided(gathernest_opt, operator_text) -> None:
+    nest = gathernest_opt("-", "-p", "nest,erase-sizes", stdin=operator_text).out
+    ended = gathernest_opt("-", "-p", "tile-loops{loops=indices sizes=16}", "--prove", stdin=nest)
+    assert (ended.status, ended.out) == (
+        0,
+        "tile-loops{loops=indices sizes=16}: undecided: nothing says what the operator was; begin with a module that "
+        "holds it, or a gather.resolve\n",
+    )
+
+
+def test_a_pass_that_rejects_the_module_is_an_error(gathernest_opt, operator_text) -> None:
+    ended = gathernest_opt("-", "-p", "nest,tile-loops{loops=indizes sizes=16}", "--prove", stdin=operator_text)
+    assert ended.status == 1
+    assert "--prove: the nest has no loop 'indizes'" in ended.err
+
+
+def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) -> None:
+    monkeypatch.setitem(dependencies.PROVERS, "z3-solver", (99, 0))
+    dependencies.require.cache_clear()
+    ended = gathernest_opt("-", "-p", "nest", "--prove", stdin=operator_text)
+    assert ended.status == 1
+    assert "is too old; gathernest needs 99.0 or newer: pip install 'z3-solver>=99.0'" in ended.err
+    dependencies.require.cache_clear()

@@ -1,0 +1,111 @@
+"""What is printed while passes run: modules around them, their times, and the file that repeats a failure."""
+
+import re
+import shlex
+
+import pytest
+
+from gathernest.tools.mlir_opt.watch import with_all
+
+TILE = "nest,tile-loops{loops=indices sizes=4}"
+WRONG = "nest,tile-loops{loops=rows sizes=4}"
+
+
+def heads(text: str) -> list[str]:
+    return re.findall(r"^// -----// IR Dump (.*) //----- //$", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--print-ir-after=tile-loops",), ["After tile-loops"]),
+        (("--print-ir-after", "tile-loops", "-"), ["After tile-loops"]),
+        (("--print-ir-before=fold-bounds,tile-loops",), ["Before fold-bounds", "Before tile-loops"]),
+        (("--print-ir-after=fold-bounds", "--print-ir-before=tile-loops"), ["After fold-bounds", "Before tile-loops"]),
+        (("--print-ir-after-change", "--print-ir-after=tile-loops,normalize-gather"), ["After tile-loops"]),
+        (("--print-ir-after-failure",), []),
+    ],
+)
+def test_modules_are_printed_around_the_passes_that_are_named(gathernest_opt, operator_text, words, wanted):
+    ended = gathernest_opt("-p", TILE, *words, stdin=operator_text)
+    assert ended.out == gathernest_opt("-p", TILE, stdin=operator_text).out
+    assert heads(ended.err) == wanted
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("end", ["", "-all"])
+def test_modules_are_printed_around_every_pass(gathernest_opt, operator_text, when, end):
+    ended = gathernest_opt("-p", "canonical", f"--print-ir-{when}{end}", "-", stdin=operator_text)
+    names = ["normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"]
+    assert heads(ended.err) == [f"{when.title()} {name}" for name in names]
+
+
+def test_module_that_did_not_change_is_left_out(gathernest_opt, operator_text):
+    ended = gathernest_opt("-p", "canonical,canonicalize", "--print-ir-after-change", stdin=operator_text)
+    assert heads(ended.err) == [f"After {name}" for name in ("erase-element-type", "bufferize-gather", "collapse-dims")]
+
+
+def test_module_after_a_pass_is_that_which_it_made(gathernest_opt, operator_text):
+    ended = gathernest_opt("-p", TILE, "--print-ir-after=tile-loops", stdin=operator_text)
+    assert ended.err == f"// -----// IR Dump After tile-loops //----- //\n{ended.out.rstrip()}\n\n"
+
+
+def test_module_after_a_failure_is_that_which_the_pass_left(gathernest_opt, operator_text):
+    ended = gathernest_opt("-p", WRONG, "--print-ir-after-failure", stdin=operator_text)
+    assert (ended.status, heads(ended.err)) == (1, ["After tile-loops Failed"])
+    assert gathernest_opt("-p", "nest", stdin=operator_text).out in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--print-ir-after=fold-bond",),
+            "--print-ir-after: pass 'fold-bond' does not run; did you mean 'fold-bounds'?",
+        ),
+        (
+            ("--print-ir-before=xyz",),
+            "--print-ir-before: pass 'xyz' does not run; the pipeline has normalize-gather, erase-element-type, "
+            "bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
+        ),
+    ],
+)
+def test_pass_that_does_not_run_cannot_be_watched(gathernest_opt, operator_text, words, message):
+    ended = gathernest_opt("-p", "nest", *words, stdin=operator_text)
+    assert (ended.status, ended.out, ended.err) == (2, "", f"gathernest-opt: error: {message}\n")
+
+
+@pytest.mark.parametrize("option", ["--timing", "--time-passes"])
+def test_timing_is_a_table_of_passes_on_standard_error(gathernest_opt, operator_text, option):
+    ended = gathernest_opt("-p", TILE, option, stdin=operator_text)
+    assert ended.out == gathernest_opt("-p", TILE, stdin=operator_text).out
+    rule, title, _, total, _, columns, *rows = ended.err.splitlines()
+    assert (rule, title.strip()) == (f"==={'-' * 73}===", "... Execution time report ...")
+    assert re.fullmatch(r"  Total Execution Time: \d+\.\d{4} seconds", total)
+    assert columns == "  ----Wall Time----  ----Name----"
+    cells = [re.fullmatch(r"  +(\d+\.\d{4}) \( *(\d+\.\d)%\)  (.*)", row).groups() for row in rows]
+    assert [name for *_, name in cells][-3:] == ["tile-loops{loops=indices sizes=4}", "Rest", "Total"]
+    assert sum(float(share) for _, share, _ in cells[:-1]) == pytest.approx(100, abs=1)
+    assert cells[-1][1] == "100.0"
+
+
+def test_reproducer_repeats_the_failure(gathernest_opt, operator_text, tmp_path):
+    path = tmp_path / "failure.mlir"
+    ended = gathernest_opt("-p", WRONG, "--reproducer", str(path), stdin=operator_text)
+    assert ended.status == 1
+    run, module = path.read_text().split("\n", 1)
+    words = shlex.split(run)
+    assert words[:4] == ["//", "RUN:", "gathernest-opt", "%s"]
+    assert module == gathernest_opt("-p", "nest", stdin=operator_text).out
+    again = gathernest_opt(str(path), *words[4:])
+    assert again.err == ended.err.replace("<stdin>", str(path))
+
+
+def test_words_that_are_none_are_no_passes():
+    assert with_all([]) == []
+    assert with_all(["--print-ir-after", "gather.mlir"]) == ["--print-ir-after-all", "gather.mlir"]
+
+
+def test_reproducer_is_not_written_without_a_failure(gathernest_opt, operator_text, tmp_path):
+    assert gathernest_opt("-p", TILE, "--reproducer", str(tmp_path / "failure.mlir"), stdin=operator_text).status == 0
+    assert not list(tmp_path.iterdir())

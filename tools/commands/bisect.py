@@ -1,0 +1,74 @@
+"""`gathernest bisect`: find the pass after which a gather is wrong, and shrink the gather that shows it."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...ir.errors import InvalidGatherError
+from ...kernels.host.dependencies import require
+from ...lowering.schedule.schedule import Schedule
+from ..console.terminal import DONE, FAILED, Parser, make_console, progress
+from .exec import add_stage_options, gather_of, read_file, with_header
+
+if TYPE_CHECKING:
+    from ...kernels.playground.bisect_passes import WrongPass
+
+EXAMPLES = """examples:
+  gathernest bisect --data 1000x64xf32 --indices 100xi64
+  gathernest bisect --data 50x8xf32 --indices 9xi64 --schedule "tile-loops{loops=indices sizes=4}"
+  gathernest bisect --data 50x8xf32 --indices 9xi64 -p "static,my-pass" -o wrong.mlir
+  gathernest bisect stage.mlir -p "tile-loops{loops=indices sizes=4},hoist-invariants"
+
+Every stage is interpreted on small arrays and compared with the operator's plain reference. The exit status is 1
+where one is wrong; -o writes a file that `gathernest exec` runs again. A FILE is bisected from its level on."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", metavar="FILE", nargs="?", help="MLIR text of any level to go on from")
+    add_stage_options(parser)
+    parser.add_argument("--schedule", metavar="TEXT", help="a schedule; chosen by the sizes when omitted")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", help="where to write what repeats it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Bisect; the exit status is 1 where a pass is wrong."""
+    require("xdsl", "numba", "llvmlite")
+    if options.schedule is not None and (options.passes is not None or options.file is not None):
+        raise InvalidGatherError("--schedule is for a whole pipeline that is made here; leave it out beside -p or FILE")
+    with progress("interpreting"):
+        found = _found(options)
+    if found is not None and options.output is not None:
+        Path(options.output).write_text(found.reproducer(), encoding="utf-8")
+    if options.json:
+        facts = None if found is None else {"pass": found.name, "difference": str(found.difference)}
+        print(json.dumps({"wrong": facts, "reproducer": options.output if found is not None else None}))
+    elif found is None:
+        make_console().print("every stage gives the bytes of the operator's reference")
+    else:
+        make_console(stderr=True).print(str(found))
+        if options.output is not None:
+            make_console(stderr=True).print(f"gathernest exec {options.output} repeats it")
+    return DONE if found is None else FAILED
+
+
+def _found(options: argparse.Namespace) -> "WrongPass | None":
+    from ...kernels.playground.bisect_passes import bisect_module, bisect_problem
+    from ...kernels.playground.run_stage import rest_of
+    from ...kernels.playground.stage_file import read_array
+    from ...kernels.runtime.plan import make_plan
+    from ...lowering.pipeline import parse_passes
+
+    if options.file is None:
+        problem, _, _ = gather_of(vars(options))
+        schedule = None if options.schedule is None else Schedule.parse(options.schedule)
+        return bisect_problem(problem, parse_passes(options.passes or make_plan(problem, schedule).pipeline))
+    text, module = read_file(options.file)
+    given = with_header(options, text)
+    problem, data, indices = gather_of(given)
+    left = given["passes"] or rest_of(module)
+    is_given = isinstance(read_array(given["indices"]), np.ndarray)
+    return bisect_module(module, problem, parse_passes(left) if left else [], (data, indices) if is_given else None)

@@ -1,0 +1,147 @@
+"""`gathernest exec`: run a stage from a file, edited or not, and compare its bytes with the operator's reference."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
+from ...kernels.host.dependencies import require
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ...ir.problem import Problem
+
+EXAMPLES = """examples:
+  gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
+  gathernest exec stage.mlir
+  gathernest exec stage.mlir --engine numba --indices "[4,-1,0]xi64" --compare reference
+  gathernest exec edited.mlir --compare stage.mlir
+  gathernest exec operator.mlir -p nest --data table.npy --indices indices.npy
+
+A stage that `gathernest show --stage` prints begins with a comment of the options that it came from. They are
+read from there; those on the command line go first."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", metavar="FILE", help="MLIR text of any level; - for standard input")
+    add_stage_options(parser)
+    parser.add_argument("--random", type=int, metavar="SEED", help="fills arrays of which only the sizes are given")
+    parser.add_argument("--engine", help="interpreter (the default) or numba")
+    parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
+
+
+def add_stage_options(parser: Parser) -> None:
+    """Declare the options that say what a stage came from, which its file may have in a comment."""
+    parser.add_argument("--operator", help="what the stage came from, such as gather or gather_nd_grad")
+    parser.add_argument("--data", metavar="ARRAY", help="data, or grad of a gradient: 5x4xf32, a.npy or [1,2]xf32")
+    parser.add_argument("--indices", metavar="ARRAY", help="the same of indices")
+    parser.add_argument("--axis", type=int, help="axis to gather from")
+    parser.add_argument("--batch-dims", type=int, help="leading dimensions that both share")
+    parser.add_argument("--bounds", help="error, zero, clip, wrap or unchecked")
+    parser.add_argument("--scale", type=float, help="of a gradient: what its sums are multiplied by")
+    parser.add_argument("--data-shape", metavar="SIZES", help="of a gradient: the shape of data, such as 5x4")
+    parser.add_argument("-p", "--passes", metavar="PASSES", help="passes to run; where omitted, those that are left")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the stage and compare; the exit status is 1 where bytes differ."""
+    require("xdsl", "numba", "llvmlite")
+    from ...kernels.playground.check_stage import check_stage, difference
+    from ...kernels.playground.run_stage import execute, lowered
+
+    text, module = read_file(options.file)
+    given = with_header(options, text)
+    problem, data, indices = gather_of(given)
+    engine = given["engine"] or "interpreter"
+    module = lowered(module, given["passes"], engine)
+    compare = given["compare"] or "reference"
+    if compare == "reference":
+        found = check_stage(module, problem, data, indices, engine)
+    else:
+        if not Path(compare).exists() and (hint := did_you_mean(compare, ["reference"])):
+            raise UsageError(f"--compare: there is no file {compare!r}{hint}")
+        other = lowered(read_file(compare)[1], None, engine)
+        wanted = execute(other, problem, data, indices, engine)
+        found = difference(module, problem, data, indices, execute(module, problem, data, indices, engine), wanted)
+    facts = {"file": options.file, "engine": engine, "compared_with": compare, "equal": found is None}
+    if options.json:
+        print(json.dumps({**facts, "difference": None if found is None else str(found)}))
+    elif found is None:
+        make_console().print(f"{options.file}: {engine} gives the bytes of {compare}: {problem.result}")
+    else:
+        make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")
+    return DONE if found is None else FAILED
+
+
+def read_file(file: str) -> "tuple[str, ModuleOp]":
+    """Return the text of a file and its module; raises InputError, with the place of what is wrong."""
+    from ...ir.modules.context import make_context
+    from ...ir.modules.read_module import read_module
+
+    text = _text_of(file)
+    return text, read_module(text, "<stdin>" if file == "-" else file, make_context())
+
+
+def _text_of(file: str) -> str:
+    import sys
+
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GathernestError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def with_header(options: argparse.Namespace, text: str) -> dict[str, Any]:
+    """Return the options, with those of the file's header where the command line has none."""
+    from ...kernels.playground.stage_file import HEADER, header_options
+
+    parser = Parser(prog="gathernest exec")
+    add_arguments(parser)
+    words = header_options(text)
+    try:
+        parser.check_options(words)
+        written = vars(parser.parse_args([*words, "-"]))
+    except UsageError as error:
+        raise UsageError(f"the comment {HEADER!r} of {options.file}: {error}") from None
+    return {name: written.get(name) if value is None else value for name, value in vars(options).items()}
+
+
+def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]":
+    """Return the problem that the options name, with its arrays."""
+    from ...ir.array_spec import ArraySpec
+    from ...ir.element_types import element_type_name
+    from ...kernels.kernel import problem_of
+    from ...kernels.playground.stage_file import filled, read_array
+
+    for name in ("data", "indices"):
+        if given[name] is None:
+            raise UsageError(f"--{name} is missing: neither the command line nor a comment of a file gives it")
+    operator, rng = given["operator"] or "gather", np.random.default_rng(given.get("random") or 0)
+    data, indices = (_named(name, lambda name=name: read_array(given[name])) for name in ("data", "indices"))
+    table = data
+    if operator.endswith("_grad"):
+        if given["data_shape"] is None:
+            raise UsageError(f"--data-shape is missing: of {operator}, --data is grad, and the shape of data is asked")
+        element = element_type_name(ArraySpec.of(data).dtype)
+        table = _named("data-shape", lambda: ArraySpec.parse(f"{given['data_shape']}x{element}"))
+    attributes = {name: given[name] for name in ("axis", "batch_dims", "bounds", "scale") if given[name] is not None}
+    problem = problem_of(operator, table, indices, **attributes)
+    data = filled(data, rng)
+    wanted = problem.source
+    if (data.shape, data.dtype) != (wanted.shape, wanted.dtype):
+        raise InvalidGatherError(f"--data must be grad of {wanted}, got {ArraySpec.of(data)}")
+    return problem, data, filled(indices, rng, problem.axis_sizes)
+
+
+def _named(option: str, read: Any) -> Any:
+    try:
+        return read()
+    except GathernestError as error:
+        raise UsageError(f"--{option}: {error}") from None

@@ -1,0 +1,85 @@
+"""Shell completion of a command line: options, commands, passes and other names, as a script that shtab writes."""
+
+import argparse
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...ir.errors import DependencyError
+
+SHELLS = ("bash", "zsh")
+FILES, FOLDERS = ("FILE", "MODEL", "input_file", "output_file"), ("DIR",)
+
+
+class PrintCompletion(argparse.Action):
+    """The option `--print-completion=SHELL`: prints the script for a shell, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        try:
+            import shtab  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise DependencyError(
+                "--print-completion writes the script with shtab, which is not installed: "
+                "pip install 'gathernest[completion]'"
+            ) from None
+        words = _words()
+        for action in _actions(parser):
+            if (kind := _completed(action, words, shtab)) is not None:
+                action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
+        print(shtab.complete(parser, values))
+        parser.exit()
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
+    said = 'print what completes this command in a shell: eval "$(COMMAND --print-completion=bash)"'
+    parser.add_argument("--print-completion", action=PrintCompletion, choices=SHELLS, metavar="SHELL", help=said)
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _actions(inner)
+
+
+def _words() -> dict[str, tuple[Iterable[str], bool]]:
+    """Return the words that options take, by their names, and whether an option takes several with commas between."""
+    from ...ir.semantics import Bounds
+    from ...kernels.kernel import OPERATORS
+    from ...kernels.playground.run_stage import ENGINES
+    from ...lowering.registry import NAMES, PIPELINES, all_passes
+
+    passes = ([*PIPELINES, *all_passes()], True)
+    stages = ["operator", *NAMES, "canonicalize", "cse", "pipeline", "source", "llvm", "asm", "all", "list"]
+    return {
+        "operator": (OPERATORS, False),
+        "bounds": ([mode.value for mode in Bounds], False),
+        "engine": (ENGINES, False),
+        "stage": (stages, False),
+        "target": (("mlir", "numba"), False),
+        "passes": passes,
+        "print_ir_before": passes,
+        "print_ir_after": passes,
+    }
+
+
+def _completed(action: argparse.Action, words: dict[str, tuple[Iterable[str], bool]], shtab: Any) -> Any:
+    """Return what shtab completes an option with; None where nothing is known."""
+    if action.nargs == 0:
+        return None
+    if action.metavar in FILES or action.dest in FILES:
+        return shtab.FILE
+    if action.metavar in FOLDERS:
+        return shtab.DIRECTORY
+    if action.dest not in words:
+        return None
+    allowed, are_several = words[action.dest]
+    text, name = " ".join(allowed), f"_gathernest_{action.dest}"
+    before = '"${1%"${1##*,}"}"' if are_several else '""'
+    return {
+        "bash": name,
+        "zsh": f"_values -s , {action.dest} {text}" if are_several else f"({text})",
+        "preamble": {"bash": f'{name}() {{ compgen -P {before} -W {shlex.quote(text)} -- "${{1##*,}}"; }}'},
+    }
