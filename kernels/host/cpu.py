@@ -13,11 +13,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
+# The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
 MAKES_CODE = (
     "ir/*.py",
     "ir/dialects/*.py",
     "ir/interpreters/argument_views.py",
-    *(f"ir/modules/{name}.py" for name in ("context", "dominance", "operator_module", "placed_parser", "read_module")),
+    *(
+        f"ir/modules/{name}.py"
+        for name in ("context", "dominance", "operator_module", "placed_parser", "plugins", "read_module")
+    ),
     "lowering/*.py",
     *(
         f"lowering/native/{name}.py"
@@ -29,7 +33,6 @@ MAKES_CODE = (
     *(f"lowering/schedule/{name}.py" for name in ("loop_sizes", "machine_model", "schedule", "thresholds")),
     "kernels/runtime/compile.py",
 )
-# The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
 
 
 def package_version(name: str) -> str:
