@@ -97,9 +97,10 @@ class Kernel(functools.partial[np.ndarray]):
     @property
     def stages(self) -> dict[str, str]:
         """The module after every pass: `operator` first, then by the name of the pass."""
+        from .report.stage_texts import StageTexts
         from .runtime.compile import run_stages
 
-        return {stage.pass_name: stage.text for stage in run_stages(self.plan)}
+        return StageTexts({stage.pass_name: stage.text for stage in run_stages(self.plan)})
 
     @property
     def source(self) -> str:
@@ -154,6 +155,15 @@ class Kernel(functools.partial[np.ndarray]):
             check_out(out, problem.result.shape, data.dtype)
             problem = problem.into(ArraySpec.of(out))
         return Kernel(problem, self._given)
+
+    def _repr_html_(self) -> str:
+        from ..lowering import static_html as html
+
+        given = self.plan.given
+        passes = ("schedule", str(self.schedule)) if given is None else ("pipeline", given.text)
+        rows = [("key", self.key), (passes[0], passes[1].replace(",", ", ") or "none")]
+        rows += [("why", reason) for reason in self.plan.reasons]
+        return html.fragment(repr(self).strip("<>"), html.table(rows), html.fold("Source", html.code(self.source)))
 
     def __repr__(self) -> str:
         problem = self._problem

@@ -8,6 +8,7 @@ from ...ir.errors import InvalidGatherError, ScheduleError
 from ...ir.modules.context import make_context
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, BoundsMode
+from ...lowering import static_html as html
 from ...lowering.pipeline import run_passes
 from ...lowering.registry import ROOMS, Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
@@ -50,6 +51,11 @@ class ScheduleScript(NestScript):
         given += [f"scale={problem.gradient.scale!r}"] if problem.gradient and problem.gradient.scale != 1 else []
         lines = ["import gathernest as gn", "", f"s = gn.schedule({', '.join(given)})"]
         return "\n".join([*lines, *(f"s.{call}" for call in self.calls)]) + "\n"
+
+    def _repr_html_(self) -> str:
+        steps = "\n".join(self.calls) or "no step yet: one thread runs the nest as it stands"
+        rest = html.fold("Trace", html.code(self.trace)), html.fold("IR", html.code(self.ir))
+        return html.fragment("Schedule", html.code(steps), html.code(self.nest), *rest)
 
     def compile(self) -> Kernel:
         """Return the kernel of the nest as it is now.

@@ -108,6 +108,12 @@ class Explanation:
             text += ["", title, *lines]
         return "\n".join(text)
 
+    def _repr_html_(self) -> str:
+        from ...lowering import static_html as html
+
+        parts = (html.paragraph(title) + html.code("\n".join(lines)) for title, lines in self.sections().items())
+        return html.fragment(self.gather, *parts)
+
     def _bytes_lines(self) -> list[str]:
         traffic = self.lower_bound.traffic
         rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]

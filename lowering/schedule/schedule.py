@@ -78,8 +78,18 @@ class Schedule:
         object.__setattr__(self, "passes", _other_passes(self.passes))
 
     def __str__(self) -> str:
+        return ",".join(self._texts())
+
+    def _texts(self) -> list[str]:
+        """Return the text of each pass."""
         texts = [text for name, step in STEPS.items() for text in step.texts(name, getattr(self, step.field))]
-        return ",".join([*texts, *self.passes])
+        return [*texts, *self.passes]
+
+    def _repr_html_(self) -> str:
+        from .. import static_html as html
+
+        none = "no step: one thread runs the nest as it stands"
+        return html.fragment("Schedule", html.code("\n".join(self._texts()) or none))
 
     @classmethod
     def parse(cls, text: "Schedule | str") -> "Schedule":

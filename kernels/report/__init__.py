@@ -1,0 +1,1 @@
+"""The report: every level of one gather in one HTML file, with its provenance, drawings and times."""
