@@ -1,6 +1,7 @@
 """Print a loop nest as a person would draw it: one line a loop, names from the IR, at level 2, 3 or 4."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, ModuleOp, StringAttr, VectorType
@@ -28,6 +29,23 @@ _INFIX = {
 _COMPARISONS = {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ult": "<u", "uge": ">=u"}
 
 
+@dataclass(frozen=True, slots=True)
+class NestLine:
+    """One line of a nest's pseudocode.
+
+    Attributes:
+        depth: how many loops and conditions are around it.
+        text: without indentation; of what has a body, with the colon.
+        op: the operation that it is of; an `scf.if` has a second line where it has an else.
+        trips: of a loop, its names and ranges: `indices_o(i_o) in 0..n_indices step 256`; else empty.
+    """
+
+    depth: int
+    text: str
+    op: Operation
+    trips: str = ""
+
+
 def print_loop_nest(module: ModuleOp) -> str:
     """Return the loop nests of a module's functions as text.
 
@@ -42,20 +60,34 @@ def print_loop_nest(module: ModuleOp) -> str:
           out[0, 0, i_i, j] = data[0, 0, position, j] where valid
     ```
     """
-    printer = _Printer()
-    for op in module.ops:
-        if isinstance(op, func.FuncOp) and op.body.blocks:
-            printer.block(op.body.block)
-    if not any(isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp) for op in module.walk()):
+    if not has_loops(module):
         return "no loops yet; they come with lower-gather-to-nest\n"
-    return "\n".join(printer.lines) + "\n"
+    lines = [line for op in module.ops if isinstance(op, func.FuncOp) for line in nest_lines(op)]
+    return "\n".join(INDENT * line.depth + line.text for line in lines) + "\n"
+
+
+def has_loops(module: ModuleOp) -> bool:
+    """Return whether a module has reached the level of nests or that of loops."""
+    return any(isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp) for op in module.walk())
+
+
+def nest_lines(function: func.FuncOp) -> list[NestLine]:
+    """Return the lines of a function's pseudocode, at level 2, 3 or 4; none where it has no body.
+
+    Raises:
+        InternalError: it has an operation of another level.
+    """
+    printer = _Printer()
+    if function.body.blocks:
+        printer.block(function.body.block)
+    return printer.lines
 
 
 class _Printer:
     """Writes lines; a name that is taken in an enclosing block gets a number."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines: list[NestLine] = []
         self.depth = 0
         self.names: dict[SSAValue, str] = {}
         self.taken: set[str] = set()
@@ -72,13 +104,14 @@ class _Printer:
             self.names[value] = name
         return self.names[value]
 
-    def add(self, text: str) -> None:
-        self.lines.append(INDENT * self.depth + text)
+    def add(self, op: Operation, text: str, trips: str = "") -> None:
+        self.lines.append(NestLine(self.depth, text, op, trips))
 
     def nested(self, op: Operation, head: str | None, block: Block) -> None:
-        """Write a block under its head; names given inside are free again behind it."""
+        """Write a block under its head, or that of a loop; names given inside are free again behind it."""
         outside = self.taken.copy()
-        self.add(f"{head if head is not None else self.loop_head(op)}:")
+        before, trips = (head, "") if head is not None else self.loop_head(op)
+        self.add(op, f"{before}{trips}:", trips)
         self.depth += 1
         self.block(block)
         self.depth -= 1
@@ -97,32 +130,32 @@ class _Printer:
                 self.nested(op, "else", op.false_region.block)
         elif isinstance(op, memref.StoreOp):
             word = "stream " if is_nontemporal(op) else ""
-            self.add(f"{word}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
+            self.add(op, f"{word}{self.place(op.memref, op.indices)} = {self.bare(op.value)}")
         elif isinstance(op, vector.StoreOp):
             word = "stream " if is_nontemporal(op) else ""
-            self.add(f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
+            self.add(op, f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
         elif isinstance(op, PrefetchOp):
-            self.add(f"prefetch {self.place(op.memref, op.indices)}")
+            self.add(op, f"prefetch {self.place(op.memref, op.indices)}")
         elif isinstance(op, memref.AllocaOp):
             type_ = op.memref.type
             assert isinstance(type_, MemRefType)
             sizes = ", ".join(map(str, type_.get_shape()))
-            self.add(f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
+            self.add(op, f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
         elif isinstance(op, AccumulateOp):
             where = "" if op.mask is None else f" where {self.bare(op.mask)}"
-            self.add(f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
+            self.add(op, f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
         elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
             word = "return" if isinstance(op, func.ReturnOp) else "yield"
-            self.add(f"{word} {', '.join(map(self.bare, op.operands))}")
+            self.add(op, f"{word} {', '.join(map(self.bare, op.operands))}")
         elif isinstance(op, ResolveOp):
             arguments = f"{self.bare(op.index)}, {self.bare(op.size)}, {op.bounds.data}"
-            self.add(f"{self.name(op.position)}, {self.name(op.valid)} = resolve({arguments})")
+            self.add(op, f"{self.name(op.position)}, {self.name(op.valid)} = resolve({arguments})")
         elif op.results and _has_line(op.results[0]):
             text = self.written_out(op)
-            self.add(f"{self.name(op.results[0])} = {text}")
+            self.add(op, f"{self.name(op.results[0])} = {text}")
 
-    def loop_head(self, op: Operation) -> str:
-        """Return `parallel for batch(b) in 0..n_batch`, with the sum in front where the loop has one."""
+    def loop_head(self, op: Operation) -> tuple[str, str]:
+        """Return `parallel for `, with the sum in front where the loop has one, and `batch(b) in 0..n_batch`."""
         total = f"{self.name(op.results[0])} = sum of " if op.results else ""
         if isinstance(op, LoopOp):
             names, lower, upper, step = [op.label], [op.lower], [op.upper], [op.step]
@@ -140,7 +173,7 @@ class _Printer:
         is_parallel = isinstance(op, scf.ParallelOp) or (isinstance(op, LoopOp) and op.parallel is not None)
         is_ordered = isinstance(op, LoopOp) and op.ordered is not None
         kind = "parallel " if is_parallel else "ordered " if is_ordered else ""
-        return f"{total}{kind}for {', '.join(trips)}"
+        return f"{total}{kind}for ", ", ".join(trips)
 
     def trips(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         text = f"{self.bare(lower)}..{self.bare(upper)}"

@@ -117,6 +117,7 @@ MAKE_NO_CODE = (
     "ir/importers/onnx.py",
     "ir/interpreters/scalar.py",
     "ir/modules/pseudocode.py",
+    "lowering/drawings/nest_drawing.py",
     "lowering/passes/graph/compose_gathers.py",
     "lowering/schedule/gather_heuristic.py",
     "lowering/native/fast_call.py",
