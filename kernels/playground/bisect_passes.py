@@ -1,6 +1,5 @@
 """Find the pass that breaks a gather: interpret every stage, compare it with the operator, and shrink what is wrong."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,24 +9,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InternalError, InvalidGatherError, ScheduleError
 from ...ir.modules.context import make_context, verify_module
 from ...ir.problem import Problem
-from ...ir.semantics import Bounds
 from ...lowering.pipeline import parse_passes
 from ...lowering.schedule.schedule import Schedule
 from ..kernel import problem_of
 from ..runtime.compile import module_of
 from ..runtime.plan import make_plan
 from .check_stage import Difference, check_stage
+from .interpretable import MOST_ELEMENTS, interpretable, samples_of
 from .run_stage import parsed
 from .shrink import fewer_passes, simpler_indices, smaller_problems
 from .stage_file import header
 
-# The largest size of a dimension that is interpreted, tried in turn: an operation takes some 10 microseconds.
-LARGEST_SIZES = (5, 19, 70)
-MOST_ELEMENTS = 3000
 SEEDS = (0, 1)
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -107,7 +102,7 @@ def bisect(
 def bisect_problem(problem: Problem, passes: Sequence[ModulePass]) -> WrongPass | None:
     """Bisect the pipeline of a problem; see `bisect`."""
     was_tried = False
-    for smaller in dict.fromkeys(_interpretable(problem)):
+    for smaller in dict.fromkeys(interpretable(problem)):
         if smaller == problem and was_tried and problem.result.size + problem.source.size > MOST_ELEMENTS:
             break
         try:
@@ -127,7 +122,7 @@ def bisect_module(
     module: ModuleOp, problem: Problem, passes: Sequence[ModulePass], arrays: Arrays | None
 ) -> WrongPass | None:
     """Bisect passes that go on from a module of any level, which is of that problem; its sizes stay as they are."""
-    samples = list(_samples(problem)) if arrays is None else [arrays]
+    samples = list(samples_of(problem)) if arrays is None else [arrays]
     found = _first_wrong(module.clone, problem, passes, samples)
     return None if found is None else _shrunk(lambda _: module.clone(), problem, passes, *found, fixed=True)
 
@@ -148,7 +143,7 @@ def _first_wrong(
     Args:
         fits: whether a stage that takes arrays of other sizes is wrong; else it raises InvalidGatherError.
     """
-    samples = samples or list(_samples(problem))
+    samples = samples or list(samples_of(problem))
     module, context, text = make(), make_context(), ""
     for number in range(len(passes) + 1):
         before = text
@@ -220,51 +215,3 @@ def _shrunk(
     problem, passes, (_, difference, (data, indices), before) = state
     names = tuple(str(step).replace('"', "") for step in passes)
     return WrongPass(names[-1] if names else "the input", difference, problem, data, indices, names, before)
-
-
-def _interpretable(problem: Problem) -> Iterator[Problem]:
-    """Yield the problem with its sizes cut to what is interpreted quickly, smallest first, and at last as it is.
-
-    The row size may be fixed in the code, so that it is kept in every other form.
-    """
-    table, indices = problem.table.shape, problem.indices.shape
-    for largest in LARGEST_SIZES:
-        cut = [tuple(min(size, largest) for size in shape) for shape in (table, indices)]
-        for shape in dict.fromkeys((cut[0], (*cut[0][:-1], *table[-1:]))):
-            with contextlib.suppress(GathernestError):
-                smaller = problem.resized(shape, cut[1])
-                if smaller.result.size + smaller.source.size <= MOST_ELEMENTS:
-                    yield smaller
-    yield problem
-
-
-def _samples(problem: Problem) -> Iterator[Arrays]:
-    """Yield arrays that a problem is tried on, with indices at random, at both ends, and outside."""
-    shape, dtype = problem.source.shape, problem.source.dtype
-    data = (np.arange(problem.source.size) % 120 + 1).reshape(shape).astype(dtype)
-    kind, rng = np.iinfo(problem.indices.dtype), np.random.default_rng(0)
-    sizes = np.array(problem.axis_sizes, object)
-    low = np.maximum(-sizes, int(kind.min))
-    high = np.minimum(sizes - 1, int(kind.max))
-    lists = [(low, high)]
-    if problem.bounds in (Bounds.ZERO, Bounds.CLIP, Bounds.WRAP, Bounds.ERROR):
-        lists += [(np.maximum(2 * low - 1, int(kind.min)), np.minimum(2 * high + 2, int(kind.max)))]
-        lists += [(int(kind.min), int(kind.max))]
-    lists = [(least, most) for least, most in lists if np.all(np.less_equal(least, most))]
-    for least, most in lists or [(0, 0)]:
-        yield data, _drawn(problem.indices, least, most, rng)
-    for outside in (sizes, -sizes - 1) if problem.bounds is Bounds.ERROR and problem.indices.size else ():
-        if np.all(outside >= int(kind.min)) and np.all(outside <= int(kind.max)):
-            indices = np.zeros(problem.indices.shape, problem.indices.dtype)
-            indices.reshape(-1, len(sizes))[-1] = outside  # one alone: no other that is outside hides it
-            yield data, indices
-
-
-def _drawn(spec: ArraySpec, least: Any, most: Any, rng: np.random.Generator) -> np.ndarray:
-    """Return indices between two bounds, both of which occur."""
-    least, most = (np.broadcast_to(np.asarray(bound, object), spec.shape).reshape(-1) for bound in (least, most))
-    drawn = [
-        (low, high, int(rng.integers(low, high, endpoint=True)))[min(place % 5, 2)]
-        for place, (low, high) in enumerate(zip(least, most, strict=True))
-    ]
-    return np.array(drawn, object).reshape(spec.shape).astype(spec.dtype)

@@ -17,6 +17,7 @@ from ..host.machine import machine_model
 from ..kernel import Kernel, problem_of
 from ..runtime.compile import module_of
 from ..runtime.layout import Layout
+from ..runtime.plan import Plan, make_plan
 
 
 class ScheduleScript(NestScript):
@@ -63,11 +64,23 @@ class ScheduleScript(NestScript):
         Raises:
             ScheduleError: what the steps have made cannot be lowered to loops.
         """
+        return Kernel(self.problem, self._as_given)
+
+    @property
+    def plan(self) -> Plan:
+        """What a kernel of it is compiled from: the layout of the arrays, and all passes to loops.
+
+        Raises:
+            ScheduleError: the rows have other sizes than the steps say.
+        """
+        return make_plan(self.problem, self._as_given)
+
+    @property
+    def _as_given(self) -> Schedule | Pipeline:
         try:
-            chosen: Schedule | Pipeline = self.schedule
+            return self.schedule
         except ScheduleError:  # no frozen value has these steps in this order
-            chosen = Pipeline(str(self))
-        return Kernel(self.problem, chosen)
+            return Pipeline(str(self))
 
 
 def schedule(

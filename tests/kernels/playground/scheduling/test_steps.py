@@ -151,7 +151,7 @@ def test_steps_in_another_order_have_no_frozen_value_and_a_kernel_by_their_pipel
     script.vectorize(lanes=4).parallel("outer")
     with pytest.raises(gn.ScheduleError, match="a schedule has each pass once"):
         script.schedule  # noqa: B018
-    assert script.compile().pipeline == str(script)
+    assert script.compile().pipeline == script.plan.pipeline == str(script)
 
 
 def test_loops_that_interchange_does_not_name_keep_their_places(script):
