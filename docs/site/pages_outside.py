@@ -1,7 +1,7 @@
 """A hook of MkDocs: pages outside of docs, and a page for each source that a page links to.
 
-In the repository the pages link to files beside docs, such as `../lowering/pipeline.py`. The site has no such files, so each
-becomes a page under `source/`, and the links lead there. The README is the first page.
+In the repository the pages link to files beside docs, such as `../lowering/pipeline.py`. The site has no such files, so
+each becomes a page under `source/`, and the links lead there. The README is the first page.
 """
 
 import ast
@@ -90,9 +90,8 @@ def _text(path: Path) -> str:
     _HOMES[_uri(path)] = path
     place = ROOT / path
     if place.is_dir():
-        inside = sorted(
-            (child for child in place.iterdir() if not child.name.startswith((".", "_"))), key=lambda each: each.is_file()
-        )
+        inside = [child for child in place.iterdir() if not child.name.startswith((".", "_"))]
+        inside.sort(key=lambda child: (child.is_file(), child.name))
         lines = [f"* [`{child.name}`]({path.name}/{child.name}){_summary(child)}" for child in inside]
         return "\n".join([f"# {path.as_posix()}", "", *lines, ""])
     text = place.read_text(encoding="utf-8")
