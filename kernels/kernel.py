@@ -96,11 +96,12 @@ class Kernel(functools.partial[np.ndarray]):
 
     @property
     def stages(self) -> dict[str, str]:
-        """The module after every pass: `operator` first, then by the name of the pass."""
+        """The module after every pass: `operator` first, then by the name of the pass; `cse#2` is a second `cse`."""
+        from ..lowering.pipeline import stages_by_name
         from .report.stage_texts import StageTexts
-        from .runtime.compile import run_stages
+        from .runtime.compile import stages_of
 
-        return StageTexts({stage.pass_name: stage.text for stage in run_stages(self.plan)})
+        return StageTexts({name: stage.text for name, stage in stages_by_name(stages_of(self.plan)).items()})
 
     @property
     def source(self) -> str:

@@ -5,7 +5,7 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -117,6 +117,15 @@ def run_passes(module: ModuleOp, pipeline: str, context: Context) -> None:
     for step in parse_passes(pipeline):
         step.apply(context, module)
     check_dominance(module)
+
+
+def stages_by_name(stages: Iterable[Stage]) -> dict[str, Stage]:
+    """Return stages by the names of their passes; the second of `cse` is `cse#2`."""
+    named: dict[str, Stage] = {}
+    for stage in stages:
+        earlier = sum(other.pass_name == stage.pass_name for other in named.values())
+        named[f"{stage.pass_name}#{earlier + 1}" if earlier else stage.pass_name] = stage
+    return named
 
 
 def run_pipeline(module: ModuleOp, pipeline: str, context: Context | None = None) -> list[Stage]:

@@ -31,7 +31,7 @@ def run(command: str, capsys) -> int:
 
 def test_commands_run(folder, capsys):
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 6
+    assert len(commands) == 9
     for command in commands:
         assert run(command, capsys) == 0, command
 

@@ -11,9 +11,9 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...kernels.runtime.plan import make_plan
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
 from ..console.terminal import DONE, Parser, make_console, positive, progress
 from ..console.time_table import time_table
@@ -44,6 +44,8 @@ EXAMPLES = """examples:
   gathernest show --data 2x64x128xf32 --indices 2x32x21xi64 --axis 1 --batch-dims 1
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage hoist-invariants --picture
   gathernest show --data 1000x64xf32 --indices 100xi64 --stage all
+  gathernest show --data 1000x64xf32 --indices 100xi64 --diff parallelize-loops
+  gathernest show --data 1000x64xf32 --indices 100xi64 --diff fold-bounds..hoist-invariants --picture
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
   gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
   gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
@@ -58,11 +60,18 @@ def add_arguments(parser: Parser) -> None:
         metavar="TEXT",
         help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
     )
+    parser.add_argument("-p", "--passes", metavar="PASSES", help="the whole pipeline, in the place of a schedule")
     parser.add_argument(
         "--stage",
         metavar="NAME",
         help="operator, the name of a pass, pipeline, source, llvm or asm; all for every stage of the IR, as "
-        "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted",
+        "gathernest-opt --split-input-file reads it; list for their names; a short overview when omitted; the second "
+        "cse of a pipeline is cse#2",
+    )
+    parser.add_argument(
+        "--diff",
+        metavar="PASS",
+        help="print what a pass changed, as a unified diff; A..B for that between any two stages",
     )
     parser.add_argument("--picture", action="store_true", help="draw the loops of the stage instead of its text")
     parser.add_argument(
@@ -89,37 +98,42 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from ...kernels.runtime.compile import build_program, stages_of
+    from ...lowering.pipeline import stages_by_name
 
     require("xdsl", "numba", "llvmlite")
-    _check_explain(options)
+    _check_options(options)
     arguments = problem_arguments(options)
     schedule = None if options.schedule is None else Schedule.parse(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
-        kernel = compile_gather(**arguments, schedule=schedule)
+        kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
-    plan = make_plan(kernel.problem, kernel.schedule)
-    stages: Stages = {}
+    plan = kernel.plan
+    made: list[Stage] = []
     failure, start = None, time.perf_counter()
     try:
         for stage in stages_of(plan):
-            stages[stage.pass_name] = stage
+            made.append(stage)
     except GathernestError as error:
         failure = error
-        if options.stage not in (*stages, "all", "list"):
-            raise
+    stages = stages_by_name(made)
+    asked = (options.stage,) if options.diff is None else ends_of(options.diff, list(stages))
+    if failure is not None and not {*asked} <= {*stages, "all", "list"}:
+        raise failure
     if options.timing:
-        sys.stderr.write(time_table(list(stages.values()), time.perf_counter() - start))
+        sys.stderr.write(time_table(made, time.perf_counter() - start))
     if options.dump_dir is not None and failure is None:
         build_program(plan)
-    _check_stage(options.stage, options.picture, list(stages))
-    if options.json:
+    _check_stage(options.stage, options.picture and options.diff is None, list(stages))
+    if options.diff is not None:
+        _print_diff(kernel, stages, options)
+    elif options.json:
         facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
         print(json.dumps({**facts, "pipeline": plan.pipeline, "stages": _as_json(kernel, stages, options)}))
     elif options.stage is None:
         _print_overview(kernel, stages, NOT_RUN.get(plan.action))
     elif options.stage == "list":
-        _print_list(stages, kernel.schedule)
+        _print_list(stages, kernel)
     else:
         sys.stdout.write(_stage_text(kernel, stages, options.stage, picture=options.picture))
     if failure is not None:
@@ -144,7 +158,25 @@ def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
     return DONE
 
 
-def _check_explain(options: argparse.Namespace) -> None:
+def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
+    """Print how one stage differs from another."""
+    first, second = ends_of(options.diff, list(stages))
+    for name in (first, second):
+        _check_name(name, list(stages))
+    before, after = (draw(stages[name]) or "" if options.picture else stages[name].text for name in (first, second))
+    text = unified(before, after, (f"after {first}" if first != "operator" else first, f"after {second}"))
+    if options.json:
+        print(json.dumps({"gather": _title(kernel), "before": first, "after": second, "diff": text}))
+    elif text:
+        print_diff(text)
+    else:
+        print(f"{second} is the same as {first}" if ".." in options.diff else f"{second} changed nothing")
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    if options.diff is not None and (options.stage is not None or options.explain):
+        other = "--explain" if options.explain else f"--stage {options.stage}"
+        raise InvalidGatherError(f"--diff prints the difference of two stages and nothing else; leave out {other}")
     if options.explain and (options.stage is not None or options.picture):
         other = "--picture" if options.stage is None else f"--stage {options.stage}"
         raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
@@ -152,17 +184,23 @@ def _check_explain(options: argparse.Namespace) -> None:
         raise InvalidGatherError("--rounds is for --explain, which is not there; add it, or leave out --rounds")
 
 
-def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
-    allowed = [*passes, *CODE_STAGES, "all", "list"]
-    if name is not None and name not in allowed:
-        from ...lowering.registry import NAMES
+def _check_name(name: str, allowed: list[str]) -> None:
+    """Check that a pipeline has a stage; raises InvalidGatherError."""
+    if name in allowed:
+        return
+    from ...lowering.registry import NAMES
 
-        if name in NAMES:
-            raise InvalidGatherError(f"pass {name!r} is not in the pipeline of this gather; --schedule can name it")
-        raise InvalidGatherError(
-            f"there is no stage {name!r}{did_you_mean(name, allowed) or '.'} --stage list names them all"
-        )
-    if picture and (name is None or name == "list" or name in CODE_STAGES):
+    if name in NAMES:
+        raise InvalidGatherError(f"pass {name!r} is not in the pipeline of this gather; --schedule can name it")
+    raise InvalidGatherError(
+        f"there is no stage {name!r}{did_you_mean(name, allowed) or '.'} --stage list names them all"
+    )
+
+
+def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
+    if name is not None:
+        _check_name(name, [*passes, *CODE_STAGES, "all", "list"])
+    if picture and (name in (None, "list") or name in CODE_STAGES):
         raise InvalidGatherError(
             "--picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "
             f"{NEST if NEST in passes else GRADIENT_NEST!r} to {passes[-1]!r}, such as --stage {SCHEDULED_NEST}, or "
@@ -196,9 +234,9 @@ def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> l
     if name in CODE_STAGES:
         return [{"name": name, "text": _stage_text(kernel, stages, name, picture=False)}]
     entries: list[dict[str, Any]] = []
-    for stage in stages.values() if name in ("list", "all") else [stages[name]]:
+    for unique, stage in stages.items() if name in ("list", "all") else [(name, stages[name])]:
         entry: dict[str, Any] = {
-            "name": stage.pass_name,
+            "name": unique,
             "pass": stage.name,
             "op_count": stage.op_count,
             "milliseconds": round(stage.milliseconds, 3),
@@ -232,21 +270,23 @@ def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> Non
         console.print(remark)
     nest = NEST if NEST in stages else GRADIENT_NEST
     for title, name in (("The nest", nest), ("The scheduled nest", SCHEDULED_NEST)):
+        if name not in stages:  # of a pipeline that was given
+            continue
         console.print(f"\n{title} (--stage {name} --picture)", style="bold")
         console.print(_stage_text(kernel, stages, name, picture=True), end="")
     console.print("\nThe stages (--stage NAME, or all)", style="bold")
-    _print_list(stages, kernel.schedule)
+    _print_list(stages, kernel)
 
 
-def _print_list(stages: "Stages", schedule: Schedule) -> None:
-    """Print a line a stage, with its name, its operations and what it is for; then the schedule."""
+def _print_list(stages: "Stages", kernel: Kernel) -> None:
+    """Print a line a stage, with its name, its operations and what it is for; then the schedule or the pipeline."""
     from ...lowering.registry import summary
 
     console = make_console()
     width = console.width if console.is_terminal else 200
     before = None
     for name, stage in stages.items():
-        said = "The gather as its document states it." if name == "operator" else summary(name)
+        said = "The gather as its document states it." if name == "operator" else summary(stage.pass_name)
         if stage.text == before:
             said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""
@@ -254,8 +294,10 @@ def _print_list(stages: "Stages", schedule: Schedule) -> None:
         before = stage.text
     for name, said in CODE_STAGES.items():
         console.print(_cropped(f"{name:<32}{said[:1].upper() + said[1:]}.", width))
-    console.print("\nThe schedule (--schedule)", style="bold")
-    console.print(str(schedule).replace("},", "},\n") or "none: one thread runs the nest as it stands")
+    is_given = kernel.plan.given is not None
+    text = kernel.pipeline.replace(",", ",\n") if is_given else str(kernel.schedule).replace("},", "},\n")
+    console.print("\nThe pipeline (--passes)" if is_given else "\nThe schedule (--schedule)", style="bold")
+    console.print(text or "none: one thread runs the nest as it stands")
 
 
 def _cropped(line: str, width: int) -> str:

@@ -58,6 +58,7 @@ def _words() -> dict[str, tuple[Iterable[str], bool]]:
         "bounds": ([mode.value for mode in Bounds], False),
         "engine": (ENGINES, False),
         "stage": (stages, False),
+        "diff": (stages[:-6], False),
         "target": (("mlir", "numba"), False),
         "passes": passes,
         "print_ir_before": passes,
