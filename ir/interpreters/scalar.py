@@ -63,18 +63,8 @@ def interpret(
         InternalError: the module does what no correct module does, such as a load outside its array; names the
             operation, its line where the module was parsed with lines, and the iteration.
     """
-    function = find_function(module, "gather")
-    views, scales = bind_arguments(function, [data, out] if indices is None else [data, indices, out])
-    machine = _Machine(module, random.Random(seed), watched)
-    try:
-        numbers = [_number(scale, type_) for scale, type_ in scales]
-        results = machine.run_block(function.body.block, [*views, *numbers])
-    except InternalError as error:
-        raise InternalError(f"{error}; {machine.where()}") from None
-    if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
-        bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
-    elif results and results[0]:
-        raise BoundsError(f"{results[0]} indices are out of range")
+    machine = Machine(module, random.Random(seed), watched)
+    machine.run(data, indices, out)
     return machine.writer
 
 
@@ -90,7 +80,7 @@ class _Writers:
             raise InternalError(f"two iterations of a parallel loop write the element at {place}")
 
 
-class _Machine(VectorInterpreter):
+class Machine(VectorInterpreter):
     """Runs operations; `values` maps SSA values to ints and arrays."""
 
     def __init__(self, module: ModuleOp, rng: random.Random, watched: int | None):
@@ -101,6 +91,20 @@ class _Machine(VectorInterpreter):
         self.values: dict[SSAValue, Any] = {}
         self.writers: list[_Writers] = []
         self.buffers: list[np.ndarray] = []
+
+    def run(self, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray) -> None:
+        """Run the function `@gather` of the module; arguments and errors are those of `interpret`."""
+        function = find_function(self.module, "gather")
+        views, scales = bind_arguments(function, [data, out] if indices is None else [data, indices, out])
+        try:
+            numbers = [_number(scale, type_) for scale, type_ in scales]
+            results = self.run_block(function.body.block, [*views, *numbers])
+        except InternalError as error:
+            raise InternalError(f"{error}; {self.where()}") from None
+        if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
+            bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
+        elif results and results[0]:
+            raise BoundsError(f"{results[0]} indices are out of range")
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
         self.around.append((block, arguments))

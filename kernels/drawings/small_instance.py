@@ -1,0 +1,190 @@
+"""A small instance of a plan: fewer elements and about as many tiles, so that each access can be drawn."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.utils.arg_spec import ArgSpec
+
+from ...ir.array_spec import ArraySpec
+from ...ir.canonical import CanonicalGather
+from ...ir.loop_name import LoopName
+from ...ir.operator_spec import GatherElements, GatherNd
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds
+from ...lowering.schedule.machine_model import LINE_BYTES
+from ...lowering.schedule.schedule import parse_specs
+from ..runtime.layout import Layout
+from ..runtime.plan import Plan
+
+# Tiles of a loop and owners of an axis that a small instance has at most.
+MOST_TILES = 4
+# Passes that change how elements are moved, not by which thread or in which tile; small tiles are too small for them.
+_LEFT_OUT = ("vectorize-inner", "unroll", "prefetch-indices", "stream-stores")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallInstance:
+    """A problem to draw, with its pipeline.
+
+    Attributes:
+        problem: the problem, of sizes that can be drawn.
+        pipelines: the passes from operator to loops; the first that is legal is meant.
+        notes: what is smaller than in the plan, a sentence each; empty where nothing is.
+    """
+
+    problem: Problem
+    pipelines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def small_instance(plan: Plan) -> SmallInstance:
+    """Return a small instance of a plan: its operator, its loops and about its number of tiles.
+
+    Sizes of 1 stay, and no other size becomes 1, so that the nest has the same loops.
+    """
+    problem = _small_problem(plan.problem)
+    large, small = plan.layout.canonical, Layout.of(problem).canonical
+    specs = parse_specs(plan.pipeline)
+    sizes = _Sizes(_loop_sizes(large), _loop_sizes(small))
+    row_bytes = sizes.small.get("inner", 1) * Layout.of(problem).width_bytes
+    changed = [_smaller(spec, sizes, row_bytes) for spec in specs]
+    notes = []
+    if problem != plan.problem:
+        notes.append(f"a smaller gather: data {problem.table} by indices {problem.indices}")
+    notes += sizes.notes
+    kept = [spec for spec in changed if spec.name not in _LEFT_OUT]
+    pipelines = [",".join(str(spec).replace('"', "") for spec in each) for each in (kept, changed)]
+    return SmallInstance(problem, tuple(dict.fromkeys(pipelines)), tuple(notes))
+
+
+class _Sizes:
+    """The trip counts of loops, in the plan and in the small instance; tiling adds loops."""
+
+    def __init__(self, large: dict[str, int], small: dict[str, int]):
+        self.large, self.small, self.notes = large, small, []
+
+    def tile(self, loop: str, size: int) -> int:
+        """Return the size of the tiles of a loop in the small instance."""
+        name = LoopName(loop.removeprefix(f"{LoopName(loop).nest}_"))
+        large, small = self.large.get(name), self.small.get(name)
+        if large is None or small is None:
+            return size
+        tiles = min(math.ceil(large / size), MOST_TILES)
+        chosen = size if large == small else max(math.ceil(small / max(tiles, 1)), 1)
+        self.large |= {name.outer_tile: math.ceil(large / size), name.inner_tile: size}
+        self.small |= {name.outer_tile: math.ceil(small / chosen), name.inner_tile: chosen}
+        if chosen != size and not LoopName(loop).nest:
+            self.notes.append(f"tiles of {loop} have {_times(chosen)} here, and {size} in the gather")
+        return chosen
+
+
+def _times(count: int) -> str:
+    return f"{count} iteration{'s' * (count != 1)}"
+
+
+def _smaller(spec: ArgSpec, sizes: _Sizes, row_bytes: int) -> ArgSpec:
+    """Return a pass with options for the small instance."""
+    options: dict[str, Any] = dict(spec.parameters)
+    if spec.name == "tile-loops":
+        options["sizes"] = tuple(
+            sizes.tile(str(loop), size) for loop, size in zip(options["loops"], options["sizes"], strict=False)
+        )
+    elif spec.name == "specialize-inner":
+        options["bytes"] = (row_bytes,)
+    elif spec.name == "owner-computes":
+        owners = min(options["owners"][0], MOST_TILES)
+        if owners != options["owners"][0]:
+            sizes.notes.append(f"the axis has {owners} owners here, and {options['owners'][0]} in the gather")
+        options["owners"] = (owners,)
+    return ArgSpec(spec.name, options)
+
+
+def _loop_sizes(canonical: CanonicalGather) -> dict[str, int]:
+    """Return the trip counts of loops by name: of those that copy, and of those over data."""
+    return {
+        str(dim): size
+        for operand in (canonical.data, canonical.out)
+        for dim, size in zip(operand.dims, operand.shape, strict=True)
+    }
+
+
+def _small_problem(problem: Problem) -> Problem:
+    """Return a problem with the same operator and few elements."""
+    operator, table, indices = problem.operator, problem.table, problem.indices
+    roles = operator.roles(table.rank, indices.shape)
+    rows = {role.name: _extent(problem, role) for role in roles}
+    has_rows = rows.get("inner", 1) * rows.get("unit", 1) > 1 and not isinstance(operator, GatherElements)
+    inner = max(4, min(32, 2 * LINE_BYTES // max(table.dtype.itemsize, 1)))
+    axis = 12 if has_rows else 12 * max(LINE_BYTES // max(table.dtype.itemsize, 1), 1)
+    if isinstance(operator, GatherNd):
+        axis = math.ceil(axis ** (1 / max(len(problem.axes), 1)))
+    is_flat = rows.get("batch", 1) * rows.get("outer", 1) == 1
+    budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
+    budgets["indices"] = 12 if has_rows else 96 if is_flat else 32
+    shapes = {"data": list(table.shape), "indices": list(indices.shape)}
+    for role in roles:
+        if role.name == "tuple":
+            continue
+        for array in ("indices", "data"):
+            start, room = getattr(role, array), budgets[role.name]
+            if start is None:
+                continue
+            for dim in reversed(range(start, start + role.count)):
+                size = shapes[array][dim] = _small(shapes[array][dim], room if role.name != "axis" else budgets["axis"])
+                room = max(room // max(size, 1), 1)
+    if isinstance(operator, GatherElements):
+        _widen(shapes["data"], shapes["indices"], table.shape, operator.axis)
+    specs = _smaller_spec(table, shapes["data"]), _smaller_spec(indices, shapes["indices"])
+    slices = _smaller_spec(problem.slices, operator.result_shape(specs[0].shape, specs[1].shape))
+    return Problem.checked(
+        operator, *specs, problem.bounds, slices, problem.version, problem.gradient, problem.node
+    )  # fmt: skip
+
+
+def _extent(problem: Problem, role: Any) -> int:
+    """Return how often the loops of a role run together."""
+    array, start = (problem.slices, role.out) if role.out is not None else (problem.table, role.data)
+    return 1 if start is None else math.prod(array.shape[start : start + role.count])
+
+
+def _small(size: int, room: int) -> int:
+    return size if size <= 1 else max(2, min(size, room))
+
+
+def _widen(data: list[int], indices: Sequence[int], wanted: Sequence[int], axis: int) -> None:
+    """Let data be larger than indices again where it was; in place."""
+    for dim, size in enumerate(indices):
+        if dim != axis:
+            data[dim] = min(wanted[dim], size + (wanted[dim] > size)) if size != wanted[dim] else size
+
+
+def _smaller_spec(spec: ArraySpec, shape: Sequence[int]) -> ArraySpec:
+    """Return the spec of a smaller array, its dimensions in the same order in memory, with gaps where there were."""
+    if spec.is_contiguous or spec.rank != len(shape) or 0 in shape:
+        return ArraySpec(shape, spec.dtype)
+    itemsize = max(spec.dtype.itemsize, 1)
+    strides = [0] * spec.rank
+    order = sorted(range(spec.rank), key=lambda dim: abs(spec.strides[dim]))
+    end = large_end = itemsize
+    for dim in order:
+        stride = abs(spec.strides[dim])
+        gap = min(stride, 4 * itemsize) if end == itemsize else end + (itemsize if stride > large_end else 0)
+        strides[dim] = 0 if stride == 0 else gap if spec.strides[dim] > 0 else -gap
+        if stride and spec.shape[dim] > 1:
+            end, large_end = gap * shape[dim], stride * spec.shape[dim]
+    return ArraySpec(shape, spec.dtype, strides)
+
+
+def spread_indices(problem: Problem) -> np.ndarray:
+    """Return indices that lie all over the axis, the same on every machine; with bounds="zero" the last is outside."""
+    limits = [min(size, int(np.iinfo(problem.indices.dtype).max) + 1) for size in problem.axis_sizes]
+    count = math.prod(problem.indices.shape)
+    values = [
+        ((number + 1) * 2654435761 % 2**32 * limits[number % len(limits)]) >> 32 for number in range(count)
+    ]  # Knuth's multiplicative hash
+    if problem.bounds is Bounds.ZERO and count and limits[-1] <= int(np.iinfo(problem.indices.dtype).max):
+        values[-1] = limits[-1]
+    return np.array(values, np.int64).astype(problem.indices.dtype).reshape(problem.indices.shape)

@@ -1,0 +1,57 @@
+"""The recorder of accesses: every element once, with the loops around it and the iteration of the parallel loop."""
+
+import numpy as np
+import pytest
+from xdsl.dialects import scf
+
+from gathernest.ir.interpreters.access_recorder import record_accesses
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.plan import make_plan
+from gathernest.lowering.schedule.schedule import Schedule
+
+SCHEDULE = (
+    "tile-loops{loops=outer,indices sizes=2,4},interchange-loops{order=outer_o,indices_o,outer_i,indices_i,inner},"
+)
+DATA, INDICES = np.arange(4 * 9 * 3, dtype=np.float32).reshape(4, 9, 3), np.array([3, 1, 8, 0, 2, 5, 7])
+
+
+@pytest.fixture(scope="module")
+def module():
+    problem = problem_of("gather", DATA, INDICES, 1, bounds="zero")
+    plan = make_plan(problem, Schedule.parse(SCHEDULE + "parallelize-loops{loops=outer_o,indices_o}"))
+    return parse_module(run_stages(plan)[-1].text)
+
+
+def test_stores_are_those_of_every_element_in_its_iteration(module):
+    out = np.zeros((4, 7, 3), np.float32)
+    found = record_accesses(module, DATA, INDICES, out, of="out")
+    assert (out == DATA[:, INDICES]).all()
+    assert sorted(access.offset_bytes for access in found) == list(range(0, out.nbytes, 4))
+    for access in found:
+        outer, index, _ = np.unravel_index(access.offset_bytes // 4, out.shape)
+        assert access.loops[0][1] == (outer // 2 * 2, index // 4 * 4)
+        assert (access.iteration, access.iterations) == (outer // 2 * 2 + index // 4, 4)
+        assert [type(op) for op, _ in access.loops] == [type(access.loops[0][0]), scf.ForOp, scf.ForOp, scf.ForOp]
+
+
+def test_loads_of_data_are_recorded_with_its_strides(module):
+    data, out = np.flip(DATA, 2), np.zeros((4, 7, 3), np.float32)
+    problem = problem_of("gather", data, INDICES, 1, bounds="zero")
+    strided = parse_module(run_stages(make_plan(problem, Schedule()))[-1].text)
+    offsets = {access.offset_bytes for access in record_accesses(strided, data, INDICES, out, of="data")}
+    wanted = {
+        sum(np.multiply((outer, index, inner), data.strides))
+        for outer in range(4) for index in INDICES for inner in range(3)
+    }  # fmt: skip
+    assert offsets == wanted
+    assert min(offsets) < 0
+
+
+def test_recording_changes_no_byte(module):
+    recorded, plain = np.zeros((4, 7, 3), np.float32), np.zeros((4, 7, 3), np.float32)
+    record_accesses(module, DATA, INDICES, recorded, of="out", seed=3)
+    interpret(module, DATA, INDICES, plain)
+    assert recorded.tobytes() == plain.tobytes()
