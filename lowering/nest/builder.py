@@ -7,10 +7,10 @@ from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
 from ...ir.loop_name import LoopName
+from .located import builder_at_end, made_from
 
 
 @dataclass
@@ -26,7 +26,7 @@ class NestBuilder:
         """Open a loop over [0, size) in the innermost body and return its induction variable."""
         bounds = self.zero, size, self.one
         self.loops.append(insert_loop(self.builder, name, bounds, name.induction, ordered=ordered))
-        self.builder = Builder(InsertPoint.at_end(self.loops[-1].body.block))
+        self.builder = builder_at_end(self.loops[-1])
         return self.loops[-1].induction
 
     def close(self) -> None:
@@ -73,12 +73,20 @@ def _resolve(builder: Builder, gather: OperatorOp, place: list[SSAValue], size: 
     return resolve
 
 
-def insert_loop(builder: Builder, name: str, bounds: Sequence[SSAValue], induction: str | None, **kind: bool) -> LoopOp:
-    """Insert an empty loop of a name, (lower, upper, step) and a kind, which has no terminator yet."""
+def insert_loop(
+    builder: Builder,
+    name: str,
+    bounds: Sequence[SSAValue],
+    induction: str | None,
+    source: Operation | None = None,
+    **kind: bool,
+) -> LoopOp:
+    """Insert an empty loop of a name, (lower, upper, step) and a kind, made from `source`; it has no terminator yet."""
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = induction
     lower, upper, step = bounds
-    return builder.insert(LoopOp(name, lower, upper, step, body, **kind))
+    loop = LoopOp(name, lower, upper, step, body, **kind)
+    return builder.insert(loop if source is None else made_from(source, loop))
 
 
 def kind_of(loop: LoopOp) -> dict[str, bool]:

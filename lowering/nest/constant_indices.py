@@ -1,10 +1,9 @@
 """Indices that are constants: resolved while compiling."""
 
 import numpy as np
-from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, ModuleOp
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.traits import SymbolTable
 
 from ...ir.dialects.gather_dialect import MaskedLoadOp, ResolveOp
@@ -15,6 +14,7 @@ from ...ir.positions import NOWHERE
 from ...ir.positions import resolve as resolve_indices
 from ...ir.reference import resolve as resolve_index
 from .builder import named
+from .located import builder_before, replace_op
 from .queries import static_size
 
 
@@ -65,7 +65,7 @@ def _install(holder: memref.GlobalOp, get_global: memref.GetGlobalOp, positions:
 
 
 def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
-    builder = Builder(InsertPoint.before(resolve))
+    builder = builder_before(resolve)
     index = named(builder, memref.LoadOp.get(load.memref, load.indices), "index")
     position = named(builder, arith.IndexCastOp(index, IndexType()), "position")
     for use in list(resolve.valid.uses):
@@ -73,7 +73,7 @@ def _drop(resolve: ResolveOp, load: memref.LoadOp) -> None:
         assert isinstance(masked, MaskedLoadOp)
         plain = memref.LoadOp.get(masked.memref, masked.subscripts)
         plain.res.name_hint = "element"
-        Rewriter.replace_op(masked, plain)
+        replace_op(masked, plain)
     resolve.position.replace_all_uses_with(position)
     Rewriter.erase_op(resolve)
     Rewriter.erase_op(load)

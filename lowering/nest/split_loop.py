@@ -3,10 +3,10 @@
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint
 
 from ...ir.dialects.gather_dialect import LoopOp
 from .builder import index_constant, insert_loop, named
+from .located import builder_before
 from .queries import static_size, static_trips
 
 
@@ -17,7 +17,7 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
         The new loop, which takes over the name and has no terminator yet, and whether iterations may remain; where none
         do, the old loop is unchanged, and the caller erases it.
     """
-    builder = Builder(InsertPoint.before(loop))
+    builder = builder_before(loop)
     trips = static_trips(loop)
     has_remainder = trips is None or trips % count != 0
     end = whole_end(builder, loop.lower, loop.upper, count) if has_remainder else loop.upper
@@ -37,7 +37,7 @@ def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:
     first, last, count = static_size(whole.lower), static_size(remainder.upper), static_size(whole.step)
     if first is None or last is None or count is None or last - first <= count:
         return None
-    builder = Builder(InsertPoint.before(remainder))
+    builder = builder_before(remainder)
     bounds = index_constant(builder, last - count), remainder.upper, whole.step
     return insert_loop(builder, remainder.label, bounds, remainder.induction.name_hint)
 

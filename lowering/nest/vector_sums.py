@@ -1,16 +1,16 @@
 """Vectors for the adding nest of a gradient: several elements of a row are added at once."""
 
-from xdsl.builder import Builder
 from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ...ir.dialects.types import element_size_bytes
 from ...ir.errors import ScheduleError
 from .backward_slice import clone_slice, depends_on, slice_of
 from .builder import named
+from .located import builder_at_end, made_from
 from .queries import computes, enclosing_loops, static_size
 from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
@@ -38,7 +38,7 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     check_lanes(lanes, element_size_bytes(accumulate.element.type), WIDTHS)
     load = _checked_load(accumulate, loop)
     body, rest = split_off_remainder(loop, lanes)
-    builder = Builder(InsertPoint.at_end(body.body.block))
+    builder = builder_at_end(body, accumulate)
     masks = [] if accumulate.mask is None else [accumulate.mask]
     ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
     mapping = clone_slice(ops, builder, {loop.induction: body.induction})
@@ -47,7 +47,8 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
         return [mapping.get(value, value) for value in values]
 
     type_ = VectorType(accumulate.element.type, [lanes])
-    elements = named(builder, vector.LoadOp(load.memref, at(list(load.indices)), type_), load.res.name_hint)
+    loaded = made_from(load, vector.LoadOp(load.memref, at(list(load.indices)), type_))
+    elements = named(builder, loaded, load.res.name_hint)
     builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks)))
     builder.insert(YieldOp())
     if not rest:

@@ -12,7 +12,7 @@ from ..native.kernel_code import KernelCode
 from .object_code import forget, library_of, object_code
 from .program import Program
 
-OUR_NJIT = "from gathernest.lowering.numba.object_code import njit"
+INSPECTED_FILE = "<gathernest kernel>"
 
 
 def compile_program(program: Program, file: str) -> bytes:
@@ -33,21 +33,25 @@ def load_text(program: Program, name: str) -> KernelCode:
     return KernelCode(compile_program(program, f"<gathernest kernel {name}>"))
 
 
-def inspected_library(program: Program) -> Any:
+def inspected_library(program: Program, *, with_lines: bool = False) -> Any:
     """Return Numba's library of a program, into which LLVM has inlined what it calls; it is not loaded.
+
+    Args:
+        program: what to compile.
+        with_lines: whether each instruction names its line of the source, in the file `INSPECTED_FILE`.
 
     Raises:
         CompileError: as `compile_program`.
     """
-    return _compiled(program, "<gathernest kernel>", library_of)
+    return _compiled(program, INSPECTED_FILE, library_of, "njit_with_lines" if with_lines else "njit")
 
 
-def _compiled(program: Program, file: str, finish: Any) -> Any:
-    """Return what `finish` makes of the dispatcher of a program's function `gather`."""
+def _compiled(program: Program, file: str, finish: Any, njit: str = "njit") -> Any:
+    """Return what `finish` makes of the dispatcher of a program's function `gather`; `njit` names what makes it."""
     linecache.cache[file] = (len(program.source), None, program.source.splitlines(keepends=True), file)
     names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file}
     try:
-        exec(compile(_with_our_njit(program.source), file, "exec"), names)
+        exec(compile(_with_our_njit(program.source, njit), file, "exec"), names)
         return finish(names["gather"])
     except Exception as error:
         raise _compile_error(program, error, file) from error
@@ -57,9 +61,10 @@ def _compiled(program: Program, file: str, finish: Any) -> Any:
         linecache.cache.pop(file, None)
 
 
-def _with_our_njit(source: str) -> str:
+def _with_our_njit(source: str, njit: str) -> str:
     """Have a source import our `njit` after Numba's, in the same line."""
-    return re.sub(r"^from numba import .*\bnjit\b.*$", rf"\g<0>; {OUR_NJIT}", source, count=1, flags=re.MULTILINE)
+    ours = f"from gathernest.lowering.numba.object_code import {njit} as njit"
+    return re.sub(r"^from numba import .*\bnjit\b.*$", rf"\g<0>; {ours}", source, count=1, flags=re.MULTILINE)
 
 
 def _compile_error(program: Program, error: Exception, file: str) -> CompileError:

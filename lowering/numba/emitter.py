@@ -12,6 +12,7 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
+    FileLineColLoc,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -115,21 +116,30 @@ class _Emitter(VectorEmitter):
         self.block(self.function.body.block)
         kinds = ("address", "size", "stride", "scale")
         ordered = sorted(self.parameters.values(), key=lambda p: (kinds.index(p.kind), p.argument, p.dim))
-        lines = [("", ""), *((line, "memref.global") for line in self.constants)] if self.constants else []
+        lines: list[tuple[str, Operation | str]] = []
+        if self.constants:
+            lines += [("", ""), *((line, "memref.global") for line in self.constants)]
         for tile in self.tiles:
             lines += [("", ""), ("", ""), ('@njit(nogil=True, error_model="numpy")', "")]
-            lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", "scf.parallel"), *tile.lines]
+            lines += [(f"def {tile.name}(k, {', '.join(tile.parameters)}):", tile.op), *tile.lines]
         types = ", ".join([*(numbers.get(parameter.name, "int64") for parameter in ordered), "int64"])
         names = ", ".join([*(parameter.name for parameter in ordered), "team"])
         lines += [("", ""), ("", ""), (f'@njit(int64({types}), nogil=True, error_model="numpy", cache=True)', "")]
-        lines += [(f"def gather({names}):", "func.func")]
+        lines += [(f"def gather({names}):", self.function)]
         lines += [(f"{INDENT}{name} = {value}", "memref layout") for name, value in self.strides.items()]
         lines += self.main.lines
         comments = [*header.splitlines(), *_CALLERS_OWN.sub("", str(self.module)).splitlines()]
         imports = self._imports("\n".join(text for text, _ in lines))
         lines = [(line, "") for line in (*(f"# {line}".rstrip() for line in comments), "", *imports)] + lines
         source = "\n".join(text for text, _ in lines) + "\n"
-        return Program(source, tuple(ordered), {number: op for number, (_, op) in enumerate(lines, 1) if op})
+        numbered = {number: op for number, (_, op) in enumerate(lines, 1) if op}
+        names = {number: op.name if isinstance(op, Operation) else op for number, op in numbered.items()}
+        origins = {
+            number: op.location.line.data
+            for number, op in numbered.items()
+            if isinstance(op, Operation) and isinstance(op.location, FileLineColLoc)
+        }
+        return Program(source, tuple(ordered), names, origins)
 
     def _imports(self, code: str) -> list[str]:
         used = ", ".join(name for name in NUMBA_NAMES if re.search(rf"\b{name}\b", code))
@@ -193,7 +203,7 @@ class _Emitter(VectorEmitter):
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
         store = f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}"
-        self.current.add(self.call(store, self.address(op.memref, op.indices), self.value(op.value)), op.name)
+        self.current.add(self.call(store, self.address(op.memref, op.indices), self.value(op.value)), op)
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:
         holder = find_global(self.module, op)
@@ -211,19 +221,19 @@ class _Emitter(VectorEmitter):
         for argument, initial, result in zip(carried, op.iter_args, op.results, strict=True):
             name = self.current.define(self.name(result, "carried"))
             self.names[argument] = name
-            self.current.add(f"{name} = {self.value(initial)}", op.name)
+            self.current.add(f"{name} = {self.value(initial)}", op)
         induction = self.current.define(self.name(op.body.block.args[0]))
         lower, upper, step = self.value(op.lb), self.value(op.ub), self.value(op.step)
         trips = ", ".join([lower, upper] if step == "1" else [lower, upper, step])
-        self.current.add(f"for {induction} in range({trips}):  # {_loop_names(op)}", op.name)
+        self.current.add(f"for {induction} in range({trips}):  # {_loop_names(op)}", op)
         self.nested(op.body.block, [self.names[argument] for argument in carried])
 
     def emit_scf_if(self, op: scf.IfOp) -> None:
         names = [self.current.define(self.name(result)) for result in op.results]
-        self.current.add(f"if {self.value(op.cond)}:", op.name)
+        self.current.add(f"if {self.value(op.cond)}:", op)
         self.nested(op.true_region.block, names)
         if op.false_region.blocks:
-            self.current.add("else:", op.name)
+            self.current.add("else:", op)
             self.nested(op.false_region.block, names)
 
     def nested(self, block: Block, targets: list[str]) -> None:
@@ -236,7 +246,7 @@ class _Emitter(VectorEmitter):
                 continue
             values = list(map(self.value, op.operands))
             if targets != values:
-                self.current.add(f"{', '.join(targets)} = {', '.join(values)}", op.name)
+                self.current.add(f"{', '.join(targets)} = {', '.join(values)}", op)
         if len(self.current.lines) == before:
             self.current.add("pass")
         self.current.depth -= 1
@@ -245,8 +255,8 @@ class _Emitter(VectorEmitter):
         if self.current is not self.main:
             raise InternalError("the code generator expects no scf.parallel inside another")
         names = _loop_names(op)
-        trips = [self._trip_count(*trip) for trip in zip(op.lowerBound, op.upperBound, op.step, strict=True)]
-        tile = Function(self.fresh(self._tile_name(names)), local={"k"})
+        trips = [self._trip_count(op, *trip) for trip in zip(op.lowerBound, op.upperBound, op.step, strict=True)]
+        tile = Function(self.fresh(self._tile_name(names)), op, local={"k"})
         outside = self.taken.copy()
         self.current = tile
         self._inductions(op, trips)
@@ -259,25 +269,25 @@ class _Emitter(VectorEmitter):
         total = " * ".join(trips)
         results = [self.main.define(self.name(result)) for result in op.results]
         for result, initial in zip(results, op.initVals, strict=True):
-            self.main.add(f"{result} = {self.value(initial)}", op.name)
+            self.main.add(f"{result} = {self.value(initial)}", op)
         target = f"{results[0]} += " if results else ""
-        self.main.add("if team:", op.name)
-        self.main.add(f"{INDENT}{target}share(team, {total}, {tile.name}, {packed})  # {names}", op.name)
-        self.main.add("else:", op.name)
-        self.main.add(f"{INDENT}for k in range({total}):  # {names}", op.name)
-        self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op.name)
+        self.main.add("if team:", op)
+        self.main.add(f"{INDENT}{target}share(team, {total}, {tile.name}, {packed})  # {names}", op)
+        self.main.add("else:", op)
+        self.main.add(f"{INDENT}for k in range({total}):  # {names}", op)
+        self.main.add(f"{INDENT * 2}{target}{tile.name}(k, {arguments})", op)
 
     def _tile_name(self, loop_names: str) -> str:
         return f"{LoopName(loop_names).nest or ('add' if self.adds else 'copy')}_tile"
 
-    def _trip_count(self, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
+    def _trip_count(self, op: Operation, lower: SSAValue, upper: SSAValue, step: SSAValue) -> str:
         """Return the trip count of one dimension of a parallel loop, as an expression with a name where it is long."""
         first, last, stride = self.value(lower), self.value(upper), self.value(step)
         span = last if first == "0" else f"max({last} - {first}, 0)"
         if stride == "1":
             return span
         name = self.main.define(self.fresh("trips"))
-        self.main.add(f"{name} = ({span} + ({stride} - 1)) // {stride}", "scf.parallel")
+        self.main.add(f"{name} = ({span} + ({stride} - 1)) // {stride}", op)
         return name
 
     def _inductions(self, op: scf.ParallelOp, trips: Sequence[str]) -> None:
@@ -289,10 +299,10 @@ class _Emitter(VectorEmitter):
             step, lower = self.value(op.step[dim]), self.value(op.lowerBound[dim])
             expression = number if step == "1" else f"({number}) * {step}" if " " in number else f"{number} * {step}"
             expression = expression if lower == "0" else f"{lower} + {expression}"
-            self.current.add(f"{self.current.define(self.name(argument))} = {expression}", op.name)
+            self.current.add(f"{self.current.define(self.name(argument))} = {expression}", op)
             if dim > 1:
                 following = self.current.define(self.fresh("rest"))
-                self.current.add(f"{following} = {rest} // {self.current.use(trip)}", op.name)
+                self.current.add(f"{following} = {rest} // {self.current.use(trip)}", op)
                 rest = following
             elif dim == 1:
                 rest = f"{rest} // {self.current.use(trip)}"
@@ -304,11 +314,11 @@ class _Emitter(VectorEmitter):
             elif len(inner.args) > 1 or any(not _is_addition(region.block) for region in inner.reductions):
                 raise InternalError("the code generator knows the sum of one value as a reduction, and no other")
             elif inner.args:
-                self.current.add(f"return {self.value(inner.args[0])}", inner.name)
+                self.current.add(f"return {self.value(inner.args[0])}", inner)
 
     def emit_func_return(self, op: func.ReturnOp) -> None:
         value = self.value(op.operands[0]) if op.operands else "0"
-        self.current.add(f"return {value}", op.name)
+        self.current.add(f"return {value}", op)
 
 
 def _is_narrow(op: Operation) -> bool:

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     VectorType,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ...ir.dialects.types import element_size_bytes, strides_of
@@ -37,15 +37,16 @@ _RESERVED = {*keyword.kwlist, *dir(builtins), "gather", "team", "share", "njit",
 
 @dataclass
 class Function:
-    """A Python function in the making: its lines, and the names that it takes from outside."""
+    """A Python function in the making: its lines, with the operation that each prints, and the names from outside."""
 
     name: str
+    op: Operation
     parameters: list[str] = field(default_factory=list)
-    lines: list[tuple[str, str]] = field(default_factory=list)
+    lines: list[tuple[str, Operation | str]] = field(default_factory=list)
     local: set[str] = field(default_factory=set)
     depth: int = 1
 
-    def add(self, text: str, op: str = "") -> None:
+    def add(self, text: str, op: Operation | str = "") -> None:
         self.lines.append((INDENT * self.depth + text, op))
 
     def use(self, name: str) -> str:
@@ -69,7 +70,7 @@ class Naming:
         self.parameters: dict[str, Parameter] = {}
         self.strides: dict[str, str] = {}
         self.intrinsics: set[str] = set()
-        self.main = Function("gather")
+        self.main = Function("gather", function)
         self.current = self.main
 
     def reserve(self, argument: SSAValue) -> None:

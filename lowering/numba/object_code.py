@@ -39,9 +39,23 @@ class _ToLibrary(Compiler):
         return compiled._replace(entry_point=stands_for_it)
 
 
+class _ToLibraryWithLines(_ToLibrary):
+    """The same, and each instruction names its line of the source. LLVM makes the same instructions."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
+        flags = flags.copy()
+        flags.debuginfo = flags.dbg_directives_only = True
+        super().__init__(typing, target, library, arguments, result, flags, locals_)
+
+
 def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
     """Do as `numba.njit`, but load and cache nothing: what generated source imports is replaced by this."""
     return numba.njit(*signature, pipeline_class=_ToLibrary, **options)
+
+
+def njit_with_lines(*signature: Any, cache: bool = False, **options: Any) -> Any:
+    """Do as `njit`, and have each instruction name its line of the source."""
+    return numba.njit(*signature, pipeline_class=_ToLibraryWithLines, **options)
 
 
 def forget(values: Iterable[Any]) -> None:
@@ -60,6 +74,11 @@ def library_of(dispatcher: Any) -> Any:
     with global_compiler_lock:
         compiled.library._ensure_finalized()
     return compiled.library
+
+
+def assembly_of(library: Any) -> str:
+    """Return the assembly of an optimised library, without the C function that calls it."""
+    return library.codegen._tm.emit_assembly(library._final_module)
 
 
 def object_code(dispatcher: Any) -> bytes:

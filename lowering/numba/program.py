@@ -1,6 +1,6 @@
 """A generated kernel as text, with the parameters to pass. Plain data; imports neither Numba nor xDSL."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 
@@ -31,11 +31,14 @@ class Program:
             outside: 0 when the gather was carried out.
         parameters: what to pass, in order.
         line_ops: the IR operation that each line (1-based) was printed from.
+        origins: the line (1-based) of the module's text that each line was printed from, where the module was parsed
+            with its places; not stored. Constants, sizes and casts are printed where they are used, and have no line.
     """
 
     source: str
     parameters: tuple[Parameter, ...]
     line_ops: dict[int, str]
+    origins: dict[int, int] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the program without its source, as JSON can hold it."""

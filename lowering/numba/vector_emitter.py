@@ -26,7 +26,7 @@ class VectorEmitter(Naming):
 
     def assign(self, op: Operation, expression: str) -> None:
         """Add `name = expression` for the one result of an op."""
-        self.current.add(f"{self.current.define(self.name(op.results[0]))} = {expression}", op.name)
+        self.current.add(f"{self.current.define(self.name(op.results[0]))} = {expression}", op)
 
     def vector_call(self, name: str, *arguments: str) -> str:
         """Return the call of a vector intrinsic, which is imported."""
@@ -52,7 +52,7 @@ class VectorEmitter(Naming):
             is_anywhere = isinstance(given, IntegerAttr) and given.value.data < STREAM_BYTES
             kind = "stream_anywhere" if is_anywhere else "stream"
         place, value = self.address(op.base, op.indices), self.value(op.vector)
-        self.current.add(self.vector_call(f"{kind}_{numba_type(op.vector.type)}", place, value), op.name)
+        self.current.add(self.vector_call(f"{kind}_{numba_type(op.vector.type)}", place, value), op)
 
     def emit_vector_from_elements(self, op: FromElementsOp) -> None:
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
@@ -62,7 +62,7 @@ class VectorEmitter(Naming):
 
     def emit_memref_prefetch(self, op: PrefetchOp) -> None:
         place = self.address(op.memref, op.indices)
-        self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op.name)
+        self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op)
 
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type

@@ -25,6 +25,7 @@ from ....ir.dialects.attributes import BYTE_STRIDES
 from ....ir.dialects.gather_dialect import OperatorOp
 from ....ir.dialects.types import element_size_bytes, memref_type
 from ....ir.errors import InvalidGatherError, ScheduleError
+from ...nest.located import made_from, replace_op
 from ...nest.queries import functions
 
 
@@ -77,10 +78,10 @@ def _bufferize(module: ModuleOp, function: func.FuncOp, found: list[OperatorOp])
     out = block.insert_arg(out_type, len(block.args))
     out.name_hint = "out"
     indices = _global_indices(module, function, gather)
-    buffered = gather.into(gather.source, indices, out)
+    buffered = made_from(gather, gather.into(gather.source, indices, out))
     constant = gather.indices.owner
     Rewriter.insert_op(buffered, InsertPoint.before(gather))
-    Rewriter.replace_op(terminator, func.ReturnOp())
+    replace_op(terminator, func.ReturnOp())
     Rewriter.erase_op(gather)
     if isinstance(constant, arith.ConstantOp) and not constant.result.uses:
         Rewriter.erase_op(constant)
@@ -126,7 +127,7 @@ def _global_indices(module: ModuleOp, function: func.FuncOp, gather: OperatorOp)
     module.body.block.insert_op_before(
         memref.GlobalOp.get(StringAttr(symbol), memory, constant.value, StringAttr("private"), UnitAttr()), function
     )
-    load = memref.GetGlobalOp(symbol, memory)
+    load = made_from(gather, memref.GetGlobalOp(symbol, memory))
     load.memref.name_hint = "indices"
     Rewriter.insert_op(load, InsertPoint.before(gather))
     return load.memref

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
@@ -16,6 +15,7 @@ from ....ir.dialects.upstream import ParallelOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
 from ...nest.builder import named
+from ...nest.located import builder_before, made_from, replace_op
 from ...nest.queries import functions, loops, why_not_shared
 
 
@@ -72,7 +72,7 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
         Region(Block([zero, scf.YieldOp(zero.result)])),
     )
     conditional.results[0].name_hint = op.element.name_hint
-    Rewriter.replace_op(op, conditional)
+    replace_op(op, conditional)
 
 
 def _lower_accumulate(op: AccumulateOp) -> None:
@@ -88,7 +88,7 @@ def _lower_accumulate(op: AccumulateOp) -> None:
     steps: list[Operation] = [load, added, store]
     if op.mask is not None and not _guard_row(op, op.mask):
         steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
-    Rewriter.replace_op(op, steps, [])
+    replace_op(op, steps, [])
 
 
 def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
@@ -98,7 +98,7 @@ def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:
         return False
     if any(inner.regions or isinstance(inner, _WRITING) for inner in loop.body.block.ops if inner is not op):
         return False
-    conditional = scf.IfOp(mask, [], Region(Block([scf.YieldOp()])))
+    conditional = made_from(op, scf.IfOp(mask, [], Region(Block([scf.YieldOp()]))))
     Rewriter.insert_op(conditional, InsertPoint.before(loop))
     loop.detach()
     Rewriter.insert_op(loop, InsertPoint.at_start(conditional.true_region.block))
@@ -112,14 +112,14 @@ def _lower_sequential(loop: LoopOp) -> None:
     terminator, body = loop.terminator, loop.detach_region(loop.body)
     initial: list[SSAValue] = []
     if terminator.value is None:
-        Rewriter.replace_op(terminator, scf.YieldOp())
+        replace_op(terminator, scf.YieldOp())
     else:
         initial = [_zero(loop)]
         carried = body.block.insert_arg(I64, 1)
         carried.name_hint = "sum"
         added = arith.AddiOp(carried, terminator.value)
         added.result.name_hint = "added"
-        Rewriter.replace_op(terminator, [added, scf.YieldOp(added.result)])
+        replace_op(terminator, [added, scf.YieldOp(added.result)])
     lowered = scf.ForOp(loop.lower, loop.upper, loop.step, initial, body)
     _finish(loop, lowered, [loop.label])
 
@@ -168,12 +168,12 @@ def _addition() -> Block:
 
 
 def _zero(loop: LoopOp) -> SSAValue:
-    return named(Builder(InsertPoint.before(loop)), arith.ConstantOp.from_int_and_width(0, I64), "none")
+    return named(builder_before(loop), arith.ConstantOp.from_int_and_width(0, I64), "none")
 
 
 def _finish(loop: LoopOp, lowered: Operation, names: list[str]) -> None:
-    lowered.attributes[LOOP_NAMES] = StringAttr(",".join(names))
+    made_from(loop, lowered).attributes[LOOP_NAMES] = StringAttr(",".join(names))
     if loop.total is not None:
         lowered.results[0].name_hint = loop.total.name_hint
     Rewriter.insert_op(lowered, InsertPoint.before(loop))
-    Rewriter.replace_op(loop, (), list(lowered.results))
+    replace_op(loop, (), list(lowered.results))

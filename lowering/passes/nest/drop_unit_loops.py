@@ -8,6 +8,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp
+from ...nest.located import replace_op
 from ...nest.queries import functions, loops, static_size
 
 
@@ -50,4 +51,4 @@ def _inline(loop: LoopOp) -> None:
     counted = list(terminator.operands)
     Rewriter.erase_op(terminator)
     Rewriter.inline_block(loop.body.block, InsertPoint.before(loop), [loop.lower])
-    Rewriter.replace_op(loop, (), counted)
+    replace_op(loop, (), counted)

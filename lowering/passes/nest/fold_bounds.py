@@ -18,6 +18,7 @@ from ...nest.backward_slice import is_inside
 from ...nest.bounds_arithmetic import Emitter, IndexFacts
 from ...nest.builder import insert_loop, named
 from ...nest.constant_indices import fold_constant_indices
+from ...nest.located import builder_at, builder_at_end, builder_before, made_from, replace_op
 from ...nest.queries import enclosing_loops, functions
 
 Access = MaskedLoadOp | AccumulateOp
@@ -140,7 +141,7 @@ class _Folding:
 
     def _position(self, resolve: ResolveOp, facts: IndexFacts, *, clamp: bool) -> tuple[SSAValue, SSAValue | None]:
         """Return the position of one component, and whether it is inside where that is still to be asked."""
-        emit, inside = Emitter(Builder(InsertPoint.before(resolve))), None
+        emit, inside = Emitter(builder_before(resolve)), None
         index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
         if self.mode not in (Bounds.ERROR, Bounds.ZERO):
             return emit.as_index(emit.always_valid(facts, self.mode, index, size)), None
@@ -159,7 +160,7 @@ class _Folding:
         What is added to memory keeps its mask, or loses it.
         """
         access = self.access
-        emit = Emitter(Builder(InsertPoint.before(access)))
+        emit = Emitter(builder_before(access))
         inside = insides[0] if insides else None
         for other in insides[1:]:
             assert inside is not None
@@ -173,7 +174,7 @@ class _Folding:
         load = memref.LoadOp.get(access.memref, access.subscripts)
         plain = named(emit.builder, load, "element" if inside is None else "loaded")
         value = plain if inside is None else emit.or_zero(inside, plain)
-        Rewriter.replace_op(access, (), [value])
+        replace_op(access, (), [value])
 
     def _erase_resolves(self) -> None:
         """Erase the resolves, and what said whether all of them were valid."""
@@ -195,18 +196,18 @@ class _Folding:
         if not any(facts.reaches_past for facts in self.facts):
             return
         nests = [op for op in self.function.body.block.ops if isinstance(op, LoopOp)]
-        emit = Emitter(Builder(InsertPoint.before(nests[0])))
+        emit = Emitter(builder_before(nests[0], self.resolves[0]))
         outside = self._count_outside(emit.builder)
         none_outside = emit.compare("eq", outside, emit.constant(0, "none"), "all_inside")
         body = Block()
-        conditional = scf.IfOp(none_outside, [], Region(body))
+        conditional = made_from(self.resolves[0], scf.IfOp(none_outside, [], Region(body)))
         Rewriter.insert_op(conditional, InsertPoint.before(nests[0]))
         for nest in nests:
             nest.detach()
         body.add_ops([*nests, scf.YieldOp()])
         terminator = self.function.body.block.last_op
         assert terminator is not None
-        Rewriter.replace_op(terminator, func.ReturnOp(outside))
+        replace_op(terminator, func.ReturnOp(outside))
         self.function.update_function_type()
 
     def _count_outside(self, builder: Builder) -> SSAValue:
@@ -218,10 +219,10 @@ class _Folding:
         made: list[LoopOp] = []
         for loop in around:
             name, bounds = loop.label.beside("check"), (loop.lower, loop.upper, loop.step)
-            made.append(insert_loop(builder, name, bounds, name.induction, sums=True))
+            made.append(insert_loop(builder, name, bounds, name.induction, loop, sums=True))
             inductions[loop.induction] = made[-1].induction
-            builder = Builder(InsertPoint.at_end(made[-1].body.block))
-        count = self._any_outside(Emitter(builder), loads, inductions)
+            builder = builder_at_end(made[-1])
+        count = self._any_outside(builder, loads, inductions)
         for loop in reversed(made):
             loop.body.block.add_op(YieldOp(count))
             assert loop.total is not None
@@ -229,19 +230,22 @@ class _Folding:
             count.name_hint = "n_outside"
         return count
 
-    def _any_outside(self, emit: Emitter, loads: list[memref.LoadOp], inductions: dict[SSAValue, SSAValue]) -> SSAValue:
+    def _any_outside(
+        self, builder: Builder, loads: list[memref.LoadOp], inductions: dict[SSAValue, SSAValue]
+    ) -> SSAValue:
         """Emit 1 where a component is outside, and 0 where none is."""
         found: SSAValue | None = None
         for load, resolve, facts in zip(loads, self.resolves, self.facts, strict=True):
             if not facts.reaches_past:
                 continue
             place = [inductions.get(subscript, subscript) for subscript in load.indices]
-            raw = named(emit.builder, memref.LoadOp.get(load.memref, place), load.res.name_hint)
+            raw = named(builder, made_from(load, memref.LoadOp.get(load.memref, place)), load.res.name_hint)
+            emit = Emitter(builder_at(builder.insertion_point, resolve))
             index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
             outside = emit.compare("uge", emit.wrapped(facts, index, size), size, "outside")
             found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")
         assert found is not None
-        return emit.builder.insert(arith.ExtUIOp(found, I64)).result
+        return builder.insert(made_from(self.resolves[0], arith.ExtUIOp(found, I64))).result
 
     def _index_load(self, resolve: ResolveOp) -> memref.LoadOp:
         if not isinstance(load := resolve.index.owner, memref.LoadOp):

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.canonical import dim_names
 from ....ir.dialects.gather_dialect import GradientOp, MaskedLoadOp, OperatorOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import NestBuilder, index_constant, resolve_indices, size_of
+from ...nest.located import builder_before
 from ...nest.queries import gathers
 
 
@@ -58,7 +58,7 @@ class LowerGatherToNest(ModulePass):
 
 
 def _lower(gather: OperatorOp) -> None:
-    builder = Builder(InsertPoint.before(gather))
+    builder = builder_before(gather)
     roles = gather.roles()
     data_dims, index_dims, out_dims = (dim_names(roles, array) for array in ("data", "indices", "out"))
     sizes = [size_of(builder, gather.target, dim, name) for dim, name in enumerate(out_dims)]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -18,13 +17,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.canonical import dim_names
 from ....ir.dialects.attributes import SCALE
 from ....ir.dialects.gather_dialect import AccumulateOp, GradientOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
+from ...nest.located import builder_before
 from ...nest.queries import gathers
 
 
@@ -78,7 +78,7 @@ class _Lowering:
         if not isinstance(element, IntegerType | AnyFloat):
             raise ScheduleError(f"lower-gradient-to-nest: elements are {element}; run erase-element-type first")
         self.element = element
-        self.builder = Builder(InsertPoint.before(gradient))
+        self.builder = builder_before(gradient)
         roles = gradient.roles()
         self.dims = {array: dim_names(roles, array) for array in ("data", "indices", "out")}
         self.sizes = [

@@ -6,9 +6,9 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
@@ -16,6 +16,7 @@ from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
 from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, named
+from ...nest.located import builder_at_end, builder_at_start, builder_before
 from ...nest.queries import (
     argument_number,
     copying_store,
@@ -141,7 +142,7 @@ class _Hoisting:
             )
 
     def hoist(self) -> None:
-        builder = Builder(InsertPoint.before(self.root))
+        builder = builder_before(self.root, self._resolving())
         buffers = [
             named(builder, memref.AllocaOp.get(self.width, None, self.sizes), "positions") for _ in self.positions
         ]
@@ -155,9 +156,9 @@ class _Hoisting:
         one = index_constant(builder, 1)
         for loop in self.loops:
             name, bounds = loop.label.beside("resolve"), (loop.lower, loop.upper, one)
-            made.append(insert_loop(builder, name, bounds, loop.label.induction))
+            made.append(insert_loop(builder, name, bounds, loop.label.induction, loop))
             mapping[loop.induction] = made[-1].induction
-            builder = Builder(InsertPoint.at_end(made[-1].body.block))
+            builder = builder_at_end(made[-1], self._resolving())
         mapping = clone_slice(slice_of(self._resolved(), self.root), builder, mapping)
         place = self._place(builder, mapping)
         inside = None if self.inside is None else mapping.get(self.inside, self.inside)
@@ -172,6 +173,12 @@ class _Hoisting:
         for loop in made:
             loop.body.block.add_op(YieldOp())
 
+    def _resolving(self) -> Operation:
+        """Return the operation that computes the first of the positions."""
+        owner = self.positions[0].owner
+        assert isinstance(owner, Operation)
+        return owner
+
     def _place(self, builder: Builder, inductions: dict[SSAValue, SSAValue]) -> list[SSAValue]:
         """Return the subscripts of a buffer, from the induction variables or those that replace them."""
         inner = [(inductions.get(loop.induction, loop.induction), loop.lower) for loop in self.loops]
@@ -180,7 +187,7 @@ class _Hoisting:
     def _read(self, buffers: list[SSAValue]) -> None:
         """Replace the positions, and whether they are valid, by the staged ones."""
         replaced = slice_of(self._resolved(), self.root)
-        innermost = Builder(InsertPoint.at_start(self.loops[-1].body.block))
+        innermost = builder_at_start(self.loops[-1], self._resolving())
         place = self._place(innermost, {})
         for position, buffer in zip(self.positions, buffers, strict=True):
             value = named(innermost, memref.LoadOp.get(buffer, place), "kept")

@@ -14,6 +14,7 @@ from xdsl.traits import is_side_effect_free
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import insert_loop, kind_of
+from ...nest.located import replace_op
 from ...nest.queries import chain, find_loop, functions, sole_inner_loop
 
 
@@ -89,7 +90,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         _check_bounds(old, pending, by_name, made)
         builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
         bounds = old.lower, old.upper, old.step
-        loop = insert_loop(builder, name, bounds, old.induction.name_hint, **kind_of(old))
+        loop = insert_loop(builder, name, bounds, old.induction.name_hint, old, **kind_of(old))
         old.induction.replace_all_uses_with(loop.induction)
         available.add(loop.induction)
         made.append(loop)
@@ -103,7 +104,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         value = loop.total
         if value is not None:
             value.name_hint = root.total.name_hint if root.total is not None else None
-    Rewriter.replace_op(root, (), [] if value is None else [value])
+    replace_op(root, (), [] if value is None else [value])
 
 
 def _check_parallel_first(loops: list[LoopOp]) -> None:

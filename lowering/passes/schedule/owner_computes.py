@@ -8,11 +8,12 @@ from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
 from ...nest.builder import index_constant, insert_loop, named
+from ...nest.located import builder_before
 from ...nest.queries import enclosing_loops, functions, view_of
 
 LARGEST_COUNT = 2**16
@@ -75,7 +76,7 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
     if not around or any(loop.parallel is not None for loop in around):
         raise ScheduleError("owner-computes: the nest that adds is parallel already; run it before parallelize-loops")
     root = around[-1]
-    before = Builder(InsertPoint.before(root))
+    before = builder_before(root)
     size = named(before, memref.DimOp(accumulate.memref, index_constant(before, dim)), "n_owned")
     part = _part(before, size, owners)
     loop = insert_loop(before, "owners", (index_constant(before, 0), size, part), "first")
@@ -104,7 +105,7 @@ def _part(before: Builder, size: SSAValue, owners: int) -> SSAValue:
 
 
 def _mask(accumulate: AccumulateOp, position: SSAValue, first: SSAValue, part: SSAValue) -> None:
-    builder = Builder(InsertPoint.before(accumulate))
+    builder = builder_before(accumulate)
     offset = named(builder, arith.SubiOp(position, first), "offset")
     owned = named(builder, arith.CmpiOp(offset, part, "ult"), "owned")
     if accumulate.mask is not None:

@@ -10,7 +10,6 @@ from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.types import element_size_bytes
@@ -18,6 +17,7 @@ from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.builder import index_constant, named, size_of
+from ...nest.located import builder_at, builder_at_start, made_from
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
@@ -165,7 +165,7 @@ def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAVa
 
 def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
-    builder = Builder(InsertPoint.at_start(loop.body.block))
+    builder = builder_at_start(loop)
     ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
     for load in loads:
         mask = load.mask if isinstance(load, AccumulateOp) else None
@@ -174,7 +174,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
         places = [copied.get(place, place) for place in _subscripts(load)]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
-        _insert_lines(builder, _memory(load), places, options)
+        _insert_lines(builder_at(builder.insertion_point, load), _memory(load), places, options)
 
 
 def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
@@ -266,7 +266,7 @@ def _ask_for_rows(
     loop, which prefetches at its own place in the row. A step has `rows.stop` rows along `dim`, some of which it gets.
     """
     memory, step = _memory(load), static_size(counted.step) or 1
-    builder = Builder(InsertPoint.at_start(inside.body.block))
+    builder = builder_at_start(inside)
     ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
     sweep = named(builder, arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step)), "sweep")
     others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
@@ -274,7 +274,7 @@ def _ask_for_rows(
     places = [copied.get(place, place) for place in _subscripts(load)]
     for row in rows:
         places[dim] = _within(builder, memory, sweep, row, dim)
-        builder.insert(PrefetchOp(memory, places, options.locality))
+        builder.insert(made_from(load, PrefetchOp(memory, places, options.locality)))
 
 
 def _insert_lines(builder: Builder, memory: SSAValue, places: list[SSAValue], options: PrefetchIndices) -> None:

@@ -8,7 +8,7 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, VectorType, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
@@ -16,6 +16,7 @@ from ....ir.dialects.upstream import is_nontemporal
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import index_constant, named, size_of
+from ...nest.located import builder_at_end, builder_before
 from ...nest.queries import functions, static_size
 from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
@@ -102,7 +103,7 @@ def _vectorize_clearing(function: func.FuncOp) -> bool:
     lanes = STREAM_BYTES // element_size_bytes(type_.element_type)
     rows = rows_of(function, store.memref, own[0])
     body, rest = split_off_remainder(loop, lanes)
-    builder = Builder(InsertPoint.at_end(body.body.block))
+    builder = builder_at_end(body)
     nothing = named(builder, vector.BroadcastOp(store.value, VectorType(type_.element_type, [lanes])), "nothing")
     places = [body.induction if dim == own[0] else place for dim, place in enumerate(store.indices)]
     builder.insert(vector.StoreOp(nothing, rows, places[: own[0] + 1]))
@@ -210,7 +211,7 @@ class _Streaming:
 
     def _stream_whole(self) -> None:
         """Stream a loop of whole vectors where out is aligned, and leave it as it was where it is not."""
-        builder = Builder(InsertPoint.before(self.loop))
+        builder = builder_before(self.loop)
         over = self._over(builder, self._address(builder))
         aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
@@ -220,7 +221,7 @@ class _Streaming:
 
         Both ends are stored first: a full line goes to memory at once, and a second write to it is slow.
         """
-        builder = Builder(InsertPoint.before(remainder))
+        builder = builder_before(remainder)
         over = self._over(builder, self._address(builder))
         first = _streaming(self.loop, 1)
         first.label = self.loop.label.prologue
@@ -233,7 +234,7 @@ class _Streaming:
 
     def _peel(self, remainder: LoopOp) -> None:
         """Stream a loop of vectors, and the elements of its peeled prologue and its remainder one by one."""
-        builder = Builder(InsertPoint.before(self.loop))
+        builder = builder_before(self.loop)
         lower, upper = self.loop.lower, remainder.upper
         over = self._over(builder, self._address(builder))
         size = index_constant(builder, self.alignment_bytes)

@@ -9,11 +9,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.located import builder_at_end, builder_before, replace_op
 from ...nest.queries import find_loop, functions, sole_inner_loop, static_size
 
 LARGEST_TILE = 2**31
@@ -90,10 +90,10 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"tile-loops: tail=perfect needs a number of iterations that {size} divides, but that of {loop.label} "
             f"{known}; use tail=guard"
         )
-    builder, name = Builder(InsertPoint.before(loop)), loop.label.outer_tile
+    builder, name = builder_before(loop), loop.label.outer_tile
     step = index_constant(builder, size)
-    outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, **kind_of(loop))
-    start, builder = outer.induction, Builder(InsertPoint.at_end(outer.body.block))
+    outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
+    start, builder = outer.induction, builder_at_end(outer)
     divides = trips is not None and trips % size == 0
     end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
     body = loop.detach_region(loop.body)
@@ -104,7 +104,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     builder.insert(YieldOp(inner.total))
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"
-    Rewriter.replace_op(loop, (), list(outer.results))
+    replace_op(loop, (), list(outer.results))
 
 
 def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice
+from ...nest.located import builder_at_end
 from ...nest.queries import find_loop, functions, static_size
 from ...nest.split_loop import induction_of_copy, split_off_remainder
 
@@ -69,7 +69,7 @@ def _unroll(loop: LoopOp, factor: int) -> None:
     if any(op.regions for op in ops):
         raise ScheduleError(f"unroll: {loop.label} is not innermost; unroll a loop inside it")
     body, has_remainder = split_off_remainder(loop, factor)
-    builder = Builder(InsertPoint.at_end(body.body.block))
+    builder = builder_at_end(body)
     for copy in range(factor):
         clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)})
     builder.insert(YieldOp())

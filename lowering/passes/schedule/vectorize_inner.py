@@ -8,13 +8,14 @@ from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, NoneAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.upstream import FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, slice_of
 from ...nest.builder import named
+from ...nest.located import builder_at_end, made_from
 from ...nest.queries import computes, copying_store, enclosing_loops, functions, static_size
 from ...nest.split_loop import induction_of_copy, overlapping_remainder, split_off_remainder
 from ...nest.vector_checks import check_in_pieces, check_lanes, rows_of, runs_along
@@ -136,7 +137,7 @@ class _Vectorizing:
 
     def _fill(self, body: LoopOp, out: SSAValue) -> bool:
         """Insert the copy of a vector into an empty loop; return whether it is a part of a row."""
-        builder = Builder(InsertPoint.at_end(body.body.block))
+        builder = builder_at_end(body, self.store)
         row = self._row(builder, body)
         value = row or self._elements(builder, body)
         subscripts = [body.induction if dim == self.dim else place for dim, place in enumerate(self.store.indices)]
@@ -159,7 +160,7 @@ class _Vectorizing:
         needed = [*load.indices, *([] if inside is None else [inside])]
         mapping = clone_slice(slice_of(needed, self.loop), builder, {self.loop.induction: body.induction})
         places = [mapping.get(place, place) for place in load.indices]
-        result = named(builder, vector.LoadOp(load.memref, places, self.type), value.name_hint)
+        result = named(builder, made_from(load, vector.LoadOp(load.memref, places, self.type)), value.name_hint)
         return result if inside is None else self._or_zeros(builder, mapping.get(inside, inside), result)
 
     def _or_zeros(self, builder: Builder, inside: SSAValue, loaded: SSAValue) -> SSAValue:

@@ -1,0 +1,152 @@
+"""Record a lowering with the provenance of every line: stages, source, LLVM IR and assembly."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, FusedLoc, ModuleOp
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+
+from ...ir.modules.context import make_context
+from ...ir.modules.read_module import read_module
+from ..numba.compiler import INSPECTED_FILE, inspected_library
+from ..numba.emitter import emit
+from ..numba.object_code import assembly_of
+from ..numba.program import Program
+from ..pipeline import NO_EDITS, Stage, record_stages
+from .assembly import read_assembly
+from .control_flow import loops_of
+from .llvm_text import read_llvm
+from .registers import inferred_lines
+from .trace import Level, Line, Trace
+
+
+def trace_lowering(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    context: Context | None = None,
+    *,
+    header: str = "",
+    edits: Mapping[int, ModuleOp] = NO_EDITS,
+) -> Trace:
+    """Lower a module of any level to machine code, and return every level.
+
+    Args:
+        module: the input; it is changed.
+        passes: what to run; they must reach loops.
+        context: of the module; one with every dialect of ours when omitted.
+        header: comment at the top of the source.
+        edits: as of `record_stages`.
+
+    Raises:
+        GathernestError: as `record_stages`; ScheduleError where the passes do not reach loops.
+        CompileError: as `compile_program`.
+    """
+    context = context or make_context()
+    levels = trace_stages(module, passes, context, edits=edits)
+    last = len(levels) - 1
+    program = emit(read_module(levels[-1].text, levels[-1].name, context, verify=False), header)
+    levels.append(_source_level(program, last))
+    compiled = inspected_library(program, with_lines=True)
+    llvm = [Line(text, _before(line)) for text, line in read_llvm(str(compiled._final_module), INSPECTED_FILE)]
+    levels.append(Level("LLVM IR", "llvm", tuple(llvm), last + 1))
+    instructions = read_assembly(assembly_of(compiled), INSPECTED_FILE)
+    plain = read_assembly(assembly_of(inspected_library(program)), INSPECTED_FILE)
+    lines = [
+        Line(at.text, tuple(line - 1 for line in came), at.kind)
+        for at, came in zip(instructions, inferred_lines(instructions), strict=True)
+    ]
+    levels.append(Level("assembly", "assembly", tuple(lines), last + 1, loops=loops_of(instructions)))
+    return Trace(tuple(levels), [at.text for at in instructions] == [at.text for at in plain])
+
+
+def trace_stages(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    context: Context,
+    *,
+    edits: Mapping[int, ModuleOp] = NO_EDITS,
+    first: str = "operator",
+) -> list[Level]:
+    """Run passes on a module in place, and return its stages; raises as `record_stages`."""
+    recorder = _Recorder(context)
+    stages = list(record_stages(module, passes, context, printed=recorder.printed, edits=edits, first=first))
+    return [
+        _stage_level(number, stage, stages[number - 1] if number else None, origins)
+        for number, (stage, origins) in enumerate(zip(stages, recorder.origins, strict=True))
+    ]
+
+
+def _stage_level(number: int, stage: Stage, before: Stage | None, origins: dict[int, set[int]]) -> Level:
+    texts = stage.text.splitlines()
+    lines = tuple(Line(text, tuple(sorted(origins.get(at, ())))) for at, text in enumerate(texts))
+    return Level(
+        stage.name,
+        "stage",
+        lines,
+        None if before is None else number - 1,
+        before is None or before.text != stage.text,
+        stage.milliseconds,
+        stage.op_count,
+    )
+
+
+def _source_level(program: Program, origin: int) -> Level:
+    texts = program.source.splitlines()
+    lines = [Line(text, _before(program.origins.get(number))) for number, text in enumerate(texts, 1)]
+    return Level("source", "source", tuple(lines), origin)
+
+
+def _before(line: int | None) -> tuple[int, ...]:
+    return () if line is None else (line - 1,)
+
+
+class _Recorder:
+    """Reads from the locations of a stage's operations which lines of the stage before they came from.
+
+    Before each pass every operation is given its line as its location. A pass carries locations to what it makes; an
+    operation that has none serves the operations that use its results, and came from where they came from, or from
+    where the operation around it came from.
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.origins: list[dict[int, set[int]]] = []
+
+    def printed(self, module: ModuleOp) -> str:
+        """Return a stage's text, read its origins, and make its lines the locations of its operations."""
+        text, number = str(module), len(self.origins)
+        parsed = read_module(text, f"stage {number}", self.context, verify=False)
+        places = [(op, as_parsed.location) for op, as_parsed in zip(module.walk(), parsed.walk(), strict=True)]
+        known = {op: _lines_of(op.location, f"stage {number - 1}") for op, _ in places}
+        _infer(known)
+        found: dict[int, set[int]] = {}
+        for op, location in places:
+            if isinstance(location, FileLineColLoc):  # a terminator that is not printed has none
+                found.setdefault(location.line.data - 1, set()).update(known[op])
+            op.location = location
+        self.origins.append(found)
+        return text
+
+
+def _lines_of(location: Attribute, file: str) -> frozenset[int]:
+    """Return the lines of a file that a location names."""
+    if isinstance(location, FileLineColLoc) and location.filename.data == file:
+        return frozenset({location.line.data - 1})
+    if isinstance(location, FusedLoc) and isinstance(location.locations, ArrayAttr):
+        return _union(_lines_of(part, file) for part in location.locations)
+    return frozenset()
+
+
+def _infer(known: dict[Operation, frozenset[int]]) -> None:
+    """Give operations without a location the lines of those that use their results, or of the operation around."""
+    for op in reversed(list(known)):  # users stand behind what they use
+        if not known[op]:
+            known[op] = _union(known.get(use.operation, frozenset()) for result in op.results for use in result.uses)
+    for op in known:
+        if not known[op] and (around := op.parent_op()) is not None:
+            known[op] = known.get(around, frozenset())
+
+
+def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
+    return frozenset().union(*sets)

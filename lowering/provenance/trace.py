@@ -1,0 +1,109 @@
+"""The levels of a lowering, and from which line of the level before each line came. Plain values."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+# What counts as work of a loop: the rest of its instructions branches, or moves values between registers.
+WORK = ("load", "store", "prefetch", "arithmetic")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a level's text.
+
+    Attributes:
+        text: without its end.
+        origins: numbers (from 0) of the lines of the level `Level.origin` that it came from, in order.
+        kind: of an instruction: `load`, `store`, `prefetch`, `arithmetic`, `branch`, `call`, `spill` (between a
+            register and the stack) or `other`; else empty.
+    """
+
+    text: str
+    origins: tuple[int, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLoop:
+    """A loop of the assembly.
+
+    Attributes:
+        lines: numbers (from 0) of its lines, those of loops in it included. Others may lie between them.
+        depth: 1 is outermost.
+        is_hot: it is innermost, and reads or writes memory; several loops can be hot, such as one that checks indices,
+            one that copies, and its remainder.
+    """
+
+    lines: tuple[int, ...]
+    depth: int
+    is_hot: bool
+
+    @property
+    def first(self) -> int:
+        """The number of its first line."""
+        return self.lines[0]
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.lines[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The gather at one level: a stage of the pipeline, the generated source, the LLVM IR or the assembly.
+
+    Attributes:
+        name: the pass with its options, `operator` for the module as it came; `source`, `LLVM IR` or `assembly`.
+        lines: its text.
+        origin: number (from 0) of the level that its lines came from; None for the first. LLVM IR and assembly both
+            came from the source.
+        is_changed: whether its text differs from that of its origin.
+        milliseconds: how long the pass took; 0 where it was no pass.
+        op_count: operations in the module; 0 where it is none.
+        loops: the loops of the assembly.
+    """
+
+    name: str
+    kind: Literal["stage", "source", "llvm", "assembly"]
+    lines: tuple[Line, ...]
+    origin: int | None
+    is_changed: bool = True
+    milliseconds: float = 0.0
+    op_count: int = 0
+    loops: tuple[MachineLoop, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Its text as a whole."""
+        return "".join(f"{line.text}\n" for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Every level of one lowering.
+
+    Attributes:
+        levels: from the operator to the assembly.
+        same_code: whether the instructions that LLVM made with debug locations are those that it makes without.
+    """
+
+    levels: tuple[Level, ...]
+    same_code: bool
+
+    def roots(self, level: int, line: int) -> frozenset[int]:
+        """Return the lines of the first level that a line of a level came from."""
+        origin, lines = self.levels[level].origin, frozenset({line})
+        while origin is not None:
+            lines = frozenset(number for at in lines for number in self.levels[level].lines[at].origins)
+            level, origin = origin, self.levels[origin].origin
+        return lines
+
+    @property
+    def mapped(self) -> tuple[int, int]:
+        """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator; of how many."""
+        number = len(self.levels) - 1
+        assembly = self.levels[number]
+        hot = {line for loop in assembly.loops if loop.is_hot for line in loop.lines}
+        work = [line for line in sorted(hot) if assembly.lines[line].kind in WORK]
+        return sum(1 for line in work if self.roots(number, line)), len(work)
