@@ -1,4 +1,4 @@
-"""Run the module of any stage, edited by hand or not, by the interpreter or as a compiled kernel."""
+"""Run the module of any stage, edited by hand or not, by the interpreter or compiled."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -11,22 +11,19 @@ from xdsl.ir import Operation
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
 from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
-from ...ir.errors import BoundsError, InternalError, InvalidGatherError, did_you_mean
+from ...ir.errors import BoundsError, InternalError, InvalidGatherError
 from ...ir.interpreters.argument_views import bind_arguments
 from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.scalar import interpret
 from ...ir.modules.context import make_context, verify_module
 from ...ir.modules.placed_parser import PlacedParser
 from ...ir.problem import Problem
-from ...lowering.numba.compiler import load_text
-from ...lowering.numba.emitter import emit
 from ...lowering.pipeline import parse_passes, record_stages
 from ...lowering.registry import NAMES, PIPELINES
-from ..host.runtime import RUNTIME
 from ..kernel import problem_of
-from ..runtime.array_checks import address, data_array, index_array
+from ..runtime.array_checks import data_array, index_array
+from .engines import COMPILERS, check_engine, compiled_call
 
-ENGINES = ("interpreter", "numba")
 # What an element of the result holds before the stage runs: one that is not written stands out.
 UNWRITTEN = 0xA5
 
@@ -43,7 +40,7 @@ def run_stage(
     scale: float = 1.0,
     data_shape: tuple[int, ...] | None = None,
     pipeline: str | None = None,
-    engine: Literal["interpreter", "numba"] = "interpreter",
+    engine: Literal["interpreter", "numba", "upstream"] = "interpreter",
     seed: int = 0,
 ) -> np.ndarray:
     """Run a stage of a gather on arrays: any level, edited or not.
@@ -53,8 +50,9 @@ def run_stage(
         data, indices: the operator's own arrays, whatever the level; of a gradient, `data` is grad.
         axis, operator, batch_dims, bounds, scale: what the stage came from, as for `gathernest.compile`.
         data_shape: of a gradient, the shape of data.
-        pipeline: passes to run first; for `engine="numba"`, `rest_of` the module when omitted.
-        engine: `interpreter` runs one operation at a time, and checks every access; `numba` compiles it.
+        pipeline: passes to run first; to compile it, `rest_of` the module when omitted.
+        engine: `interpreter` runs one operation at a time, and checks every access; `numba` compiles it; `upstream`
+            compiles it by `mlir-opt` and LLVM.
         seed: picks the order in which the interpreter runs parallel iterations.
 
     Returns:
@@ -65,6 +63,8 @@ def run_stage(
         InternalError: an access is outside its array; names the operation, its line and the iteration.
         InvalidGatherError: the arrays and the attributes do not fit one another or the stage.
         ScheduleError: a pass rejects the module.
+        CompileError: `mlir-opt` or LLVM rejects it.
+        DependencyError: of `upstream`, a program is not installed.
     """
     array, index = data_array(data), index_array(indices)
     if operator.endswith("_grad") and data_shape is None:
@@ -90,11 +90,8 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
 
 def lowered(module: ModuleOp, pipeline: str | None, engine: str) -> ModuleOp:
     """Run passes on a module in place, and return it; to compile it without a pipeline, those that are left."""
-    if engine not in ENGINES:
-        raise InvalidGatherError(
-            f"there is no engine {engine!r}; use {' or '.join(ENGINES)}{did_you_mean(engine, ENGINES)}"
-        )
-    text = (rest_of(module) if engine == "numba" else "") if pipeline is None else pipeline
+    check_engine(engine)
+    text = (rest_of(module) if engine in COMPILERS else "") if pipeline is None else pipeline
     for _ in record_stages(module, parse_passes(text) if text else []):
         pass
     return module
@@ -136,15 +133,7 @@ def execute(
     if engine == "interpreter":
         interpret(module, data, inputs, out, seed=seed)
         return out
-    program = emit(module)
-    values = {
-        "address": lambda argument, dim: address(views[argument]),
-        "size": lambda argument, dim: views[argument].shape[dim],
-        "stride": lambda argument, dim: views[argument].strides[dim] // views[argument].itemsize,
-        "scale": lambda argument, dim: scales[0][0],
-    }
-    numbers = [values[entry.kind](entry.argument, entry.dim) for entry in program.parameters]
-    if outside := RUNTIME.make(lambda: load_text(program, "stage"))(*numbers, 0):
+    if outside := compiled_call(module, engine, views, scales)():
         raise BoundsError(f"{outside} indices are out of range")
     return out
 

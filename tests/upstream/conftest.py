@@ -9,43 +9,24 @@ from `lower-nest-to-loops` on once more without that flag and without our discar
 """
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
 import pytest
 
+from gathernest.ir.errors import DependencyError
+from gathernest.lowering.upstream.tools import LOWER_TO_LLVM, find_tool
+
 SPLIT = "// -----\n"
-LLVM_MAJOR = llvm.llvm_version_info[0]
-LOWER_TO_LLVM = (
-    *(
-        "--convert-scf-to-cf",
-        "--convert-vector-to-llvm",
-        "--convert-cf-to-llvm",
-        "--convert-arith-to-llvm",
-        "--expand-strided-metadata",
-    ),
-    *("--lower-affine", "--finalize-memref-to-llvm", "--convert-func-to-llvm", "--convert-arith-to-llvm"),
-    *("--convert-cf-to-llvm", "--reconcile-unrealized-casts"),
-)
 
 
-# the tools
-
-
-def find_tool(name: str, path: str | None = None) -> str:
+def tool_or_skip(name: str, path: str | None = None) -> str:
     """Return the path of an MLIR tool of llvmlite's LLVM, or skip the test."""
-    version = rf"LLVM version {LLVM_MAJOR}\."
-    for candidate in (f"{name}-{LLVM_MAJOR}", name):
-        found = shutil.which(candidate, path=path)
-        if found and re.search(version, subprocess.run([found, "--version"], capture_output=True, text=True).stdout):
-            return found
-    pytest.skip(
-        f"{name} of LLVM {LLVM_MAJOR} is not on the PATH: upstream MLIR checks nothing in this run. "
-        f"Install Debian's mlir-{LLVM_MAJOR}-tools (apt-get install mlir-{LLVM_MAJOR}-tools)"
-    )
+    try:
+        return find_tool(name, path)
+    except DependencyError as error:
+        pytest.skip(f"upstream MLIR checks nothing in this run: {error}")
 
 
 @dataclass(frozen=True)
@@ -97,9 +78,9 @@ class Upstream:
 
 @pytest.fixture(scope="session")
 def upstream() -> Upstream:
-    return Upstream(find_tool("mlir-opt"), find_tool("mlir-translate"))
+    return Upstream(tool_or_skip("mlir-opt"), tool_or_skip("mlir-translate"))
 
 
 @pytest.fixture
 def tool_finder() -> Callable[[str, str], str]:
-    return find_tool
+    return tool_or_skip

@@ -32,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="MLIR text of any level; - for standard input")
     add_stage_options(parser)
     parser.add_argument("--random", type=int, metavar="SEED", help="fills arrays of which only the sizes are given")
-    parser.add_argument("--engine", help="interpreter (the default) or numba")
+    parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
 
 

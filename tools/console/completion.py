@@ -48,7 +48,7 @@ def _words() -> dict[str, tuple[Iterable[str], bool]]:
     """Return the words that options take, by their names, and whether an option takes several with commas between."""
     from ...ir.semantics import Bounds
     from ...kernels.kernel import OPERATORS
-    from ...kernels.playground.run_stage import ENGINES
+    from ...kernels.playground.engines import ENGINES
     from ...lowering.registry import NAMES, PIPELINES, all_passes
 
     passes = ([*PIPELINES, *all_passes()], True)
@@ -59,7 +59,7 @@ def _words() -> dict[str, tuple[Iterable[str], bool]]:
         "engine": (ENGINES, False),
         "stage": (stages, False),
         "diff": (stages[:-6], False),
-        "target": (("mlir", "numba"), False),
+        "target": (("mlir", "numba", "upstream"), False),
         "passes": passes,
         "print_ir_before": passes,
         "print_ir_after": passes,

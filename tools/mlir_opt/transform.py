@@ -7,18 +7,15 @@ import textwrap
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.exceptions import ParseError
-from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ... import __version__
@@ -26,7 +23,6 @@ from ...ir.errors import GathernestError, ScheduleError
 from ...ir.modules.context import make_context, print_generic
 from ...ir.modules.plugins import plugins
 from ...ir.modules.read_module import InputError, read_module
-from ...lowering.numba.emitter import emit
 from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ...lowering.registry import PASSES, PIPELINES, own_passes, summary
 from ...lowering.stage_files import edited_stages, write_stages
@@ -35,6 +31,7 @@ from ..console.stage_text import SEPARATOR, join_stages
 from ..console.terminal import DONE, FAILED, Parser, UsageError
 from ..console.time_table import time_table
 from .diagnostics import mismatches
+from .targets import NumbaTarget, UpstreamTarget
 from .watch import Watch, add_arguments, print_module, with_all
 
 PROGRAM = "gathernest-opt"
@@ -43,6 +40,7 @@ EXAMPLES = """examples:
   gathernest-opt gather.mlir -p default
   gathernest-opt gather.mlir -p "nest,tile-loops{loops=indices sizes=64}" --print-between-passes
   gathernest-opt gather.mlir -p default -t numba
+  gathernest-opt gather.mlir -p default -t upstream | mlir-opt
   gathernest-opt gather.mlir -p default --print-ir-after=fold-bounds --timing
   gathernest-opt gather.mlir -p nest --dump-dir stages    # edit one of the files there, then
   gathernest-opt gather.mlir -p nest --override-dir stages
@@ -63,16 +61,6 @@ FILES = (
     ("--dump-dir", "DIR", "write every stage to a file there, such as 01-normalize-gather.mlir"),
     ("--override-dir", "DIR", "replace stages by those files of a dump there that were edited"),
 )
-
-
-@dataclass(frozen=True)
-class NumbaTarget(Target):
-    """The Python source that Numba compiles."""
-
-    name = "numba"
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(emit(module).source)
 
 
 class OptMain(xDSLOptMain):
@@ -96,7 +84,11 @@ class OptMain(xDSLOptMain):
         self.available_passes = own_passes()  # `parse_passes` finds those of other packages
 
     def register_all_targets(self) -> None:
-        self.available_targets = {"mlir": lambda: MLIRTarget, "numba": lambda: NumbaTarget}
+        self.available_targets = {
+            "mlir": lambda: MLIRTarget,
+            "numba": lambda: NumbaTarget,
+            "upstream": lambda: UpstreamTarget,
+        }
 
     def register_all_frontends(self) -> None:
         self.available_frontends = {"mlir": self._parse}

@@ -85,7 +85,10 @@ def test_a_gradient_takes_grad_and_the_shape_of_data(capsys, tmp_path):
 
 ERRORS = {
     "no file": (["missing.mlir"], "missing.mlir: No such file or directory"),
-    "no engine": (["STAGE", "--engine", "nomba"], "there is no engine 'nomba'; use interpreter or numba; did you mean"),
+    "no engine": (
+        ["STAGE", "--engine", "nomba"],
+        "there is no engine 'nomba'; use interpreter, numba or upstream; did",
+    ),
     "values": (["STAGE", "--indices", "[1,2"], "--indices: [1,2: Expecting value: line 1 column 1 (char 0); give"),
     "no array file": (["STAGE", "--data", "x.npy"], "--data: x.npy: No such file or directory; give sizes and element"),
     "bounds": (["STAGE", "--bounds", "zeroo"], "bounds 'zeroo' is not a bounds mode; use one of error, zero, clip"),

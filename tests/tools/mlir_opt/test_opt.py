@@ -48,6 +48,23 @@ def test_target_numba_of_an_operator_says_what_to_run(gathernest_opt, operator_t
     )
 
 
+def test_target_upstream_prints_loops_without_our_attributes(gathernest_opt, operator_text):
+    loops = gathernest_opt("-p", "default", stdin=operator_text).out
+    ended = gathernest_opt("-t", "upstream", stdin=loops)
+    assert (ended.status, ended.err) == (0, "")
+    assert "gather." in loops and "gather." not in ended.out
+    assert "attributes {llvm.emit_c_interface}" in ended.out
+
+
+def test_target_upstream_of_a_nest_says_what_to_run(gathernest_opt, operator_text):
+    ended = gathernest_opt("-p", "nest", "-t", "upstream", stdin=operator_text)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == (
+        "gathernest-opt: error: <stdin>: -t upstream: upstream MLIR does not know gather.loop, gather.yield; lower "
+        "the module to loops first, such as with gathernest-opt -p default\n"
+    )
+
+
 def test_target_numba_of_two_functions_is_rejected(gathernest_opt):
     two = "func.func @a() { func.return }\nfunc.func @b() { func.return }\n"
     ended = gathernest_opt("-t", "numba", stdin=two)
@@ -183,8 +200,8 @@ def test_unknown_target_is_rejected_with_the_close_one(gathernest_opt, operator_
     ended = gathernest_opt("-t", "nunba", stdin=operator_text)
     assert (ended.status, ended.err) == (
         2,
-        "gathernest-opt: error: argument -t/--target: invalid choice: 'nunba' (choose from mlir, numba); did you mean "
-        "'numba'? See 'gathernest-opt --help'\n",
+        "gathernest-opt: error: argument -t/--target: invalid choice: 'nunba' (choose from mlir, numba, upstream); did "
+        "you mean 'numba'? See 'gathernest-opt --help'\n",
     )
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
 from gathernest.ir import reference
@@ -22,6 +20,7 @@ from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradie
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import default_pipeline
+from gathernest.lowering.upstream.strict import strict_module
 
 
 @dataclass(frozen=True)
@@ -319,7 +318,6 @@ class Lowering:
         loops: every stage from `lower-nest-to-loops` on, as printed.
         strict: the same without our attributes, as a function named `entry` and a number, to be lowered by upstream.
         kept: the last module of each kind.
-        arguments: type and view of each argument.
     """
 
     entry: str
@@ -327,7 +325,6 @@ class Lowering:
     loops: list[tuple[str, str]] = field(default_factory=list)
     strict: list[tuple[str, str]] = field(default_factory=list)
     kept: dict[str, ModuleOp] = field(default_factory=dict)
-    arguments: list[tuple[Attribute, Attribute | None]] = field(default_factory=list)
 
     def add(self, name: str, module: ModuleOp) -> None:
         """Keep the module after a pass."""
@@ -335,7 +332,7 @@ class Lowering:
             self.nests.append((name, print_generic(module)))
             return
         self.loops.append((name, str(module) + "\n"))
-        self.strict.append((name, str(without_our_attributes(module, f"{self.entry}_{len(self.strict)}")) + "\n"))
+        self.strict.append((name, str(strict_module(module, f"{self.entry}_{len(self.strict)}")) + "\n"))
 
 
 def lower(case: Case, entry: str) -> Lowering:
@@ -357,28 +354,7 @@ def lower(case: Case, entry: str) -> Lowering:
         step.apply(context, module)
         lowering.add(step.name, module)
     lowering.kept["loops"] = module
-    function = the_function(module)
-    assert function.arg_attrs is not None
-    views = [entries.data.get("gather.view") for entries in function.arg_attrs.data]
-    lowering.arguments = list(zip(function.function_type.inputs.data, views, strict=True))
     return lowering
-
-
-def the_function(module: ModuleOp) -> func.FuncOp:
-    """Return the function of a module."""
-    return next(op for op in module.ops if isinstance(op, func.FuncOp))
-
-
-def without_our_attributes(module: ModuleOp, entry: str) -> ModuleOp:
-    """Return a copy without the discardable attributes of our dialect, its function callable from C as `entry`."""
-    copy = module.clone()
-    for op in copy.walk():
-        op.attributes = {name: value for name, value in op.attributes.items() if not name.startswith("gather.")}
-    function = the_function(copy)
-    function.arg_attrs = ArrayAttr([DictionaryAttr({}) for _ in function.body.block.args])
-    function.sym_name = StringAttr(entry)
-    function.attributes["llvm.emit_c_interface"] = UnitAttr()
-    return copy
 
 
 @pytest.fixture(scope="session")

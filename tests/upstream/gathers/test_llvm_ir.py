@@ -1,13 +1,14 @@
 """What upstream makes of the last stage runs to the same bytes as the reference, and counts the same indices."""
 
-import ctypes
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from gathernest.ir.interpreters.argument_views import bind_argument
+from gathernest.ir.interpreters.argument_views import bind_arguments
+from gathernest.ir.interpreters.graph import find_function
+from gathernest.lowering.upstream.c_call import C_FORM, c_call
 
 
 @dataclass
@@ -22,21 +23,10 @@ class Compiled:
         entry, out = f"{lowering.entry}_{stage}", case.empty_out()
         assert entry not in self.errors, self.errors[entry]
         arrays = [case.data, out] if case.constant else [case.data, case.indices, out]
-        views = [bind_argument(array, *kind) for array, kind in zip(arrays, lowering.arguments, strict=False)]
-        descriptors = [_descriptor(view) for view in views]
-        returns = ctypes.c_int64 if "-> i64 attributes" in lowering.strict[stage][1] else None
-        address = self.engine.get_function_address(f"_mlir_ciface_{entry}")
-        scales = [case.gradient.scale] if len(lowering.arguments) > len(arrays) else []
-        types = [ctypes.c_void_p] * len(descriptors) + [ctypes.c_float] * len(scales)
-        call = ctypes.CFUNCTYPE(returns, *types)(address)
-        return call(*map(ctypes.addressof, descriptors), *scales) or 0, out
-
-
-def _descriptor(view: np.ndarray) -> ctypes.Structure:
-    """Return the memref descriptor of a view: allocated and aligned pointer, offset, sizes, strides in elements."""
-    assert all(stride % view.itemsize == 0 for stride in view.strides)
-    numbers = [view.ctypes.data] * 2 + [0, *view.shape, *(stride // view.itemsize for stride in view.strides)]
-    return (ctypes.c_int64 * len(numbers))(*numbers)
+        function = find_function(lowering.kept["loops"], "gather")
+        views, scales = bind_arguments(function, arrays)
+        address = self.engine.get_function_address(f"{C_FORM}{entry}")
+        return c_call(address, function.function_type, views, [scale for scale, _ in scales])(), out
 
 
 @pytest.fixture(scope="session")
