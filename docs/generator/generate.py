@@ -66,7 +66,8 @@ def knobs_page() -> str:
     lines = ["# Settings", "", NOTE]
     lines += ["Each is an environment variable and an attribute of `gathernest.knobs`, which wins."]
     lines += ["A scope wins over both:"]
-    lines += ["", "```python", "with gn.knobs.scope(num_threads=1):", "    gn.gather(data, indices)", "```", ""]
+    lines += ["", "```python", "import gathernest as gn", "", "with gn.knobs.scope(num_threads=1):"]
+    lines += ["    print(gn.gather([[1, 2], [3, 4]], [1]))", "```", "", "```text", "[[3 4]]", "```", ""]
     lines += ["| variable | attribute | allowed | default | |", "|---|---|---|---|---|"]
     for name, knob in KNOBS.items():
         default = "unset" if knob.default is None else knob.default

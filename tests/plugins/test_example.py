@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,11 @@ def test_the_command_line_lists_it(run):
     words = "-m", "gathernest.tools.mlir_opt.opt", "--list-passes"
     line = "  sort-indices           Run the iterations of a tile in the order of the pages that its indices point to."
     assert line in run(*words, installed=True).splitlines()
+
+
+def test_the_program_of_its_page_runs(run):
+    (program,) = re.findall(r"```python\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    assert "gather.loop ordered " in run("-c", program, installed=True)
 
 
 def test_its_own_tests_pass(run):
