@@ -2,7 +2,8 @@
 
 A page has one folder and one Python session. A `text` block right behind a program is what it prints, and a `console`
 block has the commands behind `$ ` and what a terminal shows; `...` stands for anything. The marker is a comment right
-above a block: `<!-- not checked: REASON -->`. Commands of gathernest run in this process, others in a shell.
+above a block: `<!-- not checked: REASON -->`. A block below `<!-- file: PATH -->` becomes that file. Commands of
+gathernest run in this process, others in a shell; so do all behind `pip install ./PATH`, as only they see the package.
 """
 
 import contextlib
@@ -38,8 +39,9 @@ REASONS = {
     "takes minutes",
     "times of one machine",
 }
-BLOCK = re.compile(r"(?:^<!-- not checked: (.*?) -->\n+)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?:^<!-- (not checked|file): (.*?) -->\n+)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(! )?(gathernest|gathernest-opt)( (?:(?!\$\()[^|;&<>`#])*)((?: 2?> \S+)*)(?:\s*#.*)?")
+INSTALL = "pip install -q --no-deps --no-build-isolation --no-index --disable-pip-version-check"
 TOOLS = {"gathernest": cli.main, "gathernest-opt": opt.main}
 
 
@@ -51,6 +53,7 @@ class Block:
     language: str
     text: str
     reason: str | None
+    file: str | None = None
     output: str | None = None
 
 
@@ -59,12 +62,13 @@ def blocks(text: str, name: str) -> list[Block]:
     found: list[Block] = []
     end = -1
     for match in BLOCK.finditer(text):
-        reason, language, code = match.groups()
-        line = text.count("\n", 0, match.start(2)) + 1
+        kind, words, language, code = match.groups()
+        reason, file = (words if kind == each else None for each in ("not checked", "file"))
+        line = text.count("\n", 0, match.start(3)) + 1
         is_output = language in ("text", "mlir") and found and not text[end : match.start()].strip()
         end = match.end()
         if not is_output:
-            found.append(Block(f"{name}:{line}", language, code, reason))
+            found.append(Block(f"{name}:{line}", language, code, reason, file))
         elif reason is None:
             found[-1].output = code
         else:
@@ -116,9 +120,13 @@ class Session:
 
 def run(command: str) -> tuple[int, str, str]:
     """Run a line of a shell; return its exit status and what it wrote to both streams."""
+    if package := re.fullmatch(r"pip install (\./\S+)", command):
+        command = f"{INSTALL} --target installed {package[1]}"
     match = COMMAND.fullmatch(command)
-    if match is None:
-        done = subprocess.run(["bash", "-eu", "-c", command], capture_output=True, text=True, check=False)
+    if match is None or Path("installed").exists():
+        words = ["bash", "-eu", "-o", "pipefail", "-c", command]
+        environment = {**os.environ, "PYTHONPATH": str(Path("installed").resolve())}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
     fails, tool, words, redirections = match.groups()
     streams = [io.StringIO(), io.StringIO()]
@@ -144,6 +152,10 @@ def check(text: str, name: str) -> None:
     """Run the blocks of a page in the present folder."""
     session = Session()
     for block in blocks(text, name):
+        if block.file is not None:
+            Path(block.file).parent.mkdir(exist_ok=True)
+            Path(block.file).write_text(block.text)
+            continue
         if block.reason is not None:
             assert block.reason in REASONS, f"{block.place}: {block.reason}"
             continue
