@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ir.errors import did_you_mean
 from . import bench
-from .commands import bisect, cache, demo, doctor, run, show, tune, warm
+from .commands import bisect, cache, demo, doctor, run, show, step, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
@@ -20,6 +20,7 @@ COMMANDS = {
     "show": show,
     "exec": exec_command,
     "bisect": bisect,
+    "step": step,
     "tune": tune,
     "warm": warm,
     "cache": cache,

@@ -16,6 +16,7 @@ class PlacedParser(Parser):
     Attributes:
         places: where each operation begins, as an offset in the text.
         uses: where each value is first used.
+        names: what the text calls each value that is used.
     """
 
     def __init__(self, context: Context, text: str, file: str = "<input>"):
@@ -23,6 +24,7 @@ class PlacedParser(Parser):
         self.file, self._lines = file, [0, *(match.end() for match in re.finditer("\n", text))]
         self.places: dict[Operation, int] = {}
         self.uses: dict[str, Span[str]] = {}
+        self.names: dict[SSAValue, str] = {}
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
@@ -36,4 +38,6 @@ class PlacedParser(Parser):
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
         self.uses.setdefault(operand.operand_name, operand.span)
-        return super().resolve_operand(operand, type)
+        value = super().resolve_operand(operand, type)
+        self.names[value] = operand.operand_name
+        return value

@@ -55,6 +55,13 @@ def read_module(
     Raises:
         InputError: it does not parse or is not valid; has the place of what is wrong.
     """
+    return read_placed(text, file, context, verify=verify, implicit_module=implicit_module)[0]
+
+
+def read_placed(
+    text: str, file: str, context: Context, *, verify: bool = True, implicit_module: bool = True
+) -> tuple[ModuleOp, PlacedParser]:
+    """Read a module as `read_module` does; return the parser, too, which knows places and names in the text."""
     if not re.sub("//.*", "", text).strip():
         raise InputError("there is nothing in the input", file)
     parser = None
@@ -76,7 +83,7 @@ def read_module(
             raise InputError(message_of(error), file) from error
         start = max(text.find(op.name, start), start)
         raise InputError(message_of(error), file, text, start=start, length=len(op.name)) from error
-    return module
+    return module, parser
 
 
 def _explained(error: ParseError, text: str, parser: PlacedParser | None, context: Context) -> tuple[str, int, int]:

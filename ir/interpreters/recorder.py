@@ -1,0 +1,276 @@
+"""The interpreter as a debugger: what one element of a result came from, operation by operation.
+
+The recorder runs a whole module in order, and keeps of it what the watched element can depend on: each operation knows
+the operations that its operands came from, the iteration it ran in and what it loaded and stored. `slice_of` then
+follows the last store to the element back. Of vectors it follows the lane that holds the element.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from ..dialects.gather_dialect import AccumulateOp, LoopOp
+from ..dialects.upstream import FromElementsOp
+from ..errors import GathernestError
+from .scalar import Machine
+
+
+class Part(NamedTuple):
+    """An event, or one lane of it where its operation has vectors."""
+
+    event: "Event"
+    lane: int | None = None
+
+
+@dataclass(slots=True)
+class Touch:
+    """A load or a store of one element of memory.
+
+    Attributes:
+        place: the subscripts in the memory that the operation names.
+        address: of the element.
+        is_store: whether it changed the element.
+        value: what was read or written.
+        before: of a load from the watched element or from a buffer, what stored the value; None where nothing did.
+    """
+
+    place: tuple[int, ...]
+    address: int
+    is_store: bool
+    value: Any
+    before: Part | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """An operation that ran once, or an iteration of a loop that began.
+
+    Attributes:
+        number: the order in which it ran.
+        op: the operation; of an iteration the loop, or the `scf.if` whose body runs.
+        operands: the values that it was handed; of an iteration, those of the loop's operands.
+        sources: what each operand came from, None where that is an argument of the function.
+        around: the iteration that it ran in; None outside of every loop.
+        results: what it gave; of an iteration, its induction variables.
+        touches: what it loaded and stored, by lane.
+        is_iteration: whether it is an iteration.
+    """
+
+    number: int
+    op: Operation
+    operands: Sequence[Any]
+    sources: "list[Event | None]"
+    around: "Event | None"
+    results: tuple[Any, ...] = ()
+    touches: list[Touch] = field(default_factory=list)
+    is_iteration: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run of a module, seen from one element of its result.
+
+    Attributes:
+        parts: what the element depends on, in the order in which it ran; of a run that failed, what the failure does.
+        error: why the run failed; None where it did not.
+        is_inside: whether an operation failed, the last of the parts; else the end of the function did.
+        is_written: whether the element was stored to.
+    """
+
+    parts: tuple[Part, ...]
+    error: GathernestError | None
+    is_inside: bool
+    is_written: bool
+
+
+def record(
+    module: ModuleOp, data: np.ndarray, indices: np.ndarray | None, out: np.ndarray, position: tuple[int, ...]
+) -> Recording:
+    """Run the function `@gather` of a module below the operator level, and record what one element depends on.
+
+    Args:
+        data, indices, out: as for `interpret`; `out` is written.
+        position: of the element in `out`.
+    """
+    start = out.ctypes.data + sum(part * step for part, step in zip(position, out.strides, strict=True))
+    machine = _Recorder(module, range(start, start + out.itemsize))
+    error = None
+    try:
+        machine.run(data, indices, out)
+    except GathernestError as raised:
+        error = raised
+    stores = [part for address, part in sorted(machine.stored.items()) if address in machine.watched_bytes]
+    roots = stores
+    if error is not None:
+        roots = [Part(event) for event in (machine.failed or machine.returned) if event is not None]
+    return Recording(tuple(slice_of(roots)), error, bool(machine.failed), bool(stores))
+
+
+def slice_of(roots: Iterable[Part]) -> list[Part]:
+    """Return the parts that some parts depend on, and they themselves, in the order in which they ran."""
+    found: dict[tuple[int, int | None], Part] = {}
+    pending = list(roots)
+    while pending:
+        part = pending.pop()
+        if (key := (part.event.number, part.lane)) not in found:
+            found[key] = part
+            pending += needs(part)
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], -1 if key[1] is None else key[1]))]
+
+
+def needs(part: Part) -> list[Part]:
+    """Return what a part directly depends on: its operands, what it loads, and the iteration that it ran in."""
+    event, lane = part
+    found = [Part(event.around)] if event.around is not None else []
+    found += [touch.before for touch in touches_of(part) if touch.before is not None]
+    operands: list[SSAValue | None] = [*event.op.operands]
+    if event.is_iteration or event.op.regions:  # the sources are those of what was carried or decided, not of bounds
+        return [*found, *(Part(source) for source in event.sources if source is not None)]
+    chosen = list(range(len(operands)))
+    if isinstance(event.op, arith.SelectOp):
+        chosen = [0, 1 if event.operands[0] & 1 else 2]
+    elif isinstance(event.op, FromElementsOp) and lane is not None:
+        chosen = [lane]
+    elif isinstance(event.op, arith.AndIOp) and lane is not None and event.operands[1][lane] == 0:
+        chosen = [1]  # a mask that lets nothing through
+    for number in chosen:
+        source = event.sources[number]
+        if source is not None:
+            found.append(Part(source, lane if isinstance(event.op.operands[number].type, VectorType) else None))
+    return found
+
+
+def touches_of(part: Part) -> list[Touch]:
+    """Return what a part loads and stores."""
+    event, lane = part
+    width = vector_width(event.op)
+    if lane is None or width is None or not event.touches:
+        return event.touches
+    count = len(event.touches) // width
+    return event.touches[count * lane : count * (lane + 1)]
+
+
+def vector_width(op: Operation) -> int | None:
+    """Return how many lanes an operation has; None of one on scalars."""
+    values = [op.vector] if isinstance(op, vector.StoreOp) else [op.element] if isinstance(op, AccumulateOp) else []
+    for value in [*values, *op.results]:
+        if isinstance(value.type, VectorType):
+            return value.type.get_shape()[0]
+    return None
+
+
+class _InOrder(random.Random):
+    """Leaves the iterations of parallel loops in their order."""
+
+    def shuffle(self, x: Any) -> None:
+        pass
+
+
+class _Recorder(Machine):
+    """Runs a module and keeps what each value came from; events that nothing depends on are freed."""
+
+    def __init__(self, module: ModuleOp, watched_bytes: range):
+        super().__init__(module, _InOrder(), None)
+        self.watched_bytes = watched_bytes
+        self.count = 0
+        self.sources: dict[SSAValue, Event | None] = {}
+        self.stored: dict[int, Part] = {}
+        self.own: set[int] = set()
+        self.running: list[Event] = []
+        self.iteration: Event | None = None
+        self.carried: dict[Operation, list[Event | None]] = {}
+        self.failed: list[Event] = []
+        self.returned: list[Event | None] = []
+
+    def _event(self, op: Operation, operands: Sequence[Any], sources: list[Event | None]) -> Event:
+        self.count += 1
+        return Event(self.count, op, operands, sources, self.iteration)
+
+    def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
+        """Run an operation as an event."""
+        sources = [self.sources.get(operand) for operand in op.operands]
+        if op.regions:
+            first = 3 if isinstance(op, scf.ForOp) else len(sources)
+            self.carried[op] = sources[first:]
+        event = self._event(op, operands, sources)
+        self.running.append(event)
+        try:
+            event.results = super().run_op(op, operands)
+        except GathernestError:
+            self.failed = self.failed or [event]
+            raise
+        self.running.pop()
+        if op.regions:
+            self.count += 1
+            event.number = self.count  # what it gives is known behind its iterations
+            event.sources = [*(sources[:1] if isinstance(op, scf.IfOp) else []), *self.carried.pop(op)]
+        for result in op.results:
+            self.sources[result] = event
+        return event.results
+
+    def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a block as an iteration of the loop that it is the body of."""
+        op = block.parent_op()
+        assert op is not None
+        self.sources |= dict.fromkeys(block.args)
+        if isinstance(op, func.FuncOp | scf.ReduceOp):
+            returned = super().run_block(block, arguments)
+            self._carry(op, block, arguments, returned)
+            return returned
+        around, outer = self.iteration, self.running[-1]
+        decided = outer.sources[:1] if isinstance(op, scf.IfOp) else []
+        iteration = self._event(op, outer.operands, decided)
+        iteration.is_iteration, iteration.results = True, tuple(arguments)
+        self.iteration = iteration
+        carried = self.carried[op] if isinstance(op, scf.ForOp) else []
+        for number, argument in enumerate(block.args):
+            is_carried = isinstance(op, scf.ForOp) and number > 0
+            self.sources[argument] = carried[number - 1] if is_carried else iteration
+        returned = super().run_block(block, arguments)
+        self._carry(op, block, arguments, returned)
+        self.iteration = around
+        return returned
+
+    def _carry(self, op: Operation, block: Block, arguments: Sequence[Any], returned: tuple[Any, ...]) -> None:
+        """Note what the end of a block hands on; of a sum that did not change, what it was before."""
+        assert block.last_op is not None
+        ends = [self.sources.get(operand) for operand in block.last_op.operands]
+        if isinstance(op, func.FuncOp):
+            self.returned = ends
+        elif isinstance(op, scf.ForOp):
+            changes = [new != old for new, old in zip(returned, arguments[1:], strict=True)]
+            before = self.carried[op]
+            self.carried[op] = [end if new else old for end, new, old in zip(ends, changes, before, strict=True)]
+        elif isinstance(op, LoopOp | scf.ParallelOp):
+            self.carried[op] += [end for end, value in zip(ends, returned, strict=True) if value]
+        elif isinstance(op, scf.IfOp):
+            self.carried[op] = ends
+
+    def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
+        (buffer,) = super().run_memref_alloca(op)
+        self.own.add(id(buffer))
+        return (buffer,)
+
+    def load(self, memory: np.ndarray, subscripts: Sequence[int]) -> Any:
+        value = super().load(memory, subscripts)
+        address = _address(memory, subscripts)
+        self.running[-1].touches.append(Touch(tuple(subscripts), address, False, value, self.stored.get(address)))
+        return value
+
+    def store(self, memory: np.ndarray, subscripts: Sequence[int], value: Any) -> None:
+        super().store(memory, subscripts, value)
+        event, address = self.running[-1], _address(memory, subscripts)
+        event.touches.append(Touch(tuple(subscripts), address, True, value))
+        if id(memory) in self.own or address in self.watched_bytes:
+            lane = sum(touch.is_store for touch in event.touches) - 1
+            self.stored[address] = Part(event, None if vector_width(event.op) is None else lane)
+
+
+def _address(memory: np.ndarray, subscripts: Sequence[int]) -> int:
+    return memory.ctypes.data + sum(part * step for part, step in zip(subscripts, memory.strides, strict=True))

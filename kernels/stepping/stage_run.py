@@ -1,0 +1,133 @@
+"""One run of a stage, as the steps that one element of its result depends on."""
+
+import math
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, memref
+from xdsl.ir import Operation
+
+from ...ir.dialects.gather_dialect import OperatorOp, ResolveOp
+from ...ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError
+from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.graph import find_function
+from ...ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
+from ...ir.modules.context import make_context
+from ...ir.modules.read_module import read_placed
+from ...ir.problem import Problem
+from ..host.machine import machine_model
+from ..playground.run_stage import UNWRITTEN, execute, index_argument
+from .arrays import Arrays, elements_of
+from .operator_steps import OperatorSteps
+from .steps import Shape, Step, Trip
+from .words import Words, trips_of
+
+_SILENT = (arith.ConstantOp, memref.GetGlobalOp, memref.CollapseShapeOp)
+# The steps, the positions that were read, why the run failed, and the element.
+Outcome = tuple[tuple[Step, ...], tuple[Shape, ...], GathernestError | None, Any]
+
+
+class StageRun:
+    """One interpretation of a stage, seen from one element of its result.
+
+    Raises:
+        InputError: the text does not parse or is not valid.
+        InvalidGatherError: the stage is of other arrays.
+    """
+
+    def __init__(self, text: str, file: str, problem: Problem, data: np.ndarray, indices: np.ndarray, position: Shape):
+        self.problem, self.data, self.position, self.text = problem, data, position, text
+        self.module, self.parser = read_placed(text, file, make_context())
+        self.function = find_function(self.module, "gather")
+        self.indices = index_argument(self.module, indices)
+        self.given_indices = indices
+        self.out = self._empty()
+        first = "data" if problem.gradient is None else "grad"
+        arrays = {first: data} | ({} if self.indices is None else {"indices": self.indices}) | {"out": self.out}
+        self.arrays = Arrays(self.function, arrays, machine_model().line_bytes)
+        try:
+            bind_arguments(self.function, list(arrays.values()))
+        except InternalError as error:
+            raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those it was made for") from None
+
+    def _empty(self) -> np.ndarray:
+        kind, shape = self.data.dtype, self.problem.result.shape
+        memory = bytearray([UNWRITTEN]) * (math.prod(shape) * kind.itemsize)
+        return np.frombuffer(memory, np.uint8).view(kind).reshape(shape)
+
+    def steps(self) -> Outcome:
+        """Return the steps, the positions that were read, why the run failed, and the element."""
+        operator = next((op for op in self.module.walk() if isinstance(op, OperatorOp)), None)
+        if operator is not None:
+            return self._of_operator(operator)
+        recording = record(self.module, self.data, self.indices, self.out, self.position)
+        steps = self._of_nest(recording)
+        sources = tuple(
+            access.position
+            for one in steps
+            for access in one.accesses
+            if access.array == self.arrays.names[0] and not access.is_store
+        )
+        has_value = recording.error is None and recording.is_written
+        return steps, tuple(dict.fromkeys(sources)), recording.error, self.out[self.position] if has_value else None
+
+    def _of_operator(self, op: OperatorOp) -> Outcome:
+        made = OperatorSteps(op, self.arrays, *self._line(op))
+        error: GathernestError | None = None
+        value = None
+        try:
+            value = execute(self.module, self.problem, self.data, self.given_indices, "interpreter")[self.position]
+        except GathernestError as raised:
+            error = raised
+        try:
+            made.run(self.position)
+        except BoundsError as raised:
+            error = error or raised
+        return tuple(made.steps), tuple(made.sources), error, value
+
+    def _of_nest(self, recording: Recording) -> tuple[Step, ...]:
+        stored = [part.event.op for part in recording.parts if any(touch.is_store for touch in touches_of(part))]
+        elements = set().union(*(elements_of(op.operands[0]) for op in stored if self._is_copy(op)), set())
+        self.words = Words(self.parser.names, elements, self.data.dtype)
+        parts = [part for part in recording.parts if not isinstance(part.event.op, _SILENT)]
+        numbers = {(part.event.number, part.lane): number for number, part in enumerate(parts)}
+        return tuple(self._step(part, numbers, recording) for part in parts)
+
+    def _is_copy(self, op: Operation) -> bool:
+        """Return whether a store writes to the result, elements as they are."""
+        is_out = len(op.operands) > 1 and self.arrays.number_of(op.operands[1]) == len(self.arrays.names) - 1
+        return self.problem.gradient is None and is_out
+
+    def _step(self, part: Part, numbers: dict[tuple[int, int | None], int], recording: Recording) -> Step:
+        event, lane = part
+        own = trips_of(event, self.words) if event.is_iteration else ()
+        accesses = tuple(
+            self.arrays.access(memory, touch, self.words.name(memory))
+            for touch in touches_of(part)
+            if (memory := _memory(event.op)) is not None
+        )
+        text, line = self._line(event.op)
+        note = "; ".join(self.words.note(part, accesses, trip) for trip in own or (None,))
+        if recording.error is not None and part is recording.parts[-1]:
+            is_said = not recording.is_inside or isinstance(event.op, ResolveOp)
+            note = f"{note}; the call fails" if is_said else f"this fails: {recording.error}"
+        linked = [numbers[key] for need in needs(part) if (key := (need.event.number, need.lane)) in numbers]
+        trips = (*self._trips(event.around), *own)
+        values = self.words.values(part)
+        return Step(event.op.name, text, line, trips, values, note, accesses, lane, tuple(sorted(set(linked))))
+
+    def _trips(self, iteration: Event | None) -> tuple[Trip, ...]:
+        if iteration is None:
+            return ()
+        return (*self._trips(iteration.around), *trips_of(iteration, self.words))
+
+    def _line(self, op: Operation) -> tuple[str, int]:
+        """Return an operation's line in the text, without a brace that its body begins with, and the line's number."""
+        start = self.parser.places[op]
+        text = self.text[start:].partition("\n")[0].strip()
+        return text.removesuffix("{").rstrip(), self.text.count("\n", 0, start) + 1
+
+
+def _memory(op: Operation) -> Any:
+    """Return the memref that an operation loads from or stores to."""
+    return next((operand for operand in op.operands if hasattr(operand.type, "memory_space")), None)

@@ -1,0 +1,121 @@
+"""`gathernest step`: all steps where there is no terminal, commands where there is one, JSON, files and errors."""
+
+import io
+import json
+
+import pytest
+
+from gathernest.tools.cli import main
+
+GATHER = ["--data", "[[1,2],[3,4],[5,6]]xf32", "--indices", "[2,-1,0]xi64"]
+
+
+def outcome(capsys, *words: str) -> tuple[int, str, str]:
+    status = main(["step", *words])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err.strip()
+
+
+def played(capsys, monkeypatch, commands: str) -> str:
+    monkeypatch.setattr("sys.stdin", io.StringIO(commands))
+    status, out, error = outcome(capsys, *GATHER, "--element", "1,1", "--stage", "operator", "--interactive")
+    assert (status, error) == (0, "")
+    return out
+
+
+def places(out: str) -> list[str]:
+    """Return the numbers of the steps that were shown, in order."""
+    return [word for word in out.split() if word.startswith("[") and word.endswith("/5]")]
+
+
+def test_all_steps_are_printed_where_there_is_no_terminal(capsys):
+    status, out, _ = outcome(capsys, *GATHER, "--element", "1,1")
+    assert status == 0
+    assert out.startswith("gather 3x2xf32 by 3xi64 -> 3x2xf32, axis 0, batch_dims 0, bounds error; stage hoist-inva")
+    assert "rule: indices[1] = -1, -1 + 3 = 2 (wrap); out[1, 1] = data[2, 1]" in out
+    assert "element = data[2, 1] = 6.0: byte 20, cache line 0" in out
+
+
+def test_commands_go_forwards_and_back(capsys, monkeypatch):
+    out = played(capsys, monkeypatch, "\nn\np\ng 5\nq\nn\n")
+    assert places(out) == ["[1/5]", "[2/5]", "[3/5]", "[2/5]", "[5/5]"]
+    assert ">   3 |     %result = gather.gather" in out
+
+
+def test_the_ends_and_what_is_no_command_are_said(capsys, monkeypatch):
+    out = played(capsys, monkeypatch, "p\ng 6\ng\nhop 2\ng 5\n\n")
+    assert places(out) == ["[1/5]", "[5/5]"]
+    for said in (
+        "this is the first step",
+        "there is no step '6'; give g with a number from 1 to 5",
+        "there is no step ''; give g",
+        "there is no command 'hop 2'; Enter or n: next",
+        "this is the last step",
+    ):
+        assert said in out
+
+
+def test_all_steps_are_listed_on_demand(capsys, monkeypatch):
+    out = played(capsys, monkeypatch, "l\n")
+    assert "6.0 is stored to out[1, 1]: byte 12, cache line 0" in out
+
+
+def test_json_is_one_object(capsys):
+    status, out, _ = outcome(capsys, *GATHER, "--element", "3", "--stage", "fold-bounds", "--json")
+    facts = json.loads(out)
+    assert (status, facts["stage"], facts["element"], facts["value"]) == (0, "fold-bounds", [1, 1], 6.0)
+
+
+@pytest.fixture
+def file(capsys, tmp_path):
+    assert main(["show", "--data", "5x4xf32", "--indices", "3xi64", "--bounds", "clip", "--stage", "fold-bounds"]) == 0
+    path = tmp_path / "stage.mlir"
+    path.write_text(capsys.readouterr().out)
+    return path
+
+
+def test_a_file_is_stepped_through_with_its_own_lines(file, capsys):
+    status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--json")
+    facts = json.loads(out)
+    assert (status, facts["stage"]) == (0, str(file))
+    lines = file.read_text().splitlines()
+    assert all(lines[step["line"] - 1].strip().startswith(step["text"]) for step in facts["steps"])
+
+
+def test_a_file_goes_on_to_a_later_stage(file, capsys):
+    status, out, _ = outcome(capsys, str(file), "--element", "2,3", "--stage", "cse")
+    assert status == 0
+    assert "; stage cse\n" in out and "scf.for %j" in out
+
+
+def test_a_stage_that_is_wrong_has_exit_status_1(file, capsys):
+    file.write_text(file.read_text().replace("arith.minsi %index, %last", "arith.maxsi %index, %last"))
+    status, out, _ = outcome(capsys, str(file), "--indices", "[4,0,1]xi64", "--element", "1,0")
+    assert status == 1
+    assert "the stage is wrong here: the operator's reference gives " in out
+
+
+ERRORS = {
+    "an element outside": ((*GATHER, "--element", "3,0"), 1, "element 3,0 is outside of the result"),
+    "no element": ((*GATHER, "--element", "x"), 2, "--element: expected a position such as 3,1 or a number"),
+    "another stage": ((*GATHER, "--stage", "fold-bond"), 1, "did you mean 'fold-bounds'?"),
+    "both outputs": ((*GATHER, "--json", "-i"), 2, "--json prints one object, and --interactive reads commands"),
+    "no arrays": ((), 2, "--data is missing"),
+    "a schedule beside passes": ((*GATHER, "-p", "nest", "--schedule", ""), 1, "leave it out beside -p or FILE"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_wrong_options_have_one_message(case, capsys):
+    words, wanted, said = ERRORS[case]
+    status, out, error = outcome(capsys, *words)
+    assert (status, out) == (wanted, "")
+    assert said in error and "\n" not in error
+
+
+def test_a_file_that_does_not_parse_has_its_place(capsys, tmp_path):
+    bad = tmp_path / "bad.mlir"
+    bad.write_text("func.func @gather( {")
+    status, _, error = outcome(capsys, str(bad), *GATHER)
+    assert status == 1
+    assert error.startswith(f"gathernest: error: {bad}:1:")
