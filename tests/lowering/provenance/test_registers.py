@@ -62,3 +62,18 @@ def test_what_other_ways_read_counts_and_what_is_overwritten_on_all_does_not():
         ("movq %rax, (%rcx)", 6),
     )
     assert inferred(*lines)[1] == (3,)
+
+
+def test_what_serves_the_next_iteration_has_the_lines_of_its_chain_there():
+    assert inferred(
+        ("f:", None),
+        (".LBB0_1:", None),
+        ("leaq (%rax,%rax), %rdx", None),
+        ("movq (%rdx), %rbx", 6),
+        ("addq $8, %rax", None),
+        ("jne .LBB0_1", None),
+    )[4] == (6,)
+
+
+def test_what_another_function_reads_does_not_count():
+    assert inferred(("f:", None), ("movq (%rdi), %rax", None), ("g:", None), ("addq %rax, %rcx", 3))[1] == ()
