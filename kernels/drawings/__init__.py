@@ -1,1 +1,1 @@
-"""Drawings of a kernel as SVG text: the memory accesses of a small instance, and bytes and times beside the bound."""
+"""Drawings of a kernel as SVG text: memory accesses, bytes and times, and the ports that llvm-mca says are busy."""
