@@ -148,6 +148,23 @@ class Kernel(functools.partial[np.ndarray]):
         read = None if data is None else data_array(data)
         return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
 
+    def report(self, *, timing: bool = True, rounds: int = 9) -> str:
+        """Return a self-contained HTML page of every level that led to it, each line with its provenance.
+
+        It is compiled anew for that. Nothing is written and nothing is loaded from elsewhere.
+
+        Args:
+            timing: whether to measure it, as `explain` does, over made-up arrays.
+            rounds: how often each schedule is timed, 1 or more.
+
+        Raises:
+            DependencyError: jinja2 or pygments is missing; the extra `report` installs them.
+        """
+        from .report.page import page
+        from .report.section import section_of
+
+        return page([section_of(self, timing=timing, rounds=rounds)])
+
     def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
         """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
         check_served(self._problem, data, indices)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.element_types import element_type_name
+from ..ir.array_spec import ArraySpec
+from ..ir.element_types import element_type_name, is_movable
 from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, ModelError, did_you_mean
 from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..ir.operator_spec import OperatorSpec
+from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from .gather import run_operator
 from .host.dependencies import require
@@ -128,6 +130,33 @@ class Model:
         module, weights = self._as_read
         stages = run_pipeline(module(), PIPELINE, model_context(weights.copy()))
         return MappingProxyType({stage.pass_name: stage.text for stage in stages})
+
+    def gathers(self, size: int = 128) -> dict[str, Problem]:
+        """Return the gathers that it runs, by the names of their nodes; those of strings, which have no kernel, not.
+
+        Args:
+            size: of dimensions whose sizes are known only when the model runs.
+
+        Raises:
+            InvalidGatherError: attributes do not fit sizes that were assumed so.
+        """
+        from ..ir.dialects.attributes import node_name
+        from ..ir.modules.known_values import AnyGather
+        from ..ir.modules.weights import model_context
+        from ..lowering.pipeline import run_passes
+
+        module, weights = self._as_read
+        graph = module()
+        run_passes(graph, PIPELINE, model_context(weights.copy()))
+        found: dict[str, Problem] = {}
+        for op in graph.walk():
+            if isinstance(op, AnyGather) and is_movable((data := _spec_of(op.operands[0], size)).dtype):
+                version = op.version.data if op.version else None
+                indices = _spec_of(op.operands[1], size)
+                problem = Problem.checked(op.spec(), data, indices, op.bounds.data, version=version)
+                name = node_name(op) or op.name
+                found[name if name not in found else f"{name} {len(found)}"] = problem
+        return found
 
     def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
         """Run the model on inputs whose names are identifiers; see `run`."""
@@ -301,6 +330,16 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     )
     outputs = _specs(list(returned), function.res_attrs.data if function.res_attrs else ())
     return inputs, outputs, tuple(values), steps, tuple(places[value] for value in returned)
+
+
+def _spec_of(value: "SSAValue", size: int) -> ArraySpec:
+    """Return the array that a value is, with this size for each that is not known."""
+    from ..ir.dialects.graph_op import shape_of_value, tensor_type
+    from ..ir.dialects.types import numpy_dtype
+    from ..ir.semantics import DYNAMIC
+
+    shape = tuple(size if known == DYNAMIC else known for known in shape_of_value(value))
+    return ArraySpec(shape, numpy_dtype(tensor_type(value).element_type))
 
 
 def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[str, TensorSpec]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ir.errors import did_you_mean
 from . import bench
-from .commands import bisect, cache, demo, doctor, run, show, step, tune, warm
+from .commands import bisect, cache, demo, doctor, report, run, show, step, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": demo,
     "run": run,
     "show": show,
+    "report": report,
     "exec": exec_command,
     "bisect": bisect,
     "step": step,

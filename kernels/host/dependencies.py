@@ -13,10 +13,13 @@ READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
 # What proofs need, which the extra `prove` installs.
 PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}
 
+# What the report needs, which the extra `report` installs.
+REPORTERS = {"jinja2": (3, 1), "pygments": (2, 18)}
+
 
 def problem_with(package: str) -> str | None:
     """Return what is wrong with the installed version of a package, or None."""
-    least = (LEAST_VERSIONS | READERS | PROVERS)[package]
+    least = (LEAST_VERSIONS | READERS | PROVERS | REPORTERS)[package]
     wanted = ".".join(map(str, least))
     try:
         found = version(package)

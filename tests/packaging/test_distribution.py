@@ -24,7 +24,10 @@ def test_wheel_has_every_package_the_types_and_the_licence() -> None:
         ".".join(path.parent.relative_to(ROOT).parts) for floor in floors for path in ROOT.glob(f"{floor}/**/*.py")
     }
     assert sorted(settings["packages"]) == sorted(["gathernest", *(f"gathernest.{name}" for name in found)])
-    assert settings["package-data"] == {"gathernest": ["__init__.pyi", "py.typed"]}
+    assert settings["package-data"] == {
+        "gathernest": ["__init__.pyi", "py.typed"],
+        "gathernest.kernels.report": ["templates/*"],
+    }
     assert (ROOT / "py.typed").exists()
     assert PROJECT["project"]["license"] == "Apache-2.0 WITH LLVM-exception"
     (name,) = PROJECT["project"]["license-files"]

@@ -1,0 +1,128 @@
+"""Sections as one self-contained HTML page, under a bound of bytes. Imports jinja2 and pygments."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from .charts import Bar, bars
+from .figures import drawings
+from .highlight import highlighted, plain
+from .level_view import Highlight, level_views, origins
+from .section import Section, machine_facts
+
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_BYTES = 1_000_000
+
+
+def page(
+    sections: Sequence[Section], others: Sequence[tuple[str, str]] = (), *, title: str = "gathernest report"
+) -> str:
+    """Return the page of some gathers.
+
+    Args:
+        sections: the gathers in full; those that leave the page under `MOST_BYTES` are shown so, the others in short.
+        others: (name, text) of gathers that are only listed.
+        title: of the page.
+
+    Returns:
+        HTML of at most `MOST_BYTES` bytes where the first section allows it: colours of text go first when it is large.
+    """
+    shown, left = list(sections), list(others)
+    while True:
+        for highlight in (highlighted, _plain_code, lambda lines, kind: plain(lines)):
+            text = _render(title, shown, left, highlight)
+            if len(text.encode()) <= MOST_BYTES:
+                return text
+        if len(shown) == 1:
+            return text
+        last = shown.pop()
+        left.insert(0, (last.name, last.gather))
+
+
+def _plain_code(lines: Sequence[str], kind: str) -> list[str]:
+    return plain(lines) if kind in ("llvm", "assembly") else highlighted(lines, kind)
+
+
+def _render(title: str, sections: Sequence[Section], others: Sequence[tuple[str, str]], highlight: Highlight) -> str:
+    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("report.html").render(
+        title=title,
+        script=script,
+        style=style,
+        script_digest=digest,
+        machine=machine_facts(),
+        gathers=[_gather(number, section, highlight) for number, section in enumerate(sections)],
+        others=others,
+    )
+
+
+def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:
+    """Return what the template needs of one gather."""
+    trace = section.trace
+    levels = level_views(trace, highlight)
+    mapped, of = trace.mapped
+    return {
+        "prefix": "" if number == 0 else f"G{number}",
+        "number": number,
+        "section": section,
+        "levels": levels,
+        "origins": json.dumps(origins(trace), separators=(",", ":")),
+        "mapped": mapped,
+        "of": of,
+        "share": f"{100 * mapped / of:.0f} %" if of else "none",
+        "same_code": trace.same_code,
+        "pass_times": _pass_times(section),
+        "streams": bars([Bar(name, count, _bytes(count)) for name, count in section.streams]),
+        "bytes": _bytes(sum(count for _, count in section.streams)),
+        "roofline": _roofline(section),
+        "schedule": _passes(section),
+        "drawings": drawings(section, levels),
+    }
+
+
+def _passes(section: Section) -> list[str]:
+    """Return the text of each pass of the schedule, or of the pipeline that was given."""
+    plan = section.plan
+    text = str(plan.schedule) if plan.given is None else plan.given.text
+    return text.replace("},", "}\n").splitlines()
+
+
+def _pass_times(section: Section) -> str:
+    stages = [level for level in section.trace.levels if level.kind == "stage" and level.origin is not None]
+    return bars(
+        [Bar(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in stages]
+    )
+
+
+def _roofline(section: Section) -> str:
+    """Return the times of a gather beside its bounds as bars; empty where nothing was timed."""
+    found = section.explanation
+    if found is None:
+        return ""
+    rows = [Bar("roofline bound", found.bound.time_us, _us(found.bound.time_us))]
+    if found.predicted_us is not None:
+        rows.append(Bar("predicted", found.predicted_us, _us(found.predicted_us)))
+    rows.append(Bar("measured", found.measured_us, _us(found.measured_us)))
+    rows.append(Bar("fastest round", found.fastest_us, _us(found.fastest_us)))
+    return bars(rows)
+
+
+def _us(time_us: float) -> str:
+    return f"{time_us:,.1f} µs"
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count:.0f} B"

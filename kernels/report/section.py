@@ -1,0 +1,117 @@
+"""What a report says of one gather, as a value: its facts, its trace, its drawings and its times."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.array_spec import ArraySpec
+from ...ir.canonical import Operand
+from ...ir.errors import GathernestError
+from ...lowering.provenance.trace import Trace
+from ..host.cpu import cpu_model, package_version
+from ..host.knobs import knobs
+from ..host.machine import machine_model
+from ..roofline.explanation import Explanation
+from ..roofline.lower_bound import fewest_bytes
+from ..runtime.compile import trace
+from ..runtime.plan import Plan
+
+if TYPE_CHECKING:
+    from ..kernel import Kernel
+
+ROUNDS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """An array of a gather: its role, its type as the caller has it, and each dimension of its view with its size."""
+
+    role: str
+    spec: str
+    view: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One gather.
+
+    Attributes:
+        name: a word for the list of gathers: the operator, or the node of a model.
+        gather: the operator with its arrays and attributes.
+        plan: what its kernel was compiled from.
+        trace: every level.
+        arrays: data, indices and result.
+        streams: (name, bytes) of the fewest bytes that it moves.
+        explanation: its times; None where nothing was timed.
+        not_timed: why nothing was timed; empty where it was.
+        remarks: what else to know, such as sizes that were assumed.
+    """
+
+    name: str
+    gather: str
+    plan: Plan
+    trace: Trace
+    arrays: tuple[ArrayFacts, ...]
+    streams: tuple[tuple[str, float], ...]
+    explanation: Explanation | None
+    not_timed: str
+    remarks: tuple[str, ...] = ()
+
+
+def section_of(
+    kernel: "Kernel", *, name: str = "", timing: bool = True, rounds: int = ROUNDS, remarks: tuple[str, ...] = ()
+) -> Section:
+    """Return the section of a kernel; it is compiled anew, and timed where that is wanted and possible.
+
+    Raises:
+        GathernestError: it cannot be compiled.
+    """
+    plan = kernel.plan
+    explanation, not_timed = _explained(kernel, timing, rounds)
+    return Section(
+        name or plan.problem.name,
+        repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
+        plan,
+        trace(plan),
+        _arrays(plan),
+        (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        explanation,
+        not_timed,
+        remarks,
+    )
+
+
+def _explained(kernel: "Kernel", timing: bool, rounds: int) -> tuple[Explanation | None, str]:
+    """Return the times of a kernel, or why there are none."""
+    if not timing:
+        return None, "Timing was not asked for."
+    try:
+        return kernel.explain(rounds=rounds), ""
+    except (GathernestError, MemoryError) as error:
+        return None, f"Nothing was timed: {error}."
+
+
+def _arrays(plan: Plan) -> tuple[ArrayFacts, ...]:
+    """Return the arrays of a plan in the order of its kernel's arguments."""
+    problem, canonical = plan.problem, plan.layout.canonical
+    slices, table = ("result", "data") if problem.gradient is None else ("grad", "result")
+    return (
+        _array(table, problem.table, canonical.data),
+        _array("indices", problem.indices, canonical.indices),
+        _array(slices, problem.slices, canonical.out),
+    )
+
+
+def _array(role: str, spec: ArraySpec, view: Operand) -> ArrayFacts:
+    return ArrayFacts(role, str(spec), tuple(zip(map(str, view.dims), view.shape, strict=True)))
+
+
+def machine_facts() -> tuple[tuple[str, str], ...]:
+    """Return the CPU, the machine model that schedules were chosen by, and the versions, as (name, text)."""
+    model = machine_model()
+    chosen = "" if knobs.machine is None else ", by GATHERNEST_MACHINE"
+    versions = ", ".join(f"{name} {package_version(name)}" for name in ("gathernest", "numba", "llvmlite", "xdsl"))
+    return (
+        ("CPU", cpu_model()),
+        ("machine model", f"{model.name}, {model.threads} threads{chosen}"),
+        ("with", versions),
+    )
