@@ -15,6 +15,7 @@ from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .gather import run_operator
+from .host.dependencies import require
 from .runtime.array_checks import (
     check_out,
     check_whole,
@@ -160,6 +161,7 @@ class Kernel(functools.partial[np.ndarray]):
         Raises:
             DependencyError: jinja2 or pygments is missing; the extra `report` installs them.
         """
+        require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
         from .report.page import page
         from .report.section import section_of
 

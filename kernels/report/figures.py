@@ -1,11 +1,12 @@
 """The drawings of a report: SVG beside the levels, with a title and a caption each."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...lowering.drawings.nest_drawing import nest_drawing
-from .level_view import LevelView
-from .section import Section
+from ...lowering.provenance.trace import Trace
+from ..drawings.access_drawing import access_drawing
+from ..runtime.plan import Plan
+from .level_view import first_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,21 @@ class Figure:
     level: int | None = None
 
 
-def drawings(section: Section, levels: Sequence[LevelView]) -> list[Figure]:
-    """Return the drawings of a gather: its nest as the schedule left it."""
-    nests = [view for view in levels if view.is_open and view.level.kind == "stage"]
-    return [
+def figures(plan: Plan, trace: Trace) -> tuple[Figure, ...]:
+    """Return the drawings of a gather: its nest as the schedule left it, and the memory accesses of a small one."""
+    drawn = [
         Figure(
             "The scheduled nest",
-            f"After {view.title}. Click a box: it lights up in every level.",
-            nest_drawing(view.level.text, title="The scheduled nest"),
-            view.number,
+            f"After {level.name.partition('{')[0]}. Click a box: it lights up in every level.",
+            nest_drawing(level.text, title="The scheduled nest"),
+            number,
         )
-        for view in nests
+        for number, level in enumerate(trace.levels)
+        if level.kind == "stage" and number in first_open(trace.levels)
     ]
+    accesses = Figure(
+        "The memory accesses",
+        "Which line of data each element of a small gather with the same loops reads, by which thread.",
+        access_drawing(plan),
+    )
+    return (*drawn, accesses)

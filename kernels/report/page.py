@@ -10,7 +10,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from .charts import Bar, bars
-from .figures import drawings
 from .highlight import highlighted, plain
 from .level_view import Highlight, level_views, origins
 from .section import Section, machine_facts
@@ -86,7 +85,6 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "bytes": _bytes(sum(count for _, count in section.streams)),
         "roofline": _roofline(section),
         "schedule": _passes(section),
-        "drawings": drawings(section, levels),
     }
 
 

@@ -14,6 +14,7 @@ from ..roofline.explanation import Explanation
 from ..roofline.lower_bound import fewest_bytes
 from ..runtime.compile import trace
 from ..runtime.plan import Plan
+from .figures import Figure, figures
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
@@ -41,6 +42,7 @@ class Section:
         trace: every level.
         arrays: data, indices and result.
         streams: (name, bytes) of the fewest bytes that it moves.
+        figures: its drawings.
         explanation: its times; None where nothing was timed.
         not_timed: why nothing was timed; empty where it was.
         remarks: what else to know, such as sizes that were assumed.
@@ -52,6 +54,7 @@ class Section:
     trace: Trace
     arrays: tuple[ArrayFacts, ...]
     streams: tuple[tuple[str, float], ...]
+    figures: tuple[Figure, ...]
     explanation: Explanation | None
     not_timed: str
     remarks: tuple[str, ...] = ()
@@ -66,14 +69,16 @@ def section_of(
         GathernestError: it cannot be compiled.
     """
     plan = kernel.plan
+    traced = trace(plan)
     explanation, not_timed = _explained(kernel, timing, rounds)
     return Section(
         name or plan.problem.name,
         repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
         plan,
-        trace(plan),
+        traced,
         _arrays(plan),
         (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
+        figures(plan, traced),
         explanation,
         not_timed,
         remarks,

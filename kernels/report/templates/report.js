@@ -101,6 +101,7 @@
         button.querySelector(".map").style.backgroundImage = "";
       }
       this.status.textContent = "";
+      this.setCursor(null);
     }
 
     light(level, n, kept) {
@@ -170,7 +171,6 @@
 
     pressed(event) {
       const code = event.target.closest(".code");
-      if (event.key === "Escape") { this.clear(); this.setCursor(null); return; }
       if (!code || event.altKey || event.ctrlKey || event.metaKey) return;
       const lines = [...code.querySelectorAll(".l")].filter((line) => line.offsetParent);
       const at = lines.indexOf(this.cursor);
@@ -230,6 +230,7 @@
     root.dataset.theme = isDark ? "light" : "dark";
     stored(root.dataset.theme);
   });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") gathers.forEach((gather) => gather.clear()); });
   window.addEventListener("hashchange", follow);
   follow();
 })();

@@ -1,0 +1,121 @@
+"""The page in headless Chromium: what a click and the keyboard light, without an error and without the network."""
+
+import re
+
+import pytest
+
+import gathernest as gn
+
+from .browser import CHROMIUM, browser
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
+
+LIT = """(word) => [...document.querySelectorAll(`.l.${word}`)].map((line) => line.id)"""
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(gn.compile("gather", "100000x64xf32", "20000xi64").report(timing=False), encoding="utf-8")
+    return path
+
+
+def lit(tab, word):
+    return set(tab.evaluate(f"({LIT})('{word}')"))
+
+
+def line_of(tab, level, pattern):
+    """Return the id of the first line that is shown of a level, by the name in its head, with a pattern in its text."""
+    lines = tab.evaluate(
+        f"""[...document.querySelectorAll('.pane')].filter((pane) => pane.querySelector('h4').textContent === '{level}')
+        .flatMap((pane) => [...pane.querySelectorAll('.l')]
+        .filter((line) => line.offsetParent).map((line) => [line.id, line.textContent]))"""
+    )
+    return next(name for name, text in lines if re.search(pattern, text))
+
+
+def text_of(tab, name):
+    return tab.evaluate(f"document.getElementById('{name}').textContent")
+
+
+def check_silent(tab, path):
+    """Check that nothing was logged or thrown, and that nothing but the page itself was fetched."""
+    tab.evaluate("0")
+    assert tab.reported("Runtime.exceptionThrown") == []
+    assert tab.reported("Log.entryAdded") == []
+    assert tab.reported("Runtime.consoleAPICalled") == []
+    asked = {request["request"]["url"].partition("#")[0] for request in tab.reported("Network.requestWillBeSent")}
+    assert asked == {f"file://{path}"}
+
+
+def test_a_load_in_the_nest_lights_its_vector_loads_and_the_reverse(tab, report):
+    tab.open(report)
+    load = line_of(tab, "hoist-invariants", r"vector\.load|gather\.load.*vector")
+    tab.click(load)
+    texts = [text_of(tab, name) for name in lit(tab, "to")]
+    machine = [text for text in texts if re.match(r"v?movups .*\(.*\), %[xyz]mm", text)]
+    assert lit(tab, "at") == {load}
+    assert machine
+    assert not [text for text in texts if text.startswith("prefetch")]
+    other = line_of(tab, "assembly", "|".join(map(re.escape, machine)))
+    tab.click(other)
+    assert lit(tab, "at") == {other}
+    assert load in lit(tab, "from")
+    assert {"l0.", "l4."} & {name[:3] for name in lit(tab, "from")}
+    check_silent(tab, report)
+
+
+def test_a_link_lights_a_line_and_escape_clears_it(tab, report):
+    tab.open(report, "#L0.2")
+    assert lit(tab, "at") == {"l0.2"}
+    assert lit(tab, "to")
+    tab.press("Escape")
+    assert not lit(tab, "at") | lit(tab, "to")
+    check_silent(tab, report)
+
+
+def test_a_link_to_a_line_that_is_not_there_lights_nothing(tab, report):
+    for fragment in ("#L0.9999", "#L99.0", "#G7L0.0", "#L", "#gather-7"):
+        tab.open(report, fragment)
+        assert not lit(tab, "at"), fragment
+        check_silent(tab, report)
+
+
+def test_arrows_move_and_enter_lights(tab, report):
+    tab.open(report)
+    first = line_of(tab, "hoist-invariants", "func.func")
+    tab.click(first)
+    tab.press("ArrowDown", "ArrowDown", "Enter")
+    level, number = first[1:].split(".")
+    assert lit(tab, "at") == {f"l{level}.{int(number) + 2}"}
+    check_silent(tab, report)
+
+
+def test_a_box_of_the_drawing_lights_its_line(tab, report):
+    tab.open(report)
+    box = "document.querySelector('figure [data-loop=\"indices_i\"] text')"
+    tab.evaluate(f"{box}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    (line,) = lit(tab, "at")
+    assert "indices_i" in text_of(tab, line)
+
+
+def test_the_page_is_as_wide_as_a_phone(tab, report):
+    tab.open(report, width=400)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_the_switch_changes_the_colours(tab, report):
+    tab.open(report)
+    page = "getComputedStyle(document.body).backgroundColor"
+    first = tab.evaluate(page)
+    tab.evaluate("document.getElementById('theme').click()")
+    assert tab.evaluate(page) != first
+    tab.evaluate("document.getElementById('theme').click()")
+    assert tab.evaluate(page) == first
+    check_silent(tab, report)

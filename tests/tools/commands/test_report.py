@@ -1,0 +1,119 @@
+"""`gathernest report`: what it writes, and what it says of wrong command lines."""
+
+import html.parser
+import re
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from gathernest.kernels.host import dependencies
+
+ROWS = ("--data", "100x64xf32", "--indices", "10xi64")
+
+
+class Text(html.parser.HTMLParser):
+    """The text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.text = ""
+        self.feed(page)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Two nodes of one kernel, one of another, and one of strings, in sizes that are partly unknown."""
+    tensor = helper.make_tensor_value_info
+    inputs = [
+        tensor("table", TensorProto.FLOAT, [500, 32]),
+        tensor("tokens", TensorProto.INT64, ["batch", 4]),
+        tensor("words", TensorProto.STRING, [9]),
+    ]
+    nodes = [
+        helper.make_node("Gather", ["table", "tokens"], ["one"], "<first>"),
+        helper.make_node("Gather", ["table", "tokens"], ["two"], "second", axis=1),
+        helper.make_node("Gather", ["one", "tokens"], ["three"], "third", axis=2),
+        helper.make_node("Gather", ["words", "tokens"], ["four"], "strings"),
+    ]
+    kinds = {"one": TensorProto.FLOAT, "two": TensorProto.FLOAT, "three": TensorProto.FLOAT, "four": TensorProto.STRING}
+    outputs = [tensor(name, kind, None) for name, kind in kinds.items()]
+    proto = helper.make_model(
+        helper.make_graph(nodes, "test", inputs, outputs), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    )
+    onnx.save(proto, tmp_path / "model.onnx")
+    return str(tmp_path / "model.onnx")
+
+
+def test_one_command_writes_the_report_of_a_gather(gathernest, tmp_path):
+    path = tmp_path / "report.html"
+    ended = gathernest("report", *ROWS, "--bounds", "clip", "--schedule", "", "--no-timing", "-o", str(path))
+    assert (ended.status, ended.err) == (0, "")
+    said = re.fullmatch(r"(.*): (\d+) kB; (\d+) % of the work of the hot loops maps to it\n", ended.out)
+    assert said[1] == str(path)
+    assert int(said[3]) >= 95
+    text = path.read_text(encoding="utf-8")
+    assert int(said[2]) == round(len(text.encode()) / 1000)
+    text = Text(text).text
+    assert "gather 100x64xf32 by 10xi64, axis 0, batch_dims 0, bounds clip" in text
+    assert "Timing was not asked for." in text
+
+
+def test_each_kernel_of_a_model_has_a_section_and_other_nodes_are_listed(gathernest, model, tmp_path):
+    path = tmp_path / "report.html"
+    assert gathernest("report", model, "--no-timing", "-o", str(path)).status == 0
+    text = path.read_text(encoding="utf-8")
+    assert text.count('<section class="gather"') == 2
+    assert "<b>third</b> gather 128x4x32xf32 by 128x4xi64, bounds error" in text  # it runs the kernel of the second
+    assert "&lt;first&gt;" in text
+    assert "<first>" not in text
+    assert "taken as 128" in text
+    assert "gather 500x32xf32 by 128x4xi64" in text
+
+
+def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, model, tmp_path):
+    path = tmp_path / "report.html"
+    assert gathernest("report", model, "--node", "second", "--no-timing", "-o", str(path)).status == 0
+    text = path.read_text(encoding="utf-8")
+    assert text.count('<section class="gather"') == 1
+    assert "<b>third</b>" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ((), 2, "--data is missing; name the gather with --data and --indices"),
+        ((*ROWS, "--node", "x"), 2, "--node is for a model, and there is none; name its file, or leave out --node"),
+        (("MODEL", *ROWS), 2, "a report is of a model or of one gather; leave out MODEL, or --data and --indices"),
+        (
+            ("MODEL", "--node", "secnd"),
+            1,
+            "has no gather 'secnd'; it has <first>, second, third; did you mean 'second'?",
+        ),
+        ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "did you mean 'tile-loops'?"),
+        ((*ROWS, "-o", "nowhere/report.html", "--no-timing"), 1, "nowhere/report.html: No such file or directory"),
+        ((*ROWS, "--rounds", "0"), 2, "expected a whole number from 1, got '0'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(gathernest, model, words, status, message):
+    ended = gathernest("report", *(model if word == "MODEL" else word for word in words))
+    assert ended.status == status
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_without_its_packages_it_says_what_to_install(gathernest, monkeypatch):
+    def found(name):
+        if name == "pygments":
+            raise dependencies.PackageNotFoundError(name)
+        return version(name)
+
+    version = dependencies.version
+    dependencies.require.cache_clear()
+    monkeypatch.setattr(dependencies, "version", found)
+    ended = gathernest("report", *ROWS)
+    assert ended.status == 1
+    assert "pygments is not installed; gathernest needs pygments 2.18: pip install 'pygments>=2.18'\n" in ended.err
