@@ -43,11 +43,11 @@ class Tab:
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
         self.call("Page.navigate", url=f"file://{path}{fragment}")
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._next())
+        loaded = "new Promise((done) => document.readyState === 'complete' ? done() : addEventListener('load', done))"
+        self.evaluate(f"{loaded}.then(() => 0)")
 
     def evaluate(self, script: str) -> Any:
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
