@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     milliseconds = (time.perf_counter() - start) * 1e3
     comparison = {}
     if options.compare:
-        from .compare import compare
+        from ..models.compare import compare
 
         comparison = {"compare": compare(Path(options.model), inputs, outputs)}
     files = {} if options.output is None else _write(outputs, Path(options.output))
@@ -109,7 +109,7 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
             f"the model needs the inputs {wanted}; give each with --input NAME=FILE.npy, or --random SEED to fill them"
         )
     if missing:
-        from .random_inputs import random_inputs
+        from ..models.random_inputs import random_inputs
 
         arrays |= random_inputs(model, missing, np.random.default_rng(seed))
     return {name: arrays[name] for name in model.inputs}

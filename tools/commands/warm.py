@@ -63,7 +63,7 @@ def _warm_model(path: Path, *, as_json: bool) -> int:
     """Run a model once, which compiles its kernels for these sizes."""
     from ...kernels.model import load
     from ...kernels.warm import kernels_of
-    from .random_inputs import random_inputs
+    from ..models.random_inputs import random_inputs
 
     model = load(path)
     with progress("compiling"):

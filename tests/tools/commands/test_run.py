@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
-from gathernest.tools.commands.random_inputs import index_limits
+from gathernest.tools.models.random_inputs import index_limits
 
 TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
 EXPORTED = Path(__file__).resolve().parents[2] / "models" / "data"
