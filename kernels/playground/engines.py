@@ -61,5 +61,4 @@ def numba_call(module: ModuleOp, views: Sequence[np.ndarray], scales: Sequence[t
         "scale": lambda argument, dim: scales[0][0],
     }
     numbers = [values[entry.kind](entry.argument, entry.dim) for entry in program.parameters]
-    code = RUNTIME.make(lambda: load_text(program, "stage"))
-    return lambda: code(*numbers, 0)
+    return RUNTIME.make(lambda: load_text(program, "stage")).bound(*numbers, 0)

@@ -1,6 +1,8 @@
 """A kernel's machine code in memory, loaded from its object code by an engine of its own. Needs no Numba."""
 
 import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -46,6 +48,15 @@ class KernelCode:
         Args:
             arguments: three addresses, then numbers, then the address of the thread team or 0.
         """
-        *given, team = arguments
-        pointers = (*given[:POINTERS], 0, 0)[:POINTERS]
-        return self._entry(*pointers, packed(given[POINTERS:]), team)
+        return self._entry(*_words(arguments))
+
+    def bound(self, *arguments: float) -> Callable[[], int]:
+        """Return a call with these arguments, which are those of `__call__`."""
+        words = _words(arguments)
+        return lambda: self._entry(*words)
+
+
+def _words(arguments: Sequence[float]) -> tuple[Any, ...]:
+    """Return what `ENTRY` takes for the arguments of a kernel."""
+    *given, team = arguments
+    return *(*given[:POINTERS], 0, 0)[:POINTERS], packed(given[POINTERS:]), team

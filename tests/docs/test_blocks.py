@@ -36,6 +36,7 @@ REASONS = {
     "is what CI runs",
     "needs another runtime",
     "runs in tests/plugins, where the package is installed",
+    "runs in tests/upstream, where mlir-opt is installed",
     "takes minutes",
     "times of one machine",
 }

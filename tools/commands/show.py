@@ -17,6 +17,7 @@ from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
 from ..console.terminal import DONE, Parser, make_console, positive, progress
 from ..console.time_table import time_table
+from ..console.upstream_text import print_beside, show_command, whole_command
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -29,6 +30,7 @@ CODE_STAGES = {
     "llvm": "the LLVM IR of the compiled kernel",
     "asm": "its assembly",
 }
+NO_STAGES = (*CODE_STAGES, "all", "list")
 FOLDERS = {
     "dump_dir": "write every stage there, in a folder of the gather's own",
     "override_dir": "replace stages by those that were edited in such a dump",
@@ -49,6 +51,7 @@ EXAMPLES = """examples:
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
   gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
   gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
+  gathernest show --data 1000x64xf32 --indices 100xi64 --upstream
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
 
 
@@ -81,7 +84,16 @@ def add_arguments(parser: Parser) -> None:
         "the schedule is worth; the first time, the machine is measured as well, for some ten seconds",
     )
     parser.add_argument(
-        "--rounds", type=positive, metavar="N", help=f"of --explain: timings of each schedule (default: {ROUNDS})"
+        "--upstream",
+        action="store_true",
+        help="compile the stage, which is the last where --stage names none, by upstream's mlir-opt and LLVM as well; "
+        "print the command line, and compare bytes, time and assembly",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=positive,
+        metavar="N",
+        help=f"of --explain and --upstream: how often each is timed (default: {ROUNDS})",
     )
     parser.add_argument("--timing", action="store_true", help="print how long each pass took, to standard error")
     for name, said in FOLDERS.items():
@@ -118,6 +130,8 @@ def _show(options: argparse.Namespace) -> int:
         failure = error
     stages = stages_by_name(made)
     asked = (options.stage,) if options.diff is None else ends_of(options.diff, list(stages))
+    if failure is not None and options.upstream:
+        raise failure
     if failure is not None and not {*asked} <= {*stages, "all", "list"}:
         raise failure
     if options.timing:
@@ -125,7 +139,9 @@ def _show(options: argparse.Namespace) -> int:
     if options.dump_dir is not None and failure is None:
         build_program(plan)
     _check_stage(options.stage, options.picture and options.diff is None, list(stages))
-    if options.diff is not None:
+    if options.upstream:
+        _print_upstream(kernel, stages, options)
+    elif options.diff is not None:
         _print_diff(kernel, stages, options)
     elif options.json:
         facts = {"gather": _title(kernel), "key": plan.key, "schedule": str(plan.schedule), "action": plan.action}
@@ -173,15 +189,34 @@ def _print_diff(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -
         print(f"{second} is the same as {first}" if ".." in options.diff else f"{second} changed nothing")
 
 
+def _print_upstream(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> None:
+    """Compile a stage by upstream's tools, and print how it compares with ours."""
+    from ...kernels.playground.beside_upstream import beside_upstream
+
+    name = options.stage or list(stages)[-1]
+    found = beside_upstream(kernel.plan, name, stages[name].text, options.rounds or ROUNDS)
+    command = show_command(options, name, str(kernel.schedule))
+    if options.json:
+        print(json.dumps({"gather": _title(kernel), **found.to_json(), "command": whole_command(found, command)}))
+    else:
+        print_beside(found, command)
+
+
 def _check_options(options: argparse.Namespace) -> None:
+    if options.upstream and (options.diff or options.explain or options.picture or options.stage in NO_STAGES):
+        others = {"--diff": options.diff, "--explain": options.explain, "--picture": options.picture}
+        other = next((name for name, given in others.items() if given), f"--stage {options.stage}")
+        raise InvalidGatherError(f"--upstream compares one stage at loops level; leave out {other}")
     if options.diff is not None and (options.stage is not None or options.explain):
         other = "--explain" if options.explain else f"--stage {options.stage}"
         raise InvalidGatherError(f"--diff prints the difference of two stages and nothing else; leave out {other}")
     if options.explain and (options.stage is not None or options.picture):
         other = "--picture" if options.stage is None else f"--stage {options.stage}"
         raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
-    if options.rounds is not None and not options.explain:
-        raise InvalidGatherError("--rounds is for --explain, which is not there; add it, or leave out --rounds")
+    if options.rounds is not None and not options.explain and not options.upstream:
+        raise InvalidGatherError(
+            "--rounds is for --explain and --upstream, which are not there; add one, or leave out --rounds"
+        )
 
 
 def _check_name(name: str, allowed: list[str]) -> None:
@@ -199,7 +234,7 @@ def _check_name(name: str, allowed: list[str]) -> None:
 
 def _check_stage(name: str | None, picture: bool, passes: list[str]) -> None:
     if name is not None:
-        _check_name(name, [*passes, *CODE_STAGES, "all", "list"])
+        _check_name(name, [*passes, *NO_STAGES])
     if picture and (name in (None, "list") or name in CODE_STAGES):
         raise InvalidGatherError(
             "--picture draws the loops of one stage of the IR, or of all; add --stage with a pass from "

@@ -278,7 +278,7 @@ def test_explain_as_json_is_one_object(gathernest, known_ceilings):
     [
         (["--explain", "--stage", "cse"], "--explain measures the kernel and shows no stage; leave out --stage cse"),
         (["--explain", "--picture"], "--explain measures the kernel and shows no stage; leave out --picture"),
-        (["--rounds", "3"], "--rounds is for --explain, which is not there; add it, or leave out --rounds"),
+        (["--rounds", "3"], "--rounds is for --explain and --upstream, which are not there; add one, or leave out"),
         (["--explain", "--rounds", "0"], "argument --rounds: expected a whole number from 1, got '0'"),
     ],
 )
