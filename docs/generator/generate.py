@@ -1,9 +1,11 @@
-"""Write the generated pages, or without `--write` fail when they are not up to date."""
+"""Write the generated pages and figures, or without `--write` fail when they are not up to date."""
 
 import inspect
 import re
 import sys
 from pathlib import Path
+
+from figures import figures
 
 from gathernest.kernels.host.knobs import KNOBS
 from gathernest.kernels.operator_versions import ops
@@ -77,11 +79,13 @@ def knobs_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check the pages; return 1 when one is stale."""
+    """Write or check the pages and figures; return 1 when one is stale."""
+    pages = {"passes.md": passes_page(), "knobs.md": knobs_page(), "operators.md": operators_page()}
     stale = []
-    for name, text in {"passes.md": passes_page(), "knobs.md": knobs_page(), "operators.md": operators_page()}.items():
+    for name, text in (pages | figures()).items():
         path = DOCS / name
         if "--write" in arguments:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
             stale.append(name)

@@ -10,7 +10,7 @@ from ...ir.errors import GathernestError
 from ...lowering.drawings.svg import FONT_SIZE, HUES, LETTER, Element, add, drawing, finished, width_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.plan import Plan
-from .accesses import Accesses, ElementAccess, Tile, accesses_of
+from .accesses import Accesses, ElementAccess, accesses_of
 
 # Elements and lines that are drawn at most, and elements in a row of the drawing; a note says what is left out.
 MOST_CELLS, MOST_LINES, MOST_COLUMNS = 1024, 512, 32
@@ -125,7 +125,7 @@ def _draw_elements(root: Element, accesses: Accesses, name: str, top: float) -> 
         for _, column, element in run:
             _draw_element(group, element, name, column * _CELL + 1, top + row * _CELL)
     _draw_labels(root, cells, top)
-    _draw_tiles(root, {(row, column): element.tile for row, column, element in cells}, top)
+    _draw_edges(root, {(row, column): element for row, column, element in cells}, top)
     columns = max((column for _, column, _ in cells), default=-1) + 1
     rows = max((row for row, _, _ in cells), default=-1) + 1
     return columns * _CELL + 2, top + rows * _CELL + 1
@@ -173,24 +173,29 @@ def _draw_labels(root: Element, cells: Sequence[_Cell], top: float) -> None:
         add(group, "text", text, x=x, y=top + (row + 0.5) * _CELL + 3, font_size=small)
 
 
-def _draw_tiles(root: Element, tiles: dict[tuple[int, int], Tile], top: float) -> None:
-    """Draw a heavy line around each tile."""
-    segments: list[str] = []
-    for (row, column), tile in tiles.items():
+def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], top: float) -> None:
+    """Draw a heavy line around each tile, and a light one where another line of data begins in a row."""
+    heavy: list[str] = []
+    light: list[str] = []
+    for (row, column), element in elements.items():
         x, y = column * _CELL + 1, top + row * _CELL
+        below, right = elements.get((row + 1, column)), elements.get((row, column + 1))
         # A side between two tiles is drawn once, by the upper or left one of them.
-        if (row - 1, column) not in tiles:
-            segments.append(f"M{x:g} {y:g}h{_CELL:g}")
-        if (row, column - 1) not in tiles:
-            segments.append(f"M{x:g} {y:g}v{_CELL:g}")
-        if tiles.get((row + 1, column)) != tile:
-            segments.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
-        if tiles.get((row, column + 1)) != tile:
-            segments.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
-    add(
-        root, "path", class_="gn-tiles", d="".join(segments), stroke="currentColor", stroke_width=2, fill="none",
-        stroke_linecap="square", pointer_events="none",
-    )  # fmt: skip
+        if (row - 1, column) not in elements:
+            heavy.append(f"M{x:g} {y:g}h{_CELL:g}")
+        if (row, column - 1) not in elements:
+            heavy.append(f"M{x:g} {y:g}v{_CELL:g}")
+        if below is None or below.tile != element.tile:
+            heavy.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
+        if right is None or right.tile != element.tile:
+            heavy.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
+        elif right.lines != element.lines:
+            light.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
+    for kind, segments, width in (("line-ends", light, 1), ("tiles", heavy, 2)):
+        add(
+            root, "path", class_=f"gn-{kind}", d="".join(segments), stroke="currentColor", stroke_width=width,
+            fill="none", stroke_linecap="square", pointer_events="none",
+        )  # fmt: skip
 
 
 def _draw_lines(root: Element, accesses: Accesses, top: float) -> tuple[float, float]:
