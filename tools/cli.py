@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..ir.errors import did_you_mean
-from . import bench
+from . import bench, play
 from .commands import bisect, cache, demo, doctor, report, run, show, step, tune, warm
 from .commands import exec as exec_command
 from .console.completion import add_completion
@@ -19,6 +19,7 @@ COMMANDS = {
     "run": run,
     "show": show,
     "report": report,
+    "play": play,
     "exec": exec_command,
     "bisect": bisect,
     "step": step,

@@ -20,7 +20,8 @@ class InputError(GathernestError):
 
     Attributes:
         message: what is wrong.
-        line: 1-based line of the input; None when the place is not known.
+        line, column: of the input, from 1; None when the place is not known.
+        length: how many characters it is about.
     """
 
     def __init__(
@@ -28,6 +29,8 @@ class InputError(GathernestError):
     ):
         self.message = message
         self.line = None if start is None else text.count("\n", 0, start) + 1
+        self.column = None if start is None else start - text.rfind("\n", 0, start)
+        self.length = length
         super().__init__(_rendered(f"{where}{message}", file, text, start, length))
 
 

@@ -1,0 +1,41 @@
+"""The sub-command `gathernest play`."""
+
+import argparse
+
+from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.terminal import DONE, Parser, UsageError, make_console
+
+EXAMPLES = """examples:
+  gathernest play
+  gathernest play --data 1000x64xf32 --indices 100xi64 --bounds clip
+  gathernest play --port 8000 --no-browser"""
+
+LARGEST_PORT = 65535
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    add_problem_options(parser, required=False)
+    parser.add_argument("--port", type=int, metavar="N", help="of this machine (default: 2718, or a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the playground until Ctrl-C."""
+    from .server import require_marimo, serve
+    from .settings import Settings
+
+    require_marimo()
+    if options.port is not None and not 0 < options.port <= LARGEST_PORT:
+        raise UsageError(f"--port: expected a whole number from 1 to {LARGEST_PORT}, got {options.port}")
+    query: dict[str, str] = {}
+    if options.data is not None or options.indices is not None:
+        query = Settings(**problem_arguments(options)).to_query()
+    console = make_console()
+    serve(
+        options.port,
+        query,
+        opens_browser=not options.no_browser,
+        say=lambda address: console.print(f"The playground is at {address}\nCtrl-C ends it."),
+    )
+    return DONE
