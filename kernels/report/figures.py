@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from ...lowering.drawings.nest_drawing import nest_drawing
 from ...lowering.provenance.trace import Trace
 from ..drawings.access_drawing import access_drawing
+from ..drawings.machine_analysis import MachineAnalysisError, machine_analysis
+from ..drawings.port_drawing import port_drawing
+from ..drawings.stream_drawing import stream_drawing, worth_drawing
+from ..host.cpu import cpu_model
+from ..roofline.explanation import BUSY, Explanation
 from ..runtime.plan import Plan
-from .level_view import first_open
+from .level_view import first_open, hot_loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,12 @@ class Figure:
     level: int | None = None
 
 
-def figures(plan: Plan, trace: Trace) -> tuple[Figure, ...]:
-    """Return the drawings of a gather: its nest as the schedule left it, and the memory accesses of a small one."""
+def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
+    """Return the drawings of a gather.
+
+    They are its nest as the schedule left it, the memory accesses of a small one, what llvm-mca says of the hot loop
+    where it is installed, and, where it was timed, its times and what each pass is worth.
+    """
     drawn = [
         Figure(
             "The scheduled nest",
@@ -37,9 +46,32 @@ def figures(plan: Plan, trace: Trace) -> tuple[Figure, ...]:
         for number, level in enumerate(trace.levels)
         if level.kind == "stage" and number in first_open(trace.levels)
     ]
-    accesses = Figure(
-        "The memory accesses",
-        "Which line of data each element of a small gather with the same loops reads, by which thread.",
-        access_drawing(plan),
-    )
-    return (*drawn, accesses)
+    said = "Which line of data each element of a small gather with the same loops reads, by which thread."
+    drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
+    drawn += machine_figures(plan, trace)
+    if explanation is not None:
+        bound = explanation.bound
+        threads = f"{bound.threads} thread{'s' * (bound.threads != 1)}"
+        measured = f"Medians of {explanation.rounds} rounds on {cpu_model()}, {threads}, random indices."
+        if explanation.measured_us > BUSY * explanation.fastest_us:
+            measured += " The median is far above the fastest round: the machine is busy, and times say little."
+        drawn.append(Figure("Bytes and time", measured, stream_drawing(explanation)))
+        drawn.append(Figure("What each pass is worth", "Timed in turn without it.", worth_drawing(explanation)))
+    return tuple(drawn)
+
+
+def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
+    """Return what llvm-mca says of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
+    assembly = trace.levels[-1]
+    loops, title = hot_loops(assembly), "The hot loop on this core"
+    if not loops:
+        return []
+    try:
+        analysis = machine_analysis(assembly.lines, loops[0], element_bytes=plan.layout.width_bytes)
+    except MachineAnalysisError as error:
+        return [Figure(title, f"There is no analysis: {error}.", "")]
+    if analysis is None:
+        return []
+    waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
+    said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
+    return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...lowering.provenance.trace import WORK, Level, Line, Trace
+from ...lowering.provenance.trace import WORK, Level, Line, MachineLoop, Trace
 
 # Makes HTML of lines of a kind of text.
 Highlight = Callable[[Sequence[str], str], list[str]]
@@ -127,17 +127,19 @@ def _parts(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[Par
     return (Part("", tuple(views)),)
 
 
+def hot_loops(level: Level) -> list[MachineLoop]:
+    """Return the hot loops of an assembly, those that move most data first."""
+
+    def accesses(loop: MachineLoop) -> int:
+        return sum(level.lines[number].kind in ("store", "load", "prefetch") for number in loop.lines)
+
+    return sorted((loop for loop in level.loops if loop.is_hot), key=accesses, reverse=True)
+
+
 def _assembly_parts(level: Level, views: Sequence[LineView]) -> tuple[Part, ...]:
-    """Return hot loops first, those that move most data before the others; then outer loops; then what is in none."""
-
-    def weight(place: int) -> int:
-        loop = level.loops[place]
-        return sum(views[number].kind in ("store", "load", "prefetch") for number in loop.lines)
-
-    hot = [place for place, loop in enumerate(level.loops) if loop.is_hot]
+    """Return hot loops, then other loops with what is around the hot ones, then what is in none, folded."""
     shown, parts = set[int](), list[Part]()
-    for place in sorted(hot, key=weight, reverse=True):
-        loop = level.loops[place]
+    for loop in hot_loops(level):
         numbers = [number for number in loop.lines if number not in shown]
         shown.update(numbers)
         title = f"hot loop, lines {loop.first + 1} to {loop.last + 1}"

@@ -83,7 +83,6 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "pass_times": _pass_times(section),
         "streams": bars([Bar(name, count, _bytes(count)) for name, count in section.streams]),
         "bytes": _bytes(sum(count for _, count in section.streams)),
-        "roofline": _roofline(section),
         "schedule": _passes(section),
     }
 
@@ -100,23 +99,6 @@ def _pass_times(section: Section) -> str:
     return bars(
         [Bar(level.name.partition("{")[0], level.milliseconds, f"{level.milliseconds:.2f} ms") for level in stages]
     )
-
-
-def _roofline(section: Section) -> str:
-    """Return the times of a gather beside its bounds as bars; empty where nothing was timed."""
-    found = section.explanation
-    if found is None:
-        return ""
-    rows = [Bar("roofline bound", found.bound.time_us, _us(found.bound.time_us))]
-    if found.predicted_us is not None:
-        rows.append(Bar("predicted", found.predicted_us, _us(found.predicted_us)))
-    rows.append(Bar("measured", found.measured_us, _us(found.measured_us)))
-    rows.append(Bar("fastest round", found.fastest_us, _us(found.fastest_us)))
-    return bars(rows)
-
-
-def _us(time_us: float) -> str:
-    return f"{time_us:,.1f} µs"
 
 
 def _bytes(count: float) -> str:

@@ -78,7 +78,7 @@ def section_of(
         traced,
         _arrays(plan),
         (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
-        figures(plan, traced),
+        figures(plan, traced, explanation),
         explanation,
         not_timed,
         remarks,
