@@ -37,8 +37,8 @@ class Tab:
         assert "error" not in answer, answer["error"]
         return answer["result"]
 
-    def open(self, path: Path, fragment: str = "", width: int = 1400) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    def open(self, path: Path, fragment: str = "", width: int = 1400, height: int = 900) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
