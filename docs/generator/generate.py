@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from api_page import api_page
+from docstrings import markdown
 from figures import figures
 
 from gathernest.kernels.host.knobs import KNOBS
@@ -26,8 +28,8 @@ def passes_page() -> str:
     for name, text in PIPELINES.items():
         lines += [f"* `{name}`: `{text}`"]
     for name in PASSES:
-        title, _, rest = inspect.getdoc(load_pass(name)).partition("\n")  # type: ignore[union-attr]
-        lines += ["", f"## {name}", "", f"**{title}**", "", "```", rest.strip("\n"), "```"]
+        text = inspect.getdoc(load_pass(name)) or ""
+        lines += ["", f"## {name}", "", *markdown(text, bold=True)]
     return "\n".join(lines) + "\n"
 
 
@@ -54,7 +56,7 @@ def operators_page() -> str:
             f"| [`{name}`](#{re.sub('[^a-z0-9-]', '', name.lower())}) | `{arguments}` | {outside} | {differs} |"
         )
     for name, text in pages.items():
-        lines += ["", f"## {name}", "", "```text", text, "```"]
+        lines += ["", f"## {name}", "", *markdown(text)]
     return "\n".join(lines) + "\n"
 
 
@@ -80,9 +82,9 @@ def knobs_page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write or check the pages and figures; return 1 when one is stale."""
-    pages = {"passes.md": passes_page(), "knobs.md": knobs_page(), "operators.md": operators_page()}
+    pages = {"passes": passes_page(), "knobs": knobs_page(), "operators": operators_page(), "api": api_page(NOTE)}
     stale = []
-    for name, text in (pages | figures()).items():
+    for name, text in ({f"{page}.md": text for page, text in pages.items()} | figures()).items():
         path = DOCS / name
         if "--write" in arguments:
             path.parent.mkdir(exist_ok=True)

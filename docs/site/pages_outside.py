@@ -29,7 +29,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     done: set[Path] = set()
     while wanted:
         path = wanted.pop()
-        if path in done or path.parts[0] == "docs":
+        if path in done or _is_inside(path):
             continue
         done.add(path)
         text = _text(path)
@@ -72,13 +72,18 @@ def _targets(path: Path, text: str) -> list[Path]:
     return found
 
 
+def _is_inside(path: Path) -> bool:
+    """Whether MkDocs itself puts a file on the site: pages and pictures of docs are, its programs and settings not."""
+    return path.parts[0] == "docs" and path.suffix not in (".py", ".yml")
+
+
 def _resolved(path: Path, target: str) -> Path:
     return Path(posixpath.normpath((path.parent / target).as_posix()))
 
 
 def _uri(path: Path) -> str:
     """Return where the site has a file of the repository."""
-    if path.parts[0] == "docs":
+    if _is_inside(path):
         return path.relative_to("docs").as_posix()
     if path.suffix == ".md":
         return path.as_posix()
