@@ -19,6 +19,7 @@ GROUPS = {
     "kernels.warm": "Kernels",
     "ir.array_spec": "Kernels",
     "kernels.playground": "The playground",
+    "kernels.stepping": "The playground",
     "kernels.model": "Models",
     "kernels.host.knobs": "Settings",
     "ir.errors": "Errors",
