@@ -13,11 +13,13 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError, ScheduleError
 from ...ir.interpreters.access_recorder import Access, record_accesses
 from ...ir.loop_name import LoopName
+from ...ir.modules.context import parse_module
 from ...ir.problem import Problem
 from ...lowering.drawings.nest_boxes import loop_names
 from ...lowering.pipeline import parse_passes, record_stages
 from ...lowering.schedule.machine_model import LINE_BYTES
-from ..runtime.compile import module_of
+from ..runtime.array_checks import index_array
+from ..runtime.compile import module_of, run_stages
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import strided_array
 from .small_instance import SmallInstance, small_instance, spread_indices
@@ -79,6 +81,7 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
 
     Raises:
         InvalidGatherError: indices are given and have another shape than the plan's, or the gather has many elements.
+        IndexTypeError: they are no integers.
         BoundsError: an index is not valid.
         ScheduleError: the schedule is not legal for the small sizes.
     """
@@ -86,7 +89,7 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
         instance = small_instance(plan)
         values = spread_indices(instance.problem)
     else:
-        instance, values = SmallInstance(plan.problem, (plan.pipeline,), ()), np.asarray(indices)
+        instance, values = SmallInstance(plan.problem, (plan.pipeline,), ()), index_array(indices)
         if values.shape != plan.problem.indices.shape:
             raise InvalidGatherError(f"expected indices of shape {plan.problem.indices.shape}, got {values.shape}")
     problem = instance.problem
@@ -97,7 +100,10 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
         )
     given = strided_array(problem.indices)
     given[...] = values
-    recorded = _recorded(instance, given)
+    if (given != values).any():
+        raise InvalidGatherError(f"expected indices that {given.dtype} holds, got {values.min()} to {values.max()}")
+    module = _loops(instance) if indices is None else parse_module(run_stages(plan)[-1].text)
+    recorded = _recorded(module, problem, given)
     offsets = {offset: number for number, offset in enumerate(_offsets(problem.slices))}
     found = {offsets[access.offset_bytes]: access for access in recorded if access.offset_bytes in offsets}
     starts = _offsets(problem.table)
@@ -120,12 +126,11 @@ def thread_of(iteration: int, iterations: int, threads: int) -> int:
     return ((iteration + 1) * parts - 1) // max(iterations, 1)
 
 
-def _recorded(instance: SmallInstance, indices: np.ndarray) -> list[Access]:
-    """Return the stores to the result or, of a gradient, the loads of the slices; of the first legal pipeline."""
-    problem = instance.problem
+def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[Access]:
+    """Return the stores of loops to the result or, of a gradient, their loads of the slices."""
     data, out = strided_array(problem.source), strided_array(problem.result)
     of = "out" if problem.gradient is None else "data"
-    return record_accesses(_loops(instance), data, indices, out, of=of)
+    return record_accesses(module, data, indices, out, of=of)
 
 
 def _loops(instance: SmallInstance) -> ModuleOp:

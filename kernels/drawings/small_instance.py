@@ -55,6 +55,8 @@ def small_instance(plan: Plan) -> SmallInstance:
     if problem != plan.problem:
         notes.append(f"a smaller gather: data {problem.table} by indices {problem.indices}")
     notes += sizes.notes
+    if plan.edits:
+        notes.append("the stages that were edited by hand are left out here")
     kept = [spec for spec in changed if spec.name not in _LEFT_OUT]
     pipelines = [",".join(str(spec).replace('"', "") for spec in each) for each in (kept, changed)]
     return SmallInstance(problem, tuple(dict.fromkeys(pipelines)), tuple(notes))
@@ -121,9 +123,11 @@ def _small_problem(problem: Problem) -> Problem:
     axis = 12 if has_rows else 12 * max(LINE_BYTES // max(table.dtype.itemsize, 1), 1)
     if isinstance(operator, GatherNd):
         axis = math.ceil(axis ** (1 / max(len(problem.axes), 1)))
-    is_flat = rows.get("batch", 1) * rows.get("outer", 1) == 1
+    is_flat = math.prod(rows.get(role, 1) for role in ("batch", "outer", "inner")) == 1
+    if isinstance(operator, GatherElements) and not is_flat:
+        axis = 24
     budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
-    budgets["indices"] = 12 if has_rows else 96 if is_flat else 32
+    budgets["indices"] = 12 if has_rows else 96 if is_flat else min(axis, 32)
     shapes = {"data": list(table.shape), "indices": list(indices.shape)}
     for role in roles:
         if role.name == "tuple":

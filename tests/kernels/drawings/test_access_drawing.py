@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.errors import BoundsError, InvalidGatherError
+from gathernest.ir.errors import BoundsError, IndexTypeError, InvalidGatherError
 from gathernest.kernels.drawings import access_drawing as drawing_module
 from gathernest.kernels.drawings.access_drawing import access_drawing
 from gathernest.kernels.drawings.accesses import Accesses, accesses_of, thread_of
+from gathernest.kernels.host.knobs import knobs
 from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule
@@ -172,6 +174,29 @@ def test_many_dimensions_do_not_make_many_elements():
 def test_indices_of_another_shape_are_rejected():
     with pytest.raises(InvalidGatherError, match=r"^expected indices of shape \(3,\), got \(4,\)$"):
         access_drawing(plan_of("gather", "5x4xf32", "3xi64"), np.arange(4))
+
+
+def test_indices_that_their_dtype_does_not_hold_are_rejected():
+    with pytest.raises(InvalidGatherError, match=r"^expected indices that int8 holds, got 1 to 300$"):
+        access_drawing(plan_of("gather", "500x4xf32", "2xi8"), np.array([1, 300]))
+    with pytest.raises(IndexTypeError):
+        access_drawing(plan_of("gather", "500x4xf32", "2xi8"), np.array([1.5, 3.0]))
+
+
+def test_an_edited_stage_is_drawn_of_given_indices_and_named_otherwise(tmp_path):
+    plan = plan_of("gather", "8x4xf32", "6xi64", schedule="tile-loops{loops=indices sizes=2}", bounds="clip")
+    number, stage = next(entry for entry in enumerate(run_stages(plan)) if entry[1].pass_name == "tile-loops")
+    folder = tmp_path / plan.folder
+    folder.mkdir()
+    text = stage.text.replace("%c2_2 = arith.constant 2", "%c2_2 = arith.constant 3")
+    (folder / f"{number:02}-tile-loops.mlir").write_text(text)
+    with knobs.scope(override_dir=tmp_path):
+        edited = make_plan(plan.problem, plan.schedule)
+    assert {element.tile for element in accesses_of(edited, np.arange(6)).elements} == {
+        (("indices_o", 0),),
+        (("indices_o", 3),),
+    }
+    assert accesses_of(edited).notes[-1] == "the stages that were edited by hand are left out here"
 
 
 def test_a_gather_too_large_for_given_indices_is_rejected():
