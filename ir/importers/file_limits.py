@@ -3,9 +3,11 @@
 import math
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -65,22 +67,50 @@ def read_file(path: Path, limits: FileLimits, *, start: int = 0, length: int | N
     Raises:
         ModelError: there is none, it is over the limit, or the range is not within it.
     """
+    with open_file(path, limits) as file:
+        return file.read(start, length)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A regular file that is open, of which parts are read."""
+
+    path: Path
+    limits: FileLimits
+    file: BinaryIO
+    size: int
+
+    def read(self, start: int = 0, length: int | None = None) -> bytes:
+        """Return its bytes from `start` on, or `length` of them; raises ModelError, see `read_file`."""
+        wanted = self.size - start if length is None else length
+        if start < 0 or wanted < 0 or start + wanted > self.size:
+            raise ModelError(f"{self.path} has {self.size} bytes; bytes {start} to {start + wanted} are not in it")
+        if wanted > self.limits.max_file_bytes:
+            raise ModelError(
+                f"{self.path} has {wanted} bytes to read, over the limit max_file_bytes={self.limits.max_file_bytes}; "
+                "raise it if the model is to be trusted"
+            )
+        with _naming_file(self.path):
+            self.file.seek(start)
+            return self.file.read(wanted)
+
+
+@contextmanager
+def open_file(path: Path, limits: FileLimits) -> Iterator[OpenFile]:
+    """Open a regular file for as long as the body runs; raises ModelError where there is none."""
+    with ExitStack() as stack:
+        with _naming_file(path):
+            file = stack.enter_context(open(path, "rb", opener=_open_without_waiting))
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{path} is not a file")
+        yield OpenFile(path, limits, file, status.st_size)
+
+
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ModelError(f"{path} is not a file")
-            size = status.st_size
-            wanted = size - start if length is None else length
-            if start < 0 or wanted < 0 or start + wanted > size:
-                raise ModelError(f"{path} has {size} bytes; bytes {start} to {start + wanted} are not in it")
-            if wanted > limits.max_file_bytes:
-                raise ModelError(
-                    f"{path} has {wanted} bytes to read, over the limit max_file_bytes={limits.max_file_bytes}; "
-                    "raise it if the model is to be trusted"
-                )
-            file.seek(start)
-            return file.read(wanted)
+        yield
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from None
 

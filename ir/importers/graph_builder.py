@@ -198,7 +198,8 @@ class GraphBuilder:
             op.attributes[NODE] = StringAttr(self.node)
         self._block.add_op(op)
         self._hint(result, name)
-        self.constants.known(result)  # asked in the order of the graph, so that no answer needs a deep stack
+        if op.operands:  # asked in the order of the graph, so that no answer needs a deep stack
+            self.constants.known(result)
         return result
 
     @staticmethod

@@ -5,6 +5,8 @@ The graph is put in order in `openvino_xml`; here its layers become operations o
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
-from .file_limits import FileLimits, read_file
+from .file_limits import FileLimits, OpenFile, open_file
 from .graph_builder import GraphBuilder, ImportedModel
 from .openvino_xml import Layer, integer, read_layers
 
@@ -44,8 +46,11 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
     """
     limits = limits or FileLimits()
     layers = read_layers(path, limits)
-    reader = _Reader(layers, GraphBuilder(limits), path.with_suffix(".bin"))
-    with reader.builder.naming_nodes():
+    with ExitStack() as stack:
+        # Opened by the first layer that needs it.
+        weights = cache(lambda: stack.enter_context(open_file(path.with_suffix(".bin"), limits)))
+        reader = _Reader(layers, GraphBuilder(limits), weights)
+        stack.enter_context(reader.builder.naming_nodes())
         for layer in layers.values():
             reader.builder.node, reader.builder.kind = layer.name, layer.type
             reader.read(layer)
@@ -59,7 +64,7 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
 class _Reader:
     """Turns layers into operations, in an order in which every input comes before its use."""
 
-    def __init__(self, layers: Mapping[int, Layer], builder: GraphBuilder, weights: Path):
+    def __init__(self, layers: Mapping[int, Layer], builder: GraphBuilder, weights: Callable[[], OpenFile]):
         self.layers, self.builder, self.weights = layers, builder, weights
         self.values: dict[int, SSAValue] = {}
         self.outputs: dict[str, SSAValue] = {}
@@ -104,7 +109,7 @@ class _Reader:
         if size_bytes != wanted:
             raise ModelError(f"it has size {size_bytes}, and shape {_shown(shape)} of {dtype} has {wanted} bytes")
         self.builder.weights.check_room(wanted, layer.name)
-        data = read_file(self.weights, self.builder.limits, start=offset, length=size_bytes)
+        data = self.weights().read(offset, size_bytes)
         return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
 
     def result(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:

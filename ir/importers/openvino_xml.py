@@ -7,6 +7,7 @@ its elements and their depth are limited, so that no file makes more of itself t
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
@@ -72,9 +73,16 @@ class Layer:
 
 def integer(text: str | None, what: str) -> int:
     """Return the whole number that a text is; raises ModelError where it is none of 64 bits."""
-    if text is None or not ((text.isdecimal() and len(text) < 20 and text.isascii()) or is_whole_number(text)):
+    number = _whole_number(text)
+    if number is None:
         raise ModelError(f"{what} is {text!r}, and must be a whole number")
-    return int(text)
+    return number
+
+
+@lru_cache(2**18)
+def _whole_number(text: str | None) -> int | None:
+    """Return the number that a text is, None where it is none; layers and edges have the same numbers."""
+    return int(text) if text is not None and is_whole_number(text) else None
 
 
 def read_layers(path: Path, limits: FileLimits) -> dict[int, Layer]:
@@ -137,7 +145,7 @@ def _layer(element: Element) -> Layer:
     kind, name = element.get("type") or "", element.get("name") or f"#{number}"
     data = element.find("data")
     what = f"a port of layer {name!r}"
-    inputs = tuple(integer(port.get("id"), what) for port in _ports(element, "input"))
+    inputs = tuple([integer(port.get("id"), what) for port in _ports(element, "input")])
     outputs = _ports(element, "output")
     if len(outputs) > 1:
         raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs; layers of one are supported")

@@ -11,10 +11,12 @@ from xdsl.irdl import IRDLOperation
 
 from .. import reference
 from ..dialects.gather_dialect import GatherElementsOp, GatherNdOp, GatherOp
-from ..dialects.graph_op import GraphOp, shape_of_value
+from ..dialects.graph_op import GraphOp, shape_of_value, tensor_of
 from ..dialects.graph_ops import CastOp, ShapeOfOp, WeightOp
 from ..dialects.types import dense_array, ir_element_type, numpy_dtype
 from ..errors import GathernestError
+from ..operator_spec import Gather
+from ..positions import NOWHERE, resolve
 from ..semantics import DYNAMIC, NO_NEGATIVE_INDICES, Bounds
 from .operator_module import constant_tensor
 from .weights import MOST_DENSE_ELEMENTS, Weights
@@ -46,7 +48,7 @@ class Constants:
         if not isinstance(type_, TensorType) or not isinstance(type_.element_type, IntegerType):
             return None
         shape = type_.get_shape()
-        if DYNAMIC in shape or math.prod(shape) > MOST_FOLLOWED or numpy_dtype(type_.element_type).kind == "b":
+        if DYNAMIC in shape or math.prod(shape) > MOST_FOLLOWED or type_.element_type.width.data == 1:
             return None
         if not isinstance(op, Operation):
             return None
@@ -81,11 +83,15 @@ class Constants:
 
 def _gathered(op: AnyGather, data: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
     """Return the elements of data that a gather takes, 0 where it gives zeros; raises BoundsError."""
-    version = op.version.data if op.version else None
-    if version in NO_NEGATIVE_INDICES and op.bounds.data is Bounds.ERROR and any(index < 0 for index in indices.flat):
+    version, bounds, operator = op.version.data if op.version else None, op.bounds.data, op.normalized()
+    if version in NO_NEGATIVE_INDICES and bounds is Bounds.ERROR and any(index < 0 for index in indices.flat):
         return None
+    if isinstance(operator, Gather) and not operator.batch_dims:  # sizes are picked so, by the thousand in large models
+        positions = resolve(indices.astype(np.int64), data.shape[operator.axis], bounds)
+        if (positions != NOWHERE).all():
+            return np.asarray(np.take(data, positions, operator.axis), object)
     places = np.arange(1, data.size + 1).reshape(data.shape)  # so that 0, which an index outside gives, is no place
-    picked = reference.run(op.normalized(), places, indices.astype(np.int64), op.bounds.data)
+    picked = reference.run(operator, places, indices.astype(np.int64), bounds)
     return np.asarray(np.array([0, *data.flat], object)[picked], object)
 
 
@@ -108,4 +114,4 @@ def constant_op(array: np.ndarray, weights: Weights, name: str) -> IRDLOperation
     """Return the operation that stands for a constant: dense for few integers, else a weight, put into the table."""
     if is_dense(array):
         return constant_tensor(array)
-    return WeightOp([], TensorType(ir_element_type(array.dtype), array.shape), name=weights.add(name, array))
+    return WeightOp([], tensor_of(ir_element_type(array.dtype), array.shape), name=weights.add(name, array))

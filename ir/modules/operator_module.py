@@ -34,6 +34,7 @@ from ..dialects.gather_dialect import (
     GatherOp,
     OperatorOp,
 )
+from ..dialects.graph_op import tensor_of
 from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
@@ -136,7 +137,7 @@ def _dense(dtype: np.dtype, shape: Shape, stored: bytes) -> DenseIntOrFPElements
     """Return a dense attribute; the nodes of a model share theirs."""
     element = ir_element_type(dtype)
     assert isinstance(element, IntegerType)
-    return DenseIntOrFPElementsAttr(TensorType(element, shape), BytesAttr(stored))
+    return DenseIntOrFPElementsAttr(tensor_of(element, shape), BytesAttr(stored))
 
 
 def _tensor(spec: ArraySpec) -> TensorType:
