@@ -35,10 +35,11 @@ class ArraySpec:
 
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None):
         shape, strides = integers(shape, "sizes"), None if strides is None else integers(strides, "strides")
-        if any(size < 0 for size in shape):
+        least, most = (min(shape), max(shape)) if shape else (0, 0)
+        if least < 0:
             raise InvalidGatherError(f"shape {shape} has a negative size; sizes are 0 or more")
         dtype = _dtype(dtype)
-        if any(size >= 2**63 for size in shape) or (strides is None and math.prod(shape) * dtype.itemsize >= 2**63):
+        if most >= 2**63 or (strides is None and math.prod(shape) * dtype.itemsize >= 2**63):
             raise InvalidGatherError(
                 f"an array of shape {shape} and {dtype} has no addresses; it is 2**63 bytes or more"
             )

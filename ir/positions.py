@@ -52,7 +52,7 @@ def first_where(
     step = length * max(BLOCK // length, 1)
     first, count = -1, 0
     for start in range(0, indices.size, step):
-        found = np.flatnonzero(is_looked_for(flat[start : start + step]))
+        (found,) = is_looked_for(flat[start : start + step]).nonzero()
         first = start + int(found[0]) if first < 0 and len(found) else first
         count += len(found)
     return (tuple(map(int, np.unravel_index(first, indices.shape))), count) if count else None
@@ -65,9 +65,11 @@ def first_outside(indices: np.ndarray, sizes: Sequence[int]) -> tuple[Shape, int
     """
 
     def outside(block: np.ndarray) -> np.ndarray:
+        if len(sizes) == 1:
+            return (block >= sizes[0]) | (block < -sizes[0])
         components = block.reshape(-1, len(sizes)).T
-        resolved = [resolve(part, size, Bounds.ERROR) for part, size in zip(components, sizes, strict=True)]
-        return np.stack(resolved, -1).reshape(-1) == NOWHERE
+        parts = [(part >= size) | (part < -size) for part, size in zip(components, sizes, strict=True)]
+        return np.stack(parts, -1).reshape(-1)
 
     return first_where(indices, outside, len(sizes))
 

@@ -137,7 +137,7 @@ def _run_as_arrays(
         found = CALLS.find(*arrays, out, *keys)
         if found is not None:
             return found
-    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, asked=keys)
+    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, tried=keys)
 
 
 def run_operator(
@@ -150,11 +150,11 @@ def run_operator(
     version: str | None = None,
     node: Node | None = None,
     schedule: Schedule | Pipeline | None = None,
-    asked: Keys = NO_KEYS,
+    tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
-    return run_gather(operator, data, indices, bounds, out, version, node, schedule, asked)
+    return run_gather(operator, data, indices, bounds, out, version, node, schedule, tried)

@@ -1,9 +1,7 @@
 """Pipelines: how their text becomes passes, and the recorder that keeps every stage."""
 
 import dataclasses
-import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from ..ir.modules.dominance import check_dominance
 from ..ir.modules.plugins import import_error, package_of, why_unknown
 from ..ir.modules.read_module import read_module
 from .registry import PIPELINES, all_passes, is_own, own_passes
+from .report_file import save_report
 from .schedule.schedule import parse_specs
 from .stage_files import StageFile
 
@@ -206,12 +205,10 @@ def read_edits(
 
 def save_reproducer(text: str, passes: Sequence[ModulePass], path: Path | None = None) -> Path:
     """Write a module with the passes that fail on it to a file that `gathernest-opt` runs, and return its path."""
+    whole = f"// RUN: gathernest-opt %s -p {shlex.quote(','.join(map(str, passes)))}\n{text}"
     if path is None:
-        handle, name = tempfile.mkstemp(prefix="gathernest-", suffix=".mlir")
-        os.close(handle)
-        path = Path(name)
-    pipeline = shlex.quote(",".join(map(str, passes)))
-    path.write_text(f"// RUN: gathernest-opt %s -p {pipeline}\n{text}", encoding="utf-8")
+        return save_report(whole, ".mlir")
+    path.write_text(whole, encoding="utf-8")
     return path
 
 

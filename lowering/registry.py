@@ -8,8 +8,8 @@ import functools
 import hashlib
 import importlib
 import inspect
+import os
 import re
-import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ def _version_and_source(module: str) -> str:
     package, *rest = module.split(".")
     outer = [".".join([package, *rest[:depth]]) for depth in range(len(rest) + 1)]
     file = next((file for name in outer if (file := getattr(sys.modules.get(name), "__file__", None))), None)
-    source = secrets.token_hex(8) if file is None else _digest(Path(file))
+    source = os.urandom(8).hex() if file is None else _digest(Path(file))
     try:
         return f"{module}, version {version(package)}, source {source}"
     except PackageNotFoundError:

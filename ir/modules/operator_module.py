@@ -137,7 +137,8 @@ def _dense(dtype: np.dtype, shape: Shape, stored: bytes) -> DenseIntOrFPElements
     """Return a dense attribute; the nodes of a model share theirs."""
     element = ir_element_type(dtype)
     assert isinstance(element, IntegerType)
-    return DenseIntOrFPElementsAttr(tensor_of(element, shape), BytesAttr(stored))
+    kind: Any = tensor_of(element, shape)
+    return DenseIntOrFPElementsAttr(kind, BytesAttr(stored))
 
 
 def _tensor(spec: ArraySpec) -> TensorType:

@@ -46,17 +46,17 @@ class Weights(Mapping[str, np.ndarray]):
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         if id(owner) not in self._counted:
-            held = sum(map(sys.getsizeof, owner.flat)) if owner.dtype.hasobject else 0
-            self.check_room(owner.nbytes + held, name)
-            self.total_bytes += owner.nbytes + held
+            strings_bytes = sum(map(sys.getsizeof, owner.flat)) if owner.dtype.hasobject else 0
+            self.check_room(owner.nbytes + strings_bytes, name)
+            self.total_bytes += owner.nbytes + strings_bytes
             self._counted.add(id(owner))
         base = unique = name or "weight"
         while unique in self._arrays:
             number = self._numbers[base] = self._numbers.get(base, 0) + 1
             unique = f"{base}_{number}"
-        kept = array.view()
-        kept.flags.writeable = False
-        self._arrays[unique] = kept
+        view = array.view()
+        view.flags.writeable = False
+        self._arrays[unique] = view
         return unique
 
     def check_room(self, size_bytes: int, name: str) -> None:

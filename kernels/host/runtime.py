@@ -6,10 +6,9 @@ child. So everything is imported and compiled under one lock, and a fork waits f
 
 from __future__ import annotations
 
-import contextvars
 import os
 import sys
-import threading
+from _thread import RLock, allocate_lock  # `threading` takes as long to import as all of this
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all else that `import gathernest` does
 if TYPE_CHECKING:
@@ -38,29 +37,33 @@ class Runtime:
     """
 
     def __init__(self) -> None:
-        self.lock, self.launching = threading.RLock(), threading.Lock()
+        self.lock, self.launching = RLock(), allocate_lock()
         self.team: Any = None
         self.entry: Any = None
         self.loaded: dict[str, Any] = {}
         self.prepared: dict[Any, Any] = {}
         self.tuned: dict[Any, Any] = {}
         self.forgetters: list[Callable[[], None]] = []
-        self._stack_size, self._taken = threading.Lock(), 0
+        self._stack_size, self._taken = allocate_lock(), 0
         self._is_last = False
         self._register()
 
-    def make(self, work: Callable[[], Made]) -> Made:
+    def make(self, work: Callable[[], Made], *, is_ours: bool = False) -> Made:
         """Return `work()`, which imports or compiles: under the lock, with a stack that is large enough for LLVM.
 
         The main thread has one; another thread may have been started with any, so the work gets a thread of its own.
+        `is_ours` says that it imports modules of ours alone, none of which imports `logging`.
         """
+        import contextvars
+        import threading
+
         if threading.current_thread() is threading.main_thread() or self.lock._is_owned():  # type: ignore[attr-defined]
-            return self._make_here(work)
+            return self._make_here(work, is_ours)
         outcome: list[Any] = []
 
         def run() -> None:
             try:
-                outcome[:] = context.run(self._make_here, work), None
+                outcome[:] = context.run(self._make_here, work, is_ours), None
             except BaseException as error:
                 outcome[:] = None, error
 
@@ -86,9 +89,10 @@ class Runtime:
         for forget in self.forgetters:
             forget()
 
-    def _make_here(self, work: Callable[[], Made]) -> Made:
+    def _make_here(self, work: Callable[[], Made], is_ours: bool) -> Made:
         with self.lock:
-            self._be_last()
+            if not is_ours:
+                self._be_last()
             return work()
 
     def _be_last(self) -> None:
@@ -115,8 +119,11 @@ class Runtime:
             )
 
     def _before_fork(self) -> None:
+        had_logging = _logging() is not None
         self.lock.acquire()
         self._taken += 1
+        if not had_logging and (logging := _logging()) is not None:
+            logging._lock.acquire()  # it was imported while the fork waited: its hook only releases, and would complain
 
     def _after_fork(self) -> None:
         """Release the lock once for each hook that took it; one that was registered meanwhile did not."""
@@ -126,8 +133,14 @@ class Runtime:
 
     def _begin_child(self) -> None:
         """In a forked child: a thread that is gone may have been launching, and the team's threads are gone."""
-        self.launching, self.team, self._stack_size = threading.Lock(), None, threading.Lock()
+        self.launching, self.team, self._stack_size = allocate_lock(), None, allocate_lock()
         self._after_fork()
+
+
+def _logging() -> Any:
+    """Return the module `logging` where it is imported so far that it has registered its hook, otherwise None."""
+    logging = sys.modules.get("logging")
+    return logging if hasattr(logging, "LogRecord") else None
 
 
 RUNTIME = Runtime()

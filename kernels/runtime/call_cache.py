@@ -18,7 +18,7 @@ from .prepare import Prepared, bounds_error
 
 Keys = tuple[Any, Any, Any]
 
-MOST_REMEMBERED = 4096
+MOST_REMEMBERED = 4096  # calls, prepared kernels, or keys of one process
 NO_KEYS: Keys = (None, None, None)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.element_types import as_bytes, is_movable, number_width
+from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
@@ -22,11 +23,9 @@ from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from .array_checks import check_out, check_whole, lies_evenly, may_be_shared, may_overlap_itself, summation_dtype
-from .call_cache import CALLS, NO_KEYS, CallTable, Keys, one_object
+from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem
-
-_MOST_REMEMBERED = 4096
 
 
 class Request(NamedTuple):
@@ -81,11 +80,11 @@ def run_gather(
     version: str | None = None,
     node: Node | None = None,
     schedule: Schedule | Pipeline | None = None,
-    asked: Keys = NO_KEYS,
+    tried: Keys = NO_KEYS,
 ) -> np.ndarray:
-    """Carry out a gather; `asked` are the keys of a look-up of these arrays that failed already."""
+    """Carry out a gather; `tried` are the keys of a look-up of these arrays that failed already."""
     keys = _keys_of_gather(operator, bounds, version, node, schedule)
-    if keys[0] is not asked[0] or keys[1] is not asked[1] or keys[2] is not asked[2]:
+    if keys[0] is not tried[0] or keys[1] is not tried[1] or keys[2] is not tried[2]:
         found = CALLS.find(data, indices, out, *keys)
         if found is not None:
             return found
@@ -122,10 +121,15 @@ def run(
         BoundsError: an index is not valid; `out` is untouched.
         InvalidGatherError: the attributes or `out` do not fit the shapes.
     """
-    settings, read = knobs.settings(), _readable(request, source)
+    read = _readable(request, source)
     if read is None:
         return _run_with_numpy(request, source, indices, out)
     written = out if _is_written_in_place(request, out, source, read, indices) else None
+    is_copied = written is None and out is not None and read is source
+    if is_copied and (found := _found_without_out(table, source, indices, keys)) is not None:
+        check_out(out, found.shape, source.dtype)
+        return _delivered(request, found, source.dtype, out)
+    settings = knobs.settings()
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
         request.is_written_meanwhile(indices),
@@ -141,11 +145,21 @@ def run(
     result = prepared.result(read.dtype) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
+    if is_copied and is_repeated:
+        table.remember(prepared, source, indices, None, keys)
     if read is not source or written is not out:
         return _delivered(request, result, source.dtype, out)
     if is_repeated:
         table.remember(prepared, source, indices, out, keys)
     return result
+
+
+def _found_without_out(table: CallTable, source: np.ndarray, indices: np.ndarray, keys: Keys) -> np.ndarray | None:
+    """Return the result of a call that the table has, to be copied into `out`; None where it has none, or it fails."""
+    try:
+        return table.find(source, indices, None, *keys)
+    except BoundsError:  # `out` may be wrong as well, and is checked first
+        return None
 
 
 def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
@@ -181,7 +195,7 @@ def _remembered(
     """Return the prepared kernel of a problem, made now and cached."""
     with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
         prepared = RUNTIME.make(lambda: prepare_problem(problem, schedule))
-    if len(RUNTIME.prepared) >= _MOST_REMEMBERED:
+    if len(RUNTIME.prepared) >= MOST_REMEMBERED:
         RUNTIME.prepared.clear()
     RUNTIME.prepared[like] = prepared
     return prepared

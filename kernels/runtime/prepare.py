@@ -163,13 +163,14 @@ def _build(plan: Plan) -> Any:
 
 def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:
     """Return the error that names the first index outside; a block of indices starts at `origin` in the whole."""
-    if 0 in problem.axis_sizes:
+    axes, sizes = problem.axes, problem.axis_sizes
+    if 0 in sizes:
         return BoundsError(_empty_axis_message(problem))
-    if (found := first_outside(indices, problem.axis_sizes)) is None:
+    if (found := first_outside(indices, sizes)) is None:
         return BoundsError("an index was out of range, but none is now; do not write to indices during a gather")
     place, count = found
-    which = place[-1] if len(problem.axes) > 1 else 0
-    size, axis = problem.axis_sizes[which], problem.axes[which]
+    which = place[-1] if len(axes) > 1 else 0
+    size, axis = sizes[which], axes[which]
     block = " of its block" if indices.shape != problem.indices.shape else ""
     others = f" ({count} of {indices.size} indices{block} are out of range)" if count > 1 else ""
     least = 0 if problem.version in NO_NEGATIVE_INDICES else -size

@@ -1,14 +1,12 @@
 """Compile generated source: execute it as a module, whose functions Numba compiles to object code."""
 
-import contextlib
 import linecache
-import os
 import re
-import tempfile
 from typing import Any
 
 from ...ir.errors import CompileError
 from ..native.kernel_code import KernelCode
+from ..report_file import save_report
 from .object_code import forget, library_of, object_code
 from .program import Program
 
@@ -74,26 +72,19 @@ def _compile_error(program: Program, error: Exception, file: str) -> CompileErro
     came = f", printed from {op}" if op else ""
     reasons = [reason for reason in str(error).splitlines() if reason and not reason.startswith("Failed in")]
     reason = reasons[0] if reasons else type(error).__name__
-    kept, request = _kept(program)
-    where = f"{kept}:{line}: {text!r}" if line is not None else kept
+    saved, request = _save_source(program)
+    where = f"{saved}:{line}: {text!r}" if line is not None else saved
     return CompileError(
-        f"the backend rejected generated code at {where}{came}: {reason}; {request}", file=kept, line=line, op=op
+        f"the backend rejected generated code at {where}{came}: {reason}; {request}", file=saved, line=line, op=op
     )
 
 
-def _kept(program: Program) -> tuple[str, str]:
-    """Save the source in the system's temporary folder; return the file's name, and what to ask the user for."""
-    name = None
+def _save_source(program: Program) -> tuple[str, str]:
+    """Save the source for a report; return the file's name, and what to ask the user for."""
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".py", delete=False) as saved:
-            name = saved.name
-            saved.write(program.source)
+        return str(save_report(program.source, ".py")), "please report it with that file"
     except OSError as error:
-        if name is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
         return "<generated source>", f"please report it (its source cannot be saved: {error.strerror or error})"
-    return name, "please report it with that file"
 
 
 def _line_of(error: Exception, file: str) -> int | None:

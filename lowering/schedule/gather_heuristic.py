@@ -84,14 +84,15 @@ class _Choosing:
             return None
         wanted = min(self.machine.vector_bytes // width, fixed.MOST_LANES)
         if self.is_row and not nest.has_packed_rows:
-            return wanted if self.innermost[1] >= 2 * wanted >= 4 else None
+            is_long = self.innermost[1] >= fixed.MIN_STRIDED_VECTORS * wanted
+            return wanted if is_long and wanted >= fixed.MIN_LANES else None
         if self.is_row:
             wanted = (self._streamed_bytes() if self._exceeds_caches() else self.machine.vector_bytes) // width
             while wanted > 1 and wanted * width > self.run_bytes:
                 wanted //= 2
-        elif (wanted := self._lanes_fit()) < 2:
+        elif (wanted := self._lanes_fit()) < fixed.MIN_LANES:
             return None
-        if wanted < 2:
+        if wanted < fixed.MIN_LANES:
             return None
         what = "a row is copied" if self.is_row else "elements with an index each are stored"
         self._because(f"{what} {wanted * width} B at a time")
@@ -133,7 +134,7 @@ class _Choosing:
         tiles, parallel = tile_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
             self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
-        is_wide = nest.width_bytes == 16 and not self.is_row and lanes is not None
+        is_wide = nest.width_bytes == fixed.STAGED_WIDTH_BYTES and not self.is_row and lanes is not None
         if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
             self._because("the indices of a tile are staged")
             return tiles, (), parallel, LoopName(tiles[-1][0]).inner_tile
@@ -142,7 +143,7 @@ class _Choosing:
     def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = self.around
-        if not self.is_row and self._lanes_fit() < 2:
+        if not self.is_row and self._lanes_fit() < fixed.MIN_LANES:
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None
@@ -154,7 +155,7 @@ class _Choosing:
         name, size = repeating
         counted, count = around[-1]
         tile_bytes = self.nest.width_bytes * trips(self.row) * min(count, most)
-        tiles_a_thread = max(size * trips(around[:-2]) // (4 * machine.threads), 1)
+        tiles_a_thread = max(size * trips(around[:-2]) // (fixed.TILES_A_THREAD * machine.threads), 1)
         rows = min(max(machine.tile_bytes // tile_bytes, fixed.STAGING_REPEATS), tiles_a_thread)
         rows = max(tile_size(rows), fixed.STAGING_REPEATS)
         self._because(f"indices are staged for {rows} iterations of {name}, which repeats them")

@@ -42,7 +42,8 @@ def choose_prefetches(
     is_far = is_spread_out(nest, machine)
     if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
         return prefetches
-    distance = max(min(machine.far_rows, counted[-1][1] // 16, nest.indices // 512) // lanes, 1)
+    most = min(counted[-1][1] // fixed.MOST_SHARE_OF_A_LOOP, nest.indices // fixed.MOST_SHARE_OF_INDICES)
+    distance = max(min(machine.far_rows, most) // lanes, 1)
     why = f"places in data are spread over much of the last cache: prefetched {distance * lanes} elements ahead"
     return (Prefetch(inside[counted[-1][0]], distance, locality=FAR),), why
 
@@ -82,12 +83,13 @@ def is_spread_out(nest: NestShape, machine: MachineModel) -> bool:
 def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Prefetches:
     row_bytes, near = nest.run_bytes, machine.l2_room_bytes
     is_read_again = nest.span_bytes <= near and row_bytes * count > nest.span_bytes
-    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or count < 2 * machine.near_rows:
+    is_soon_over = count < fixed.MIN_DISTANCES * machine.near_rows
+    if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or is_soon_over:
         return NOTHING
     touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
     lines = min(touched, fixed.MOST_PREFETCHED_LINES)
-    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // 2), 1)
-    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // 2), 1)
+    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)
+    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // fixed.MIN_DISTANCES), 1)
     far = Prefetch(loop, later, lines, FAR)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         is_short = machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
@@ -114,7 +116,7 @@ def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, Lo
         return NOTHING
     why = f"the next row of data is prefetched, {lines} lines a step"
     soon = Prefetch(inside[name], fixed.NEXT_ROW, lines, NEAR)
-    if not machine.exceeds_last_level_cache(2 * (nest.table_bytes + nest.out_bytes)):
+    if not machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * (nest.table_bytes + nest.out_bytes)):
         return (soon,), why
     later = Prefetch(inside[name], fixed.LATER_ROW, lines, FAR)
     return (later, soon), f"{why}, and the row {fixed.LATER_ROW} ahead into the second cache"

@@ -7,12 +7,23 @@ Unless something else is said they were measured on two cores of a Zen 4, as pai
 # the sizes of tiles: each makes a kernel of its own, so they are few
 TILE_SIZES = (4096, 1024, 256, 64, 16, 4)
 GRADIENT_PIECES = (4096, 1024, 256, 64, 16, 8)  # elements of a row
-LARGE_TILES = 32  # a result of so many large tiles has large ones; fewer would leave threads idle; not measured
+# A result of so many large tiles has large ones. Not measured: a lower number leaves threads without a tile at the end
+# of a launch, for 1/number of its time at most; a higher one takes more tiles than it has to, some 100 ns each.
+LARGE_TILES = 32
+# of staged rows for each thread: one that comes late costs a quarter of a share; not measured: fewer cost more of it,
+# more stage the same indices again
+TILES_A_THREAD = 4
+STAGED_WIDTH_BYTES = 16  # elements of this width have their indices staged even where nothing repeats them
 STAGING_REPEATS = 4  # rows that use the indices of a tile, when these are staged: 2.3 times NumPy, not 2.1
 
 # vectors
-MIN_VECTOR_WORK_BYTES = 2048  # smaller results take as long as their call; not measured
-MOST_LANES = 16  # of elements with an index each, inserted one by one; not measured
+# Smaller results have no schedule. Not measured: a lower number makes kernels that save less than the 0.5 us of a call;
+# a higher one leaves rows to a loop of elements, which takes VECTOR_NS a vector less and ELEMENT_NS an element more.
+MIN_VECTOR_WORK_BYTES = 2048
+# of elements with an index each, inserted one by one. Not measured: more make code longer and no insertion cheaper;
+# fewer store less than a vector at a time.
+MOST_LANES = 16
+MIN_LANES, MIN_STRIDED_VECTORS = 2, 2  # of rows that are not packed: one vector a row leaves only its remainder loop
 UNROLLED_VECTORS = 16  # of a row without a loop: rows of 256 B 2.9 times NumPy, against 1.0 for a loop of elements
 MOST_OVERLAPPING_ROW_BYTES = 2048  # with a last vector over the one before: 40 B rows 5.8 times a loop of elements
 
@@ -26,6 +37,11 @@ MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024  # with single elemen
 MIN_LINE_USES = 2  # of a slice that is prefetched whole: of random lines seven in eight are then read at all
 MOST_COLUMN_READS = 2  # elements read for each in a column: with more, reading takes longer than fetching
 MIN_SLICES, MOST_SLICE_LINES = 4, 4  # prefetched whole; and the most lines in a step
+MIN_DISTANCES = 2  # trips of a loop over rows for each row that it is prefetched ahead: shorter loops end too soon
+# Elements are prefetched a sixteenth of a loop and 1/512 of all indices ahead, at most: that share of the prefetches at
+# the end is of no use, and as much at the beginning comes too late.
+MOST_SHARE_OF_A_LOOP, MOST_SHARE_OF_INDICES = 16, 512
+LATER_ROW_SHARE = 2  # the row after the next is prefetched where data and out exceed a half of the last cache
 MIN_NEXT_ROW_BYTES = 1024  # prefetched whole: shorter ones are as fast without
 NEXT_ROW, LATER_ROW = 1, 4  # 4096x1024: 1.8 times as fast with both as without, 1.5 with the next alone
 HARDWARE_PREFETCHED_ROW_BYTES = 2048  # the processor fetches longer rows of L3 soon enough: 4 KB rows 0.96 times
@@ -33,7 +49,9 @@ MOST_PREFETCHED_LINES = 64  # of a row; what `prefetch-indices` takes
 
 # gradients
 MIN_OWNERS = 4  # of short rows that share lines: fewer are no faster than one thread
-MOST_OWNERS = 16  # each reads every index; not measured
+# Each reads every index. Not measured: more of them read n indices each once more, 8 B against a row for each; fewer
+# leave threads idle on machines of more.
+MOST_OWNERS = 16
 MIN_POSITIONS_OF_AN_OWNER = 16  # of long rows: with fewer, the commonest rows are too much for one owner
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 

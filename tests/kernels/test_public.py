@@ -28,6 +28,16 @@ def test_reading_knobs_schedules_and_errors_imports_neither_numba_nor_xdsl(pytho
     assert out.strip() == "[]"
 
 
+def test_names_of_modules_without_libraries_import_no_logging(python):
+    names = [name for name, home in gn._HOMES.items() if home in gn._WITHOUT_LIBRARIES]
+    assert "gather" in names
+    out = python(f"""
+        import sys, gathernest as gn
+        print([name for name in {names} if getattr(gn, name) and "logging" in sys.modules])
+    """)
+    assert out.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", gn.__all__)
 def test_every_public_name_is_there_and_documented(name):
     assert name in dir(gn)

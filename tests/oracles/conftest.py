@@ -13,8 +13,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
 
+from gathernest.ir.modules.context import parse_module
 from gathernest.kernels.runtime.array_checks import index_array
+from gathernest.kernels.runtime.compile import module_of
+from gathernest.kernels.runtime.plan import Plan
+from gathernest.lowering.pipeline import Stage, parse_passes, record_stages
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
@@ -27,6 +32,8 @@ ELEMENT_DTYPES = tuple(
         *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint2),
     )
 )
+# Of so many stages one is read back from its text.
+READ_BACK = 4
 LAYOUTS = ("contiguous", "reversed", "stepped", "transposed", "padded", "field", "broadcast")
 
 
@@ -341,6 +348,20 @@ def draw_case_of_rows(draw: Callable, operator: str) -> Case:
     return replace(case, **attributes)
 
 
+def stages_with_modules(plan: Plan, number: int = 0) -> list[tuple[Stage, ModuleOp]]:
+    """Return the stages of a plan that differ from those before, each with its module.
+
+    Reading a stage takes ten times as long as all else that is done with it: so one in four is read back from its
+    text, others for each `number`, and of the others the module is as the pass left it.
+    """
+    module, found = module_of(plan.problem), {}
+    for place, stage in enumerate(record_stages(module, parse_passes(plan.pipeline))):
+        if stage.text not in found:
+            is_read = place % READ_BACK == number % READ_BACK
+            found[stage.text] = stage, parse_module(stage.text) if is_read else module.clone()
+    return list(found.values())
+
+
 class Oracle:
     """What the tests of this folder use."""
 
@@ -353,6 +374,7 @@ class Oracle:
     reference = staticmethod(reference)
     same_bytes = staticmethod(same_bytes)
     lay_out = staticmethod(lay_out)
+    stages_with_modules = staticmethod(stages_with_modules)
     fill = staticmethod(fill)
 
     @staticmethod

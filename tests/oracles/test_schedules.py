@@ -144,10 +144,9 @@ def draw_legal_schedule(draw, case) -> Schedule:
 
 def check_scheduled_stages(oracle, case, schedule: Schedule, seed: int) -> None:
     wanted = oracle.expected(case)
-    for stage in run_stages(plan_of(case, schedule)):
+    for stage, module in oracle.stages_with_modules(plan_of(case, schedule), seed):
         if stage.pass_name not in SCHEDULED:
             continue
-        module = parse_module(stage.text)
         run = lambda out, module=module: interpret(module, case.data, case.indices, out, seed=seed)  # noqa: E731
         assert oracle.agrees(case, wanted, run, BoundsError), f"{stage.name} of {case}:\n{stage.text}"
 

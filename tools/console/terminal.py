@@ -7,7 +7,6 @@ import io
 import os
 import re
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ...ir.errors import GathernestError, did_you_mean
 from ...kernels.host.knobs import knobs
+from ...lowering.report_file import save_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,11 +115,7 @@ def _described(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return f"there is not enough memory{f': {error}' if str(error) else ''}"
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="gathernest-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
-        ) as saved:
-            traceback.print_exception(error, file=saved)
-        report = f"please report it with {saved.name}"
+        report = f"please report it with {save_report(''.join(traceback.format_exception(error)), '.txt')}"
     except OSError:
         report = "please report it"
     first = str(error).partition("\n")[0]

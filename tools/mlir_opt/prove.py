@@ -1,6 +1,5 @@
 """The option --prove of `gathernest-opt`: a line for each pass, and the gather that shows what is wrong."""
 
-import tempfile
 from collections.abc import Sequence
 
 from xdsl.context import Context
@@ -8,6 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ...kernels.host.dependencies import require
+from ...lowering.report_file import save_report
 
 
 def proof_lines(module: ModuleOp, passes: Sequence[ModulePass], context: Context) -> tuple[str, bool]:
@@ -29,12 +29,7 @@ def proof_lines(module: ModuleOp, passes: Sequence[ModulePass], context: Context
         if verdict.status is not Status.REFUTED:
             continue
         if not is_refuted and verdict.example is not None and verdict.example.command("FILE"):
-            lines.append(f"  run it: {verdict.example.command(_saved(module))}")
+            saved = save_report(f"{module!s}\n", ".mlir")
+            lines.append(f"  run it: {verdict.example.command(str(saved))}")
         is_refuted = True
     return "\n".join([*lines, ""]), is_refuted
-
-
-def _saved(module: ModuleOp) -> str:
-    with tempfile.NamedTemporaryFile("w", prefix="gathernest-", suffix=".mlir", delete=False, encoding="utf-8") as file:
-        file.write(f"{module!s}\n")
-    return file.name

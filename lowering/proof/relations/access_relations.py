@@ -248,11 +248,11 @@ class _Walk(Staged, Arithmetic):
 
     def run_memref_dim(self, op: memref.DimOp) -> None:
         """Return a size."""
-        held, place = self.values[op.source], self.values[op.index]
-        assert isinstance(held, Argument) and isinstance(place, isl.PwAff)
+        array, place = self.values[op.source], self.values[op.index]
+        assert isinstance(array, Argument) and isinstance(place, isl.PwAff)
         dim = constant_of(place)
         assert dim is not None
-        self.values[op.results[0]] = held.sizes[dim]
+        self.values[op.results[0]] = array.sizes[dim]
 
     def run_gather_resolve(self, op: ResolveOp) -> None:
         """Resolve an index by the definition of its mode."""
@@ -303,53 +303,53 @@ class _Walk(Staged, Arithmetic):
     def _loaded(
         self, op: Operation, memory: SSAValue, given: Sequence[SSAValue], width: int, lane: bool = False
     ) -> Value:
-        held, subscripts = self.values[memory], self._subscripts(given, lane)
-        if isinstance(held, Buffer):
-            return self.load_staged(op, held, subscripts)
-        if not isinstance(held, Argument):
+        array, subscripts = self.values[memory], self._subscripts(given, lane)
+        if isinstance(array, Buffer):
+            return self.load_staged(op, array, subscripts)
+        if not isinstance(array, Argument):
             raise Undecided("a load of memory that is not known")
-        self._access(op, held, subscripts)
-        if not held.is_integer:
-            return Element(held.name, _in_full(held, subscripts))
+        self._access(op, array, subscripts)
+        if not array.is_integer:
+            return Element(array.name, _in_full(array, subscripts))
         places = tuple(place for place in subscripts if isinstance(place, isl.PwAff))
         if len(places) != len(subscripts):
             raise Undecided("an index is found by another index")
-        atom = Atom(held.name, places, everything(), width)
+        atom = Atom(array.name, places, everything(), width)
         name = self.name_of(atom)
         return Term(bits.variable(name, width), {name: atom})
 
-    def _access(self, op: Operation, held: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
-        place = self.domain, subscripts, held.sizes, self.under, self.is_guarded
-        self.meaning.accesses.append(Access(op, held.name, *place))
+    def _access(self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
+        place = self.domain, subscripts, array.sizes, self.under, self.is_guarded
+        self.meaning.accesses.append(Access(op, array.name, *place))
 
     def run_memref_store(self, op: memref.StoreOp) -> None:
         """Store an element, or stage a position."""
-        held, value = self.values[op.memref], self.values[op.value]
+        array, value = self.values[op.memref], self.values[op.value]
         subscripts = self._subscripts(op.indices, False)
-        if isinstance(held, Buffer):
-            return self.store_staged(op, held, subscripts, self.term(value, held.bits))
-        return self._written(op, held, subscripts, value)
+        if isinstance(array, Buffer):
+            return self.store_staged(op, array, subscripts, self.term(value, array.bits))
+        return self._written(op, array, subscripts, value)
 
     def run_vector_store(self, op: vector.StoreOp) -> None:
         """Store a vector."""
-        held, value, type_ = self.values[op.base], self.values[op.vector], op.vector.type
+        array, value, type_ = self.values[op.base], self.values[op.vector], op.vector.type
         assert isinstance(type_, VectorType)
-        self._in_lanes(op, held, self._subscripts(op.indices, True), value, type_.get_shape()[0])
+        self._in_lanes(op, array, self._subscripts(op.indices, True), value, type_.get_shape()[0])
 
-    def _in_lanes(self, op: Operation, held: Value, subscripts: tuple, value: Value, lanes: int, **how: bool) -> None:
+    def _in_lanes(self, op: Operation, array: Value, subscripts: tuple, value: Value, lanes: int, **how: bool) -> None:
         before = self.domain
         if isinstance(value, Lanes):
             for lane, element in enumerate(value.elements):
                 self.domain = before.intersect(parameter("lane").eq_set(number(lane)))
-                self._written(op, held, subscripts, element, **how)
+                self._written(op, array, subscripts, element, **how)
         else:
             self.domain = before.intersect(in_lanes(lanes))
-            self._written(op, held, subscripts, value, **how)
+            self._written(op, array, subscripts, value, **how)
         self.domain = before
 
     def run_gather_accumulate(self, op: AccumulateOp) -> None:
         """Add an element, or a vector."""
-        held, value, before = self.values[op.memref], self.values[op.element], self.under
+        array, value, before = self.values[op.memref], self.values[op.element], self.under
         if op.mask is not None:
             mask = self.values[op.mask]
             if not isinstance(mask, Term):
@@ -357,27 +357,27 @@ class _Walk(Staged, Arithmetic):
             self.under = (*self.under, mask)
         if isinstance(op.element.type, VectorType):
             lanes = op.element.type.get_shape()[0]
-            self._in_lanes(op, held, self._subscripts(op.subscripts, True), value, lanes, adds=True)
+            self._in_lanes(op, array, self._subscripts(op.subscripts, True), value, lanes, adds=True)
         else:
-            self._written(op, held, self._subscripts(op.subscripts, False), value, adds=True)
+            self._written(op, array, self._subscripts(op.subscripts, False), value, adds=True)
         self.under = before
 
     def _written(
-        self, op: Operation, held: Value, subscripts: tuple[isl.PwAff | Term, ...], value: Value, adds: bool = False
+        self, op: Operation, array: Value, subscripts: tuple[isl.PwAff | Term, ...], value: Value, adds: bool = False
     ) -> None:
-        if not isinstance(held, Argument):
+        if not isinstance(array, Argument):
             raise Undecided("a store to memory that is not known")
         value = Zero() if is_zero(value) else value
         if not isinstance(value, Element | Zero):
             raise Undecided(f"{op.name} writes what is no element")
-        self._access(op, held, subscripts)
-        subscripts = _in_full(held, subscripts)
+        self._access(op, array, subscripts)
+        subscripts = _in_full(array, subscripts)
         if isinstance(value, Element) and value.total is not None:
             if list(map(str, value.total)) != list(map(str, subscripts)):
                 raise Undecided("a sum is stored elsewhere than it was loaded from")
             value, adds = replace(value, total=None), True
         where = self.loops, self.domain, self.path, subscripts
-        self.meaning.writes.append(Write(op, held.name, *where, value, self.under, adds, self.is_guarded))
+        self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.is_guarded))
 
     def run_memref_prefetch(self, op: PrefetchOp) -> None:
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
@@ -388,13 +388,13 @@ class _Walk(Staged, Arithmetic):
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
         """Drop dimensions of size 1 at the end."""
-        held = self.values[op.src]
-        assert isinstance(held, Argument) and isinstance(op.result.type, MemRefType)
+        array = self.values[op.src]
+        assert isinstance(array, Argument) and isinstance(op.result.type, MemRefType)
         rank = op.result.type.get_num_dims()
-        if any(constant_of(size) != 1 for size in held.sizes[rank:]):
+        if any(constant_of(size) != 1 for size in array.sizes[rank:]):
             raise Undecided("a dimension that is dropped may be larger than 1")
-        dropped = len(held.sizes) - rank + held.dropped
-        self.values[op.result] = Argument(held.name, held.sizes[:rank], held.is_integer, dropped)
+        dropped = len(array.sizes) - rank + array.dropped
+        self.values[op.result] = Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
 
     def run_vector_from_elements(self, op: FromElementsOp) -> None:
         """Make a vector of elements."""
@@ -408,6 +408,6 @@ class _Walk(Staged, Arithmetic):
         self.values[op.vector] = value
 
 
-def _in_full(held: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff | Term, ...]:
+def _in_full(array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff | Term, ...]:
     """Return the subscripts of the array itself, where they are those of a view without its last dimensions."""
-    return (*subscripts, *[number(0)] * held.dropped)
+    return (*subscripts, *[number(0)] * array.dropped)

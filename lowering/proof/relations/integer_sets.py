@@ -31,8 +31,8 @@ def constant_of(value: isl.PwAff) -> int | None:
     pieces = value.get_pieces()
     if len(pieces) != 1 or not pieces[0][1].is_cst():
         return None
-    held = pieces[0][1].get_constant_val()
-    return held.to_python() if held.is_int() else None
+    constant = pieces[0][1].get_constant_val()
+    return constant.to_python() if constant.is_int() else None
 
 
 def within(value: isl.PwAff, lower: isl.PwAff, upper: isl.PwAff) -> isl.Set:

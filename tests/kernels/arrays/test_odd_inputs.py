@@ -102,7 +102,7 @@ def test_an_object_whose_array_is_itself_gathered_works():
 
 
 def test_a_forgetful_process_keeps_giving_right_results(monkeypatch, forget):
-    monkeypatch.setattr(dispatch, "_MOST_REMEMBERED", 3)
+    monkeypatch.setattr(dispatch, "MOST_REMEMBERED", 3)
     for size in range(2, 20):
         assert gn.gather(np.arange(size), [size - 1]).tolist() == [size - 1]
     assert len(RUNTIME.prepared) <= 3

@@ -51,7 +51,7 @@ def test_always_compile_takes_no_kernel_that_is_loaded(forget, cache_dir, serial
 
 
 def test_no_more_calls_are_remembered_than_there_is_room_for(forget, monkeypatch):
-    monkeypatch.setattr(dispatch, "_MOST_REMEMBERED", 2)
+    monkeypatch.setattr(dispatch, "MOST_REMEMBERED", 2)
     for size in range(1, 6):
         assert gn.gather(np.zeros((size, 0)), np.zeros(0, np.int64)).shape == (0, 0)
         assert 1 <= len(RUNTIME.prepared) <= 2

@@ -210,6 +210,36 @@ def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(pyth
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == f"{[True] * 4} {32 << 10}"
 
 
+def test_a_fork_that_waits_while_logging_is_imported_says_nothing(python):
+    code = """
+    import os, sys, threading
+    import gathernest as gn
+    from gathernest.kernels.host.runtime import RUNTIME
+    sys.setswitchinterval(5)  # a thread runs on until it waits
+    taken, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # runs before the hook that waits for the lock
+    complaints = []
+    sys.unraisablehook = complaints.append
+    def work():
+        with RUNTIME.lock:
+            taken.set()
+            forking.wait()
+            assert "logging" not in sys.modules
+            import logging
+    worker = threading.Thread(target=work)
+    worker.start()
+    taken.wait()
+    child = os.fork()
+    import logging
+    is_free = logging._lock.acquire(blocking=False)
+    if child == 0:
+        os._exit(0 if is_free and not complaints else 1)
+    worker.join()
+    print(is_free, complaints, os.waitpid(child, 0)[1])
+    """
+    assert python(code).strip() == "True [] 0"
+
+
 @pytest.mark.parametrize("always_compile", ["0", "1"])
 def test_a_fork_at_any_moment_of_a_first_gather_leaves_both_processes_whole(python, always_compile):
     code = """
