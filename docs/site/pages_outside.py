@@ -17,6 +17,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+# The notebook that another hook makes a page of.
+TUTORIAL = Path("docs/tutorial.py")
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//", re.IGNORECASE)
 LANGUAGES = {".py": "python", ".pyi": "python", ".toml": "toml", ".yml": "yaml", ".svg": "xml", ".mlir": "mlir"}
 
@@ -83,6 +85,8 @@ def _resolved(path: Path, target: str) -> Path:
 
 def _uri(path: Path) -> str:
     """Return where the site has a file of the repository."""
+    if path == TUTORIAL:
+        return "tutorial.md"
     if _is_inside(path):
         return path.relative_to("docs").as_posix()
     if path.suffix == ".md":

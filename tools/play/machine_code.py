@@ -1,8 +1,9 @@
 """From the settings to assembly, time and the bytes of whole arrays; runs in the worker, as an edit may crash it."""
 
+import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
 from ...kernels.playground.check_stage import expected_result
 from ...kernels.playground.scheduling import ScheduleScript
-from ...kernels.runtime.compile import native_library
+from ...kernels.runtime.compile import build_program
 from ...kernels.runtime.launch import available_threads
 from ...kernels.runtime.plan import Plan
 from ...kernels.tuning.sample_arrays import sample_arrays
+from ...lowering.numba.compiler import INSPECTED_FILE, inspected_library
+from ...lowering.numba.object_code import assembly_of
 from ...lowering.provenance.assembly import read_assembly
 from ...lowering.provenance.control_flow import loops_of
 from .live_stages import Mistake, begin, with_edit
@@ -31,6 +34,9 @@ MOST_COMPARED = 20_000_000
 # (seconds of the first call at most, rounds)
 ROUNDS = ((0.05, 9), (0.5, 3), (float("inf"), 1))
 
+# A loop of the generated source, with its name in the nest.
+LOOP = re.compile(r"\s*for .*:  # (\S+)")
+
 # What is found, in parts, as JSON can hold them.
 Part = dict[str, Any]
 
@@ -39,9 +45,9 @@ def machine_code(settings: Settings) -> Iterator[Part]:
     """Yield the assembly, and then the time and the comparison of the kernel of the settings.
 
     Yields:
-        `assembly` (lines of text) and `hot_loops` (numbers of their lines, from 0); then `time_us` (of a call, median),
-        `rounds`, `threads`, `difference` (text; None where bytes are equal) and `is_compared`. In the place of any of
-        them `error` (text), and nothing after it.
+        `assembly` (lines of text) and `hot_loops` (of each its `lines` by number, from 0, and its `name` in the nest);
+        then `time_us` (of a call, median), `rounds`, `threads`, `difference` (text; None where bytes are equal) and
+        `is_compared`. In the place of any of them `error` (text), and nothing after it.
     """
     try:
         script = _script(settings)
@@ -57,12 +63,44 @@ def machine_code(settings: Settings) -> Iterator[Part]:
 
 
 def _assembly(plan: Plan) -> Part:
-    """Return the assembly of a plan without directives, and its innermost loops that read or write memory."""
-    instructions = read_assembly(native_library(plan).get_asm_str(), "")
-    return {
-        "assembly": [instruction.text for instruction in instructions],
-        "hot_loops": [loop.lines for loop in loops_of(instructions) if loop.is_hot],
-    }
+    """Return the assembly of a plan without directives, and its innermost loops that read or write memory.
+
+    Those that stand deepest in the nest are first, and those that call a function last.
+    """
+    program = build_program(plan)
+    text = assembly_of(inspected_library(program, with_lines=True))
+    instructions, source = read_assembly(text, INSPECTED_FILE), program.source.splitlines()
+    found = []
+    for loop in loops_of(instructions):
+        if loop.is_hot:
+            name, depth = loop_around(
+                source, [line for at in loop.lines if (line := instructions[at].line) is not None]
+            )
+            calls = any(instructions[at].kind == "call" for at in loop.lines)
+            found.append(((calls, -depth), {"lines": loop.lines, "name": name}))
+    hot_loops = [loop for _, loop in sorted(found, key=lambda ranked: ranked[0])]
+    return {"assembly": [instruction.text for instruction in instructions], "hot_loops": hot_loops}
+
+
+def loop_around(source: Sequence[str], came: Sequence[int]) -> tuple[str, int]:
+    """Return the loop of the nest that most of some lines of the source (from 1) stand in, and its indentation.
+
+    Where they stand in none, that is an empty name and 0.
+    """
+    found: list[tuple[str, int]] = []
+    for number in came:
+        depth = _depth(source[number - 1])
+        for line in reversed(source[: number - 1]):
+            if line.strip() and _depth(line) < depth:
+                depth = _depth(line)
+                if (loop := LOOP.match(line)) is not None:
+                    found.append((loop[1], depth))
+                    break
+    return max(found, key=found.count, default=("", 0))
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def explained(settings: Settings) -> Iterator[Part]:

@@ -18,6 +18,8 @@ from .live_stages import Mistake
 WAIT = "The kernel is being compiled."
 # Lines of a text that is shown whole; of a longer one, those before and behind the mistake.
 LONG, AROUND = 30, 8
+# Hot loops that are not folded.
+MOST_LOOPS = 4
 
 
 def panel(title: str, *parts: str, kind: str = "") -> str:
@@ -93,13 +95,19 @@ def assembly_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
     """Return the hot loops of the assembly, and the whole of it folded; what is of other settings is grey."""
     if "assembly" not in found:
         return panel("The hot loops", paragraph(WAIT))
-    lines, parts = found["assembly"], list[str]()
-    for loop in found["hot_loops"]:
-        body = [lines[number] for number in loop]
-        count = sum(not line.endswith(":") for line in body)
-        parts += [paragraph(f"{count} instructions"), code(_indented(body))]
-    whole = fold(f"The whole assembly: {len(lines)} lines", code(_indented(lines)))
-    return panel("The hot loops: the innermost ones, in machine code", *parts, whole, kind="" if is_current else "old")
+    lines = found["assembly"]
+    loops = [_loop(loop["name"], [lines[number] for number in loop["lines"]]) for loop in found["hot_loops"]]
+    more = loops[MOST_LOOPS:]
+    folded = [fold(f"{len(more)} more loops", *more)] if more else []
+    folded.append(fold(f"The whole assembly: {len(lines)} lines", code(_indented(lines))))
+    title = "The hot loops: the innermost ones, in machine code"
+    return panel(title, *loops[:MOST_LOOPS], *folded, kind="" if is_current else "old")
+
+
+def _loop(name: str, lines: Sequence[str]) -> str:
+    """Return a loop of the assembly below its name in the nest."""
+    count = sum(not line.endswith(":") for line in lines)
+    return paragraph(f"{name or 'a loop'}: {count} instructions") + code(_indented(lines))
 
 
 def _indented(lines: Sequence[str]) -> str:

@@ -73,10 +73,12 @@ def test_the_schedule_that_the_sizes_choose_is_shown_with_its_reasons(plan):
 def test_the_hot_loops_stand_before_the_whole_assembly():
     found = {
         "assembly": ["f:", "push %rbp", ".L1:", "vmovups (%rax), %ymm0", "jne .L1", "ret"],
-        "hot_loops": [[2, 3, 4]],
+        "hot_loops": [{"name": "inner", "lines": [2, 3, 4]}],
     }
     loops, _, whole = panels.assembly_panel(found, is_current=True).partition("The whole assembly: 6 lines")
-    assert "2 instructions" in loops
+    assert "inner: 2 instructions" in loops
     assert ".L1:\n    vmovups (%rax), %ymm0\n    jne .L1</pre>" in loops and "push" not in loops
     assert "f:\n    push %rbp" in whole
+    many = panels.assembly_panel({**found, "hot_loops": found["hot_loops"] * 6}, is_current=True)
+    assert many.partition("2 more loops")[0].count("inner: 2 instructions") == 4
     assert panels.WAIT in panels.assembly_panel({}, is_current=False)

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from gathernest.tools.play.live_stages import begin, stages
-from gathernest.tools.play.machine_code import machine_code
+from gathernest.tools.play.machine_code import loop_around, machine_code
 from gathernest.tools.play.settings import FIRST, Settings
 from gathernest.tools.play.worker import Worker
 
@@ -32,7 +32,8 @@ def test_the_kernel_is_compiled_timed_and_compared(worker):
     found = found_by(worker.ask(SMALL))
     assembly = found["assembly"]
     assert "gather:" in assembly and any(line.startswith("ret") for line in assembly)
-    assert any("%" in assembly[line] for loop in found["hot_loops"] for line in loop)
+    assert found["hot_loops"][0]["name"] == "inner"
+    assert all("%" in assembly[loop["lines"][1]] for loop in found["hot_loops"])
     assert found["time_us"] > 0 and found["rounds"] == 9 and found["threads"] == 1
     assert found["is_compared"] and found["difference"] is None
 
@@ -54,6 +55,20 @@ def test_an_edit_that_changes_the_result_is_told():
 
 def test_an_edit_that_does_not_parse_is_told():
     assert "arith.addu is not registered" in found_by(machine_code(edited("arith.addi", "arith.addu")))["error"]
+
+
+def test_a_loop_is_named_by_the_loop_of_the_nest_that_most_of_it_came_from():
+    source = [
+        "def f():",
+        "    for o in range(9):  # outer",
+        "        a = 1",
+        "        for j in r:  # inner",
+        "            b",
+        "",
+    ]
+    assert loop_around(source, [5, 5, 3]) == ("inner", 8)
+    assert loop_around(source, [3]) == ("outer", 4)
+    assert loop_around(source, [1]) == ("", 0)
 
 
 @pytest.mark.parametrize(
