@@ -28,7 +28,7 @@ _NAMES = {
     "kernels.playground.bisect_passes": "WrongPass bisect",
     "kernels.playground.run_stage": "run_stage",
     "kernels.playground.scheduling": "ScheduleScript schedule",
-    "kernels.stepping.step": "step",
+    "kernels.playground.step": "step",
     "kernels.stepping.steps": "Steps",
     "kernels.tune": "tune",
     "kernels.warm": "warm",

@@ -25,7 +25,7 @@ from .kernels.playground.bisect_passes import bisect as bisect
 from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
-from .kernels.stepping.step import step as step
+from .kernels.playground.step import step as step
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm

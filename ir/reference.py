@@ -8,6 +8,7 @@ import numpy as np
 from .element_types import as_bytes, number_scale
 from .errors import BoundsError
 from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from .problem import Problem
 from .semantics import Bounds, Shape
 
 
@@ -107,3 +108,15 @@ def gradient(
     factor = np.array(number_scale(scale, grad.dtype)).astype(grad.dtype)
     scaled = sums * factor if scale != 1 else sums
     return scaled.astype(grad.dtype).reshape(data_shape)
+
+
+def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Carry out the operator or the gradient of a problem; of a gradient, `data` is grad.
+
+    Raises:
+        BoundsError: an index is not valid.
+    """
+    operator, bounds = problem.operator, problem.bounds
+    if problem.gradient is None:
+        return run(operator, data, indices, bounds)
+    return gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)

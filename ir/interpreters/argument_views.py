@@ -1,10 +1,11 @@
 """How a function's arguments see a caller's arrays: the views that `collapse-dims` leaves on them, as ndarrays."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
 from ..array_spec import contiguous_strides
@@ -13,7 +14,25 @@ from ..dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES, SCALE, VIEW, View
 from ..dialects.gather_ops import AnyShaped
 from ..dialects.types import numpy_dtype, strides_of
 from ..errors import BoundsError, InternalError
-from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS
+from ..semantics import DYNAMIC, LARGEST_NARROW_AXIS, Shape
+from .graph import find_function
+
+# What an element of a result holds before a stage runs: one that is not written stands out.
+UNWRITTEN = 0xA5
+
+
+def unwritten(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Return a C-contiguous array for a stage to write, whose bytes are `UNWRITTEN`."""
+    memory = bytearray([UNWRITTEN]) * (math.prod(shape) * dtype.itemsize)
+    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+
+
+def index_argument(module: ModuleOp, indices: np.ndarray) -> np.ndarray | None:
+    """Return the indices where the function of a module takes them; None where it holds them as a constant."""
+    inputs = find_function(module, "gather").function_type.inputs.data
+    has_out = isinstance(inputs[0], MemRefType)
+    arrays = [kind for kind in inputs if isinstance(kind, MemRefType) or not has_out]
+    return indices if len(arrays) == 2 + has_out else None
 
 
 def bind_arguments(

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import reference
 from ...ir.byte_comparison import first_difference
 from ...ir.errors import InvalidGatherError
-from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.argument_views import bind_arguments, index_argument
 from ...ir.interpreters.graph import find_function
 from ...ir.modules.context import parse_module
 from ...lowering.numba.compiler import inspected_library
@@ -22,9 +23,7 @@ from ..host.runtime import RUNTIME
 from ..host.timing import time_interleaved
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays, strided_array
-from .check_stage import expected_result
 from .engines import numba_call
-from .run_stage import index_argument
 
 OURS, THEIRS = "gathernest", "upstream"
 
@@ -112,7 +111,7 @@ def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUps
     data, indices = sample_arrays(problem)
     given = index_argument(module, indices)
     inputs = [data] if given is None else [data, given]
-    wanted = expected_result(problem, data, indices)
+    wanted = reference.of_problem(problem, data, indices)
     calls: dict[str, Callable[[], int]] = {}
     differences: dict[str, str] = {}
     for maker in (OURS, THEIRS):

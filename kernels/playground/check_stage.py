@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir import reference
 from ...ir.byte_comparison import first_difference
 from ...ir.errors import BoundsError, GathernestError, InternalError
+from ...ir.interpreters.argument_views import UNWRITTEN, index_argument
 from ...ir.interpreters.scalar import interpret
 from ...ir.problem import Problem
-from .run_stage import UNWRITTEN, execute, index_argument
+from .run_stage import execute
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,6 @@ class Difference:
         return self.message
 
 
-def expected_result(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return what a problem's operator gives by the plain NumPy reference.
-
-    Raises:
-        BoundsError: an index is not valid.
-    """
-    operator, bounds = problem.operator, problem.bounds
-    if problem.gradient is None:
-        return reference.run(operator, data, indices, bounds)
-    return reference.gradient(operator, data, indices, problem.table.shape, bounds, problem.gradient.scale)
-
-
 def check_stage(
     module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
 ) -> Difference | None:
@@ -59,7 +48,7 @@ def check_stage(
     A gather that must be rejected may leave anything in its result. With `bounds="unchecked"` indices must be inside.
     """
     try:
-        wanted: np.ndarray | BoundsError = expected_result(problem, data, indices)
+        wanted: np.ndarray | BoundsError = reference.of_problem(problem, data, indices)
     except BoundsError as error:
         wanted = error
     try:

@@ -12,7 +12,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
 from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
 from ...ir.errors import BoundsError, InternalError, InvalidGatherError
-from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.scalar import interpret
 from ...ir.modules.context import make_context, verify_module
@@ -23,9 +23,6 @@ from ...lowering.registry import NAMES, PIPELINES
 from ..kernel import problem_of
 from ..runtime.array_checks import data_array, index_array
 from .engines import COMPILERS, check_engine, compiled_call
-
-# What an element of the result holds before the stage runs: one that is not written stands out.
-UNWRITTEN = 0xA5
 
 
 def run_stage(
@@ -123,8 +120,7 @@ def execute(
     module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
 ) -> np.ndarray:
     """Run a module by an engine, and return a new array of a problem's result; see `run_stage`."""
-    out = np.frombuffer(bytearray([UNWRITTEN]) * (problem.result.size * data.itemsize), np.uint8).view(data.dtype)
-    out = out.reshape(problem.result.shape)
+    out = unwritten(problem.result.shape, data.dtype)
     inputs, function = index_argument(module, indices), find_function(module, "gather")
     try:
         views, scales = bind_arguments(function, [data, out] if inputs is None else [data, inputs, out])
@@ -136,11 +132,3 @@ def execute(
     if outside := compiled_call(module, engine, views, scales)():
         raise BoundsError(f"{outside} indices are out of range")
     return out
-
-
-def index_argument(module: ModuleOp, indices: np.ndarray) -> np.ndarray | None:
-    """Return the indices where the function of a module takes them; None where it holds them as a constant."""
-    inputs = find_function(module, "gather").function_type.inputs.data
-    has_out = isinstance(inputs[0], MemRefType)
-    arrays = [kind for kind in inputs if isinstance(kind, MemRefType) or not has_out]
-    return indices if len(arrays) == 2 + has_out else None

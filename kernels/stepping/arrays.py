@@ -17,6 +17,9 @@ from ...ir.interpreters.recorder import Touch
 from ...lowering.nest.queries import argument_number, viewed
 from .steps import Access, Shape
 
+# What the arrays of a gather and of a gradient are called.
+ROLES = ("data", "grad", "indices", "out")
+
 
 class Arrays:
     """The caller's arrays behind the arguments of a stage's function.
@@ -45,6 +48,7 @@ class Arrays:
             dtype = numpy_dtype(root.type.element_type)
             strides = contiguous_strides(root.type.get_shape(), dtype.itemsize)
             byte = sum(part * step for part, step in zip(place, strides, strict=True))
+            name = f"constant {name}" if name in ROLES else name  # the stage's own, and not the caller's
             return Access(name, place, byte, byte // self.line_bytes, touch.is_store, decoded(touch.value, dtype))
         array = self.arrays[number]
         position, unit = self._position(number, place)

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
+from .arrays import ROLES
 from .rule import rule_of, said
 from .steps import Access, Shape, Step
 
@@ -69,7 +70,7 @@ def _addresses(steps: Sequence[Step]) -> list[str]:
     found: dict[str, Access] = {}
     for one in steps:
         for access in one.accesses:
-            if access.array in ("data", "grad", "indices", "out"):
+            if access.array in ROLES:
                 found.setdefault(str(access), access)
     places = [f"{name} byte {access.byte}, cache line {access.cache_line}" for name, access in found.items()]
     if len(places) > MOST_PLACES:

@@ -1,6 +1,5 @@
 """One run of a stage, as the steps that one element of its result depends on."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,14 @@ from xdsl.ir import Operation
 
 from ...ir.dialects.gather_dialect import OperatorOp, ResolveOp
 from ...ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError
-from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.recorder import Event, Part, Recording, needs, record, touches_of
+from ...ir.interpreters.scalar import interpret
 from ...ir.modules.context import make_context
 from ...ir.modules.read_module import read_placed
 from ...ir.problem import Problem
-from ..host.machine import machine_model
-from ..playground.run_stage import UNWRITTEN, execute, index_argument
+from ...lowering.schedule.machine_model import LINE_BYTES
 from .arrays import Arrays, elements_of
 from .operator_steps import OperatorSteps
 from .steps import Shape, Step, Trip
@@ -40,20 +39,14 @@ class StageRun:
         self.module, self.parser = read_placed(text, file, make_context())
         self.function = find_function(self.module, "gather")
         self.indices = index_argument(self.module, indices)
-        self.given_indices = indices
-        self.out = self._empty()
+        self.out = unwritten(problem.result.shape, data.dtype)
         first = "data" if problem.gradient is None else "grad"
         arrays = {first: data} | ({} if self.indices is None else {"indices": self.indices}) | {"out": self.out}
-        self.arrays = Arrays(self.function, arrays, machine_model().line_bytes)
+        self.arrays = Arrays(self.function, arrays, LINE_BYTES)
         try:
             bind_arguments(self.function, list(arrays.values()))
         except InternalError as error:
             raise InvalidGatherError(f"{error}; the stage is of other arrays: pass those it was made for") from None
-
-    def _empty(self) -> np.ndarray:
-        kind, shape = self.data.dtype, self.problem.result.shape
-        memory = bytearray([UNWRITTEN]) * (math.prod(shape) * kind.itemsize)
-        return np.frombuffer(memory, np.uint8).view(kind).reshape(shape)
 
     def steps(self) -> Outcome:
         """Return the steps, the positions that were read, why the run failed, and the element."""
@@ -76,7 +69,8 @@ class StageRun:
         error: GathernestError | None = None
         value = None
         try:
-            value = execute(self.module, self.problem, self.data, self.given_indices, "interpreter")[self.position]
+            interpret(self.module, self.data, self.indices, self.out)
+            value = self.out[self.position]
         except GathernestError as raised:
             error = raised
         try:

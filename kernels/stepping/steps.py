@@ -1,9 +1,10 @@
 """What one element of a result went through in a stage, as frozen values: text, HTML and JSON of it. Plain Python."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
+
+from ...lowering import static_html as html
 
 Shape = tuple[int, ...]
 
@@ -143,7 +144,7 @@ class Steps(Sequence[Step]):
         lines, before = [self.head()], None
         for number, step in enumerate(self.steps):
             is_same = before is not None and (step.text, step.line, step.trips) == before
-            lines.append(f"    {step.note}" if is_same else self.show(number))
+            lines.append(f"{self._place(number)}\n    {step.note}" if is_same else self.show(number))
             before = step.text, step.line, step.trips
         return "\n".join(lines)
 
@@ -158,20 +159,16 @@ class Steps(Sequence[Step]):
         return facts
 
     def to_html(self) -> str:
-        """Return the steps as a table in HTML, without styles and scripts of its own."""
-        rows = "".join(self._row(number, step) for number, step in enumerate(self.steps, 1))
-        head = "".join(f"<p>{html.escape(line)}</p>" for line in self.head().splitlines())
-        titles = "".join(f"<th>{title}</th>" for title in ("", "line", "iteration", "operation", "what happened"))
-        return (
-            f'<div class="gathernest-steps">{head}<table><thead><tr>{titles}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        """Return the steps as a table in HTML, without scripts, and the stage's text behind it."""
+        head, *remarks = self.head().splitlines()
+        rows = [(f"{number + 1}", *self._cells(step)) for number, step in enumerate(self.steps)]
+        titles = ("step", "line", "iteration", "operation", "what happened")
+        said = "".join(map(html.paragraph, remarks))
+        return html.fragment(head, said, html.table([titles, *rows]), html.fold("The stage", html.code(self.text)))
 
-    def _row(self, number: int, step: Step) -> str:
+    def _cells(self, step: Step) -> tuple[str, str, str, str]:
         trips = ", ".join(f"{trip.variable} = {trip.value}" for trip in step.trips)
-        cells = [str(number), "" if step.line is None else str(step.line), trips]
-        left = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        return f"<tr>{left}<td><code>{html.escape(step.text)}</code></td><td>{html.escape(step.note)}</td></tr>"
+        return "" if step.line is None else str(step.line), trips, step.text, step.note
 
     def _repr_html_(self) -> str:
         return self.to_html()

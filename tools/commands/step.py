@@ -62,9 +62,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> "Steps":
+    from ...kernels.playground.step import DEFAULT_STAGE, stage_of, stage_of_text
     from ...kernels.runtime.compile import module_of
     from ...kernels.runtime.plan import make_plan
-    from ...kernels.stepping.step import DEFAULT_STAGE, stage_of, stage_of_text, step_stage
+    from ...kernels.stepping.stage_steps import step_stage
 
     element = _element(options.element)
     if options.file is None:

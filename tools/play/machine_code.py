@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import reference
 from ...ir.byte_comparison import first_difference
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import time_interleaved
 from ...kernels.kernel import Kernel
-from ...kernels.playground.check_stage import expected_result
 from ...kernels.playground.scheduling import ScheduleScript
 from ...kernels.runtime.compile import build_program
 from ...kernels.runtime.launch import available_threads
@@ -155,7 +155,7 @@ def _timed(kernel: Kernel) -> Part:
 
 
 def _difference(problem: Problem, data: np.ndarray, indices: np.ndarray, got: np.ndarray) -> str | None:
-    wanted = expected_result(problem, data, indices)
+    wanted = reference.of_problem(problem, data, indices)
     found = first_difference(got, wanted)
     if found is None:
         return None

@@ -231,3 +231,40 @@ def test_a_module_that_does_not_parse_has_its_place():
 def test_a_stage_of_other_arrays_is_an_error():
     with pytest.raises(gn.InvalidGatherError, match="the stage is of other arrays"):
         gn.step("gather", DATA[:3], [0, 1, 2], bounds="clip", module=edited("%last", "%last"))
+
+
+CONSTANT = """
+func.func @gather(%data: tensor<5x4xf32>) -> tensor<2x4xf32> {
+  %indices = arith.constant dense<[1, -1]> : tensor<2xi64>
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds error
+       : tensor<5x4xf32>, tensor<2xi64> -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("stage", [None, "fold-bounds", "cse"])
+def test_indices_that_the_module_holds_are_its_own(stage):
+    steps = gn.step("gather", DATA, [1, -1], element=(1, 2), module=CONSTANT, stage=stage)
+    assert steps.is_right and steps.sources == ((4, 2),)
+    said = "index = indices[1] = -1" if stage is None else "index = constant indices[0, 1] = 4: byte 8, cache line 0"
+    assert said in notes(steps)
+    assert not any("constant" in remark for remark in steps.remarks)
+
+
+def test_an_index_of_rank_0_has_the_empty_position():
+    steps = gn.step("gather", np.arange(5.0), 3)
+    assert (steps.element, steps.value, steps.sources) == ((), 3, ((3,),))
+
+
+def test_an_undefined_element_is_not_called_wrong():
+    steps = gn.step("gather", DATA, [-1], bounds="unchecked")
+    assert steps.is_right and steps.expected is None
+    assert steps.remarks[1] == "an index is outside, which bounds unchecked leaves undefined"
+    assert steps[-1].note.startswith("this fails: access at (0, 0, -1, 0) is outside")
+
+
+def test_an_empty_axis_gives_a_zero_by_the_other_branch():
+    steps = gn.step("gather", np.zeros((0, 3)), [0], bounds="zero", stage="cse")
+    assert steps.is_right and steps.sources == ()
+    assert "inside is false: this branch runs" in notes(steps)

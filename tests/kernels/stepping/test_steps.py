@@ -12,7 +12,7 @@ from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.playground.stage_file import filled
 from gathernest.kernels.runtime.compile import module_of, run_stages
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.kernels.stepping.step import step_stage
+from gathernest.kernels.stepping.stage_steps import step_stage
 from gathernest.lowering.pipeline import parse_passes, record_stages
 from gathernest.lowering.schedule.schedule import Schedule
 
