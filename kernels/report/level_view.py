@@ -64,7 +64,7 @@ def level_views(trace: Trace, highlight: Highlight) -> list[LevelView]:
     for number, level in enumerate(trace.levels):
         title, _, options = level.name.partition("{")
         new, removed = _changes(level, trace.levels)
-        parts = _parts(level, new, highlight) if level.is_changed else ()
+        parts = parts_of(level, new, highlight) if level.is_changed else ()
         views.append(
             LevelView(
                 *(number, level, title, options.removesuffix("}"), parts, len(new), removed),
@@ -106,10 +106,16 @@ def _changes(level: Level, levels: Sequence[Level]) -> tuple[frozenset[int], int
 
 
 def _keys(lines: Sequence[Line]) -> list[str]:
-    return [_NUMBERED.sub("%", line.text.strip()) for line in lines]
+    return [line_key(line.text) for line in lines]
 
 
-def _parts(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[Part, ...]:
+def line_key(text: str) -> str:
+    """Return what a line is compared by."""
+    return _NUMBERED.sub("%", text.strip())
+
+
+def parts_of(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[Part, ...]:
+    """Return the lines of a level in the order in which a page shows them; those of `new` are marked."""
     texts = highlight([line.text for line in level.lines], level.kind)
     views = [
         LineView(number, texts[number], number in new, line.kind if line.kind in WORK else "")

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from .charts import Bar, bars
+from .comparison import compare_levels, hot_loop_facts
 from .highlight import highlighted, plain
 from .level_view import Highlight, level_views, origins
 from .section import Section, machine_facts
@@ -19,7 +20,11 @@ MOST_BYTES = 1_000_000
 
 
 def page(
-    sections: Sequence[Section], others: Sequence[tuple[str, str]] = (), *, title: str = "gathernest report"
+    sections: Sequence[Section],
+    others: Sequence[tuple[str, str]] = (),
+    *,
+    title: str = "gathernest report",
+    compare: bool = False,
 ) -> str:
     """Return the page of some gathers.
 
@@ -27,6 +32,7 @@ def page(
         sections: the gathers in full; those that leave the page under `MOST_BYTES` are shown so, the others in short.
         others: (name, text) of gathers that are only listed.
         title: of the page.
+        compare: whether the first two are shown side by side, too.
 
     Returns:
         HTML of at most `MOST_BYTES` bytes where the first section allows it: colours of text go first when it is large.
@@ -34,10 +40,10 @@ def page(
     shown, left = list(sections), list(others)
     while True:
         for highlight in (highlighted, _plain_code, lambda lines, kind: plain(lines)):
-            text = _render(title, shown, left, highlight)
+            text = _render(title, shown, left, highlight, compare=compare)
             if len(text.encode()) <= MOST_BYTES:
                 return text
-        if len(shown) == 1:
+        if len(shown) == 1 + compare:
             return text
         last = shown.pop()
         left.insert(0, (last.name, last.gather))
@@ -47,7 +53,9 @@ def _plain_code(lines: Sequence[str], kind: str) -> list[str]:
     return plain(lines) if kind in ("llvm", "assembly") else highlighted(lines, kind)
 
 
-def _render(title: str, sections: Sequence[Section], others: Sequence[tuple[str, str]], highlight: Highlight) -> str:
+def _render(
+    title: str, sections: Sequence[Section], others: Sequence[tuple[str, str]], highlight: Highlight, *, compare: bool
+) -> str:
     script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -62,7 +70,29 @@ def _render(title: str, sections: Sequence[Section], others: Sequence[tuple[str,
         machine=machine_facts(),
         gathers=[_gather(number, section, highlight) for number, section in enumerate(sections)],
         others=others,
+        comparison=_comparison(sections[0], sections[1], highlight) if compare else None,
     )
+
+
+def _comparison(left: Section, right: Section, highlight: Highlight) -> dict[str, Any]:
+    """Return what the template needs of two gathers side by side: rows of facts, and the levels."""
+    rows: list[tuple[str, str, str]] = []
+    for name, said in (
+        ("schedule", lambda section: "\n".join(_passes(section)) or "none"),
+        ("time", lambda section: f"{section.explanation.measured_us:,.1f} µs" if section.explanation else "not timed"),
+        ("of the roofline bound", lambda section: f"{section.explanation.fraction:.2f}" if section.explanation else ""),
+        ("its hottest loop", lambda section: ", ".join(f"{n} {kind}" for kind, n in hot_loop_facts(section.trace))),
+        ("assembly", lambda section: f"{len(section.trace.levels[-1].lines)} lines"),
+    ):
+        texts = said(left), said(right)
+        if any(texts):
+            rows.append((name, *texts))
+    levels = compare_levels(left.trace, right.trace, highlight)
+    is_same = not any(level.rows for level in levels if level.title in ("source", "assembly"))
+    is_timed = left.explanation is not None and right.explanation is not None
+    return {
+        "names": (left.name, right.name), "facts": rows, "levels": levels, "is_same": is_same, "is_timed": is_timed,
+    }  # fmt: skip
 
 
 def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:

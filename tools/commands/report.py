@@ -1,7 +1,8 @@
 """`gathernest report`: every level of a gather, operator to assembly, in one HTML file with provenance and times."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...ir.errors import ModelError, did_you_mean
@@ -11,6 +12,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel, problem_of
 from ...kernels.model import load
 from ...kernels.runtime.plan import make_plan
+from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
@@ -20,6 +22,7 @@ ROUNDS, MOST_IN_FULL, ASSUMED_SIZE = 9, 8, 128
 EXAMPLES = """examples:
   gathernest report --data 100000x64xf32 --indices 20000xi64 -o report.html
   gathernest report --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --no-timing
+  gathernest report --data 100000x64xf32 --indices 20000xi64 --against "vectorize-inner{lanes=8}"
   gathernest report model.onnx --node /embedding/Gather"""
 
 
@@ -33,6 +36,15 @@ def add_arguments(parser: Parser) -> None:
         "--schedule",
         metavar="TEXT",
         help='such as "tile-loops{loops=indices sizes=64}"; empty for none; chosen by the sizes when omitted',
+    )
+    parser.add_argument("--pipeline", metavar="TEXT", help="every pass, as gathernest-opt -p takes them; no schedule")
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument("--against", metavar="TEXT", help="another schedule beside it, each level with what differs")
+    against.add_argument("--against-pipeline", metavar="TEXT", help="the same with another pipeline")
+    against.add_argument(
+        "--against-machine",
+        metavar="NAME",
+        help="the same with the schedule for another machine, named as by GATHERNEST_MACHINE",
     )
     parser.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="where to write it (default: report.html)"
@@ -55,15 +67,58 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A gather to report: its name in the page, the problem, and what it is compiled with."""
+
+    name: str
+    problem: Problem
+    schedule: Schedule | Pipeline | None
+    remarks: tuple[str, ...] = ()
+
+
 def run(options: argparse.Namespace) -> int:
     """Write the report that the command line describes."""
     require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
-    schedule = None if options.schedule is None else Schedule.parse(options.schedule)
+    given = _given(options.schedule, options.pipeline)
+    others = options.against, options.against_pipeline, options.against_machine
     if options.model is not None:
-        return _report_model(options, schedule)
+        if isinstance(given, Pipeline) or any(other is not None for other in others):
+            raise UsageError("--pipeline and --against are for one gather, and this is a model; leave them out")
+        return _report_model(options, given)
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
-    return _write(options, {"": problem_of(**problem_arguments(options))}, schedule)
+    problem = problem_of(**problem_arguments(options))
+    if all(other is None for other in others):
+        return _write(options, [_Job("", problem, given)])
+    jobs = [_Job(f"A, {_said(given)}", problem, given), _other(options, problem)]
+    return _write(options, jobs, title="gathernest report: two side by side", compare=True)
+
+
+def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:
+    """Return what options say of the passes; None where they are chosen by the sizes."""
+    if pipeline is not None and schedule is not None:
+        raise UsageError("--pipeline has the passes of the schedule in it; leave out --pipeline or --schedule")
+    if pipeline is not None:
+        return Pipeline(pipeline)
+    return None if schedule is None else Schedule.parse(schedule)
+
+
+def _other(options: argparse.Namespace, problem: Problem) -> _Job:
+    """Return what `--against` and its kin put beside the gather."""
+    if options.against_machine is None:
+        given = _given(options.against, options.against_pipeline)
+        return _Job(f"B, {_said(given)}", problem, given)
+    with knobs.scope(machine=options.against_machine):
+        plan = make_plan(problem, takes_tuned=False)
+    remark = f"Its schedule is the one for {options.against_machine}; the code is compiled for this CPU."
+    return _Job(f"B, the schedule for {options.against_machine}", problem, plan.schedule, (remark,))
+
+
+def _said(given: Schedule | Pipeline | None) -> str:
+    if given is None:
+        return "chosen by the sizes"
+    return "the given pipeline" if isinstance(given, Pipeline) else "the given schedule"
 
 
 def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int:
@@ -84,32 +139,34 @@ def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int
         keys.setdefault(make_plan(problem, schedule).key, name)
     in_full = [options.node] if options.node is not None else list(keys.values())[:MOST_IN_FULL]
     others = [(name, _line(problem)) for name, problem in problems.items() if name not in in_full]
-    chosen = {name: problems[name] for name in in_full}
     remark = f"Sizes that only a run of the model knows are taken as {ASSUMED_SIZE}."
-    return _write(options, chosen, schedule, others, (remark,), title=f"gathernest report: {model.name}")
+    jobs = [_Job(name, problems[name], schedule, (remark,)) for name in in_full]
+    return _write(options, jobs, others, title=f"gathernest report: {model.name}")
 
 
 def _write(
     options: argparse.Namespace,
-    problems: Mapping[str, Problem],
-    schedule: Schedule | None,
+    jobs: Sequence[_Job],
     others: Sequence[tuple[str, str]] = (),
-    remarks: tuple[str, ...] = (),
+    *,
     title: str = "gathernest report",
+    compare: bool = False,
 ) -> int:
     """Make the sections and write the page."""
     from ...kernels.report.page import page
     from ...kernels.report.section import section_of
 
     timing, sections = not options.no_timing, []
-    with progress("reporting", len(problems)) as show:
-        for name, problem in problems.items():
-            show(said=name or problem.name)
+    with progress("reporting", len(jobs)) as show:
+        for job in jobs:
+            show(said=job.name or job.problem.name)
             with knobs.scope(interpret=knobs.interpret or not timing):  # the report compiles it on its own
-                kernel = Kernel(problem, schedule)
-            sections.append(section_of(kernel, name=name, timing=timing, rounds=options.rounds, remarks=remarks))
+                kernel = Kernel(job.problem, job.schedule)
+            sections.append(
+                section_of(kernel, name=job.name, timing=timing, rounds=options.rounds, remarks=job.remarks)
+            )
             show(1)
-    text = page(sections, others, title=title)
+    text = page(sections, others, title=title, compare=compare)
     Path(options.output).write_text(text, encoding="utf-8")
     mapped, of = (sum(numbers) for numbers in zip(*(section.trace.mapped for section in sections), strict=True))
     share = f"{100 * mapped / of:.0f} %" if of else "none"

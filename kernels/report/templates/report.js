@@ -204,11 +204,14 @@
 
   const gathers = [...document.querySelectorAll(".gather")].map((section) => new Gather(section));
 
-  // "#gather-1" shows a gather, "#G1L3.12" a line of it, "#L3.12" a line of the first.
+  // "#gather-1" shows a gather, "#G1L3.12" a line of it, "#L3.12" a line of the first; else the comparison, if any.
   function follow() {
     const [, other, level, n] = /^#(?:G(\d+))?L(\d+)\.(\d+)$/.exec(location.hash) || [];
-    const shown = Number(other || (/^#gather-(\d+)$/.exec(location.hash) || [])[1] || 0);
+    const named = (/^#gather-(\d+)$/.exec(location.hash) || [])[1];
+    const comparison = document.getElementById("comparison");
+    const shown = level === undefined && named === undefined && comparison ? -1 : Number(other || named || 0);
     gathers.forEach((gather, number) => { gather.section.hidden = number !== shown; });
+    if (comparison) comparison.hidden = shown !== -1;
     for (const link of document.querySelectorAll("[data-gather]")) {
       link.toggleAttribute("aria-current", +link.dataset.gather === shown);
     }

@@ -1,10 +1,13 @@
 """The page in headless Chromium: what a click and the keyboard light, without an error and without the network."""
 
+import dataclasses
 import re
 
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.report.page import page
+from gathernest.lowering.provenance.trace import Line
 
 from .browser import CHROMIUM, browser
 
@@ -108,6 +111,20 @@ def test_a_box_of_the_drawing_lights_its_line(tab, report):
 def test_the_page_is_as_wide_as_a_phone(tab, report):
     tab.open(report, width=400)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_line_number_of_two_side_by_side_leads_to_that_line(tab, tmp_path, section, trace):
+    other = dataclasses.replace(trace.levels[0], lines=(Line("b"), *trace.levels[0].lines[1:]))
+    second = dataclasses.replace(section, name="B", trace=dataclasses.replace(trace, levels=(other, *trace.levels[1:])))
+    (tmp_path / "two.html").write_text(page([section, second], compare=True), encoding="utf-8")
+    tab.open(tmp_path / "two.html")
+    shown = "[...document.querySelectorAll('#comparison, .gather')].filter((e) => !e.hidden).map((e) => e.id)"
+    assert tab.evaluate(shown) == ["comparison"]
+    tab.evaluate("document.querySelector('[href=\"#G1L0.0\"]').click()")
+    tab.evaluate("new Promise((done) => setTimeout(() => done(0)))")
+    assert tab.evaluate(shown) == ["gather-1"]
+    assert lit(tab, "at") == {"G1l0.0"}
+    check_silent(tab, tmp_path / "two.html")
 
 
 def test_the_switch_changes_the_colours(tab, report):

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from gathernest.kernels.host import dependencies
 
 ROWS = ("--data", "100x64xf32", "--indices", "10xi64")
+QUICK = ("--schedule", "", "--no-timing")
 
 
 class Text(html.parser.HTMLParser):
@@ -64,7 +65,7 @@ def test_one_command_writes_the_report_of_a_gather(gathernest, tmp_path):
 
 def test_each_kernel_of_a_model_has_a_section_and_other_nodes_are_listed(gathernest, model, tmp_path):
     path = tmp_path / "report.html"
-    assert gathernest("report", model, "--no-timing", "-o", str(path)).status == 0
+    assert gathernest("report", model, *QUICK, "-o", str(path)).status == 0
     text = path.read_text(encoding="utf-8")
     assert text.count('<section class="gather"') == 2
     assert "<b>third</b> gather 128x4x32xf32 by 128x4xi64, bounds error" in text  # it runs the kernel of the second
@@ -76,10 +77,29 @@ def test_each_kernel_of_a_model_has_a_section_and_other_nodes_are_listed(gathern
 
 def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, model, tmp_path):
     path = tmp_path / "report.html"
-    assert gathernest("report", model, "--node", "second", "--no-timing", "-o", str(path)).status == 0
+    assert gathernest("report", model, "--node", "second", *QUICK, "-o", str(path)).status == 0
     text = path.read_text(encoding="utf-8")
     assert text.count('<section class="gather"') == 1
     assert "<b>third</b>" in text
+
+
+def test_two_schedules_stand_side_by_side(gathernest, tmp_path):
+    path = tmp_path / "two.html"
+    other = "vectorize-inner{lanes=4}"
+    ended = gathernest("report", *ROWS, "--schedule", "", "--against", other, "--no-timing", "-o", str(path))
+    assert (ended.status, ended.err) == (0, "")
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) <= 1_000_000
+    assert text.count('<section class="gather"') == 2
+    assert "<b>vectorize-inner</b> only in B, the given schedule" in text
+    assert "<b>assembly</b> <ins>" in text
+
+
+def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
+    path = tmp_path / "two.html"
+    ended = gathernest("report", *ROWS, "--against-machine", "avx2", "--no-timing", "-o", str(path))
+    assert (ended.status, ended.err) == (0, "")
+    assert "B, the schedule for avx2" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -95,6 +115,11 @@ def test_one_node_of_a_model_is_shown_and_the_others_are_listed(gathernest, mode
         ),
         ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "did you mean 'tile-loops'?"),
         ((*ROWS, "-o", "nowhere/report.html", "--no-timing"), 1, "nowhere/report.html: No such file or directory"),
+        ((*ROWS, "--pipeline", "cse", "--schedule", ""), 2, "leave out --pipeline or --schedule"),
+        ((*ROWS, "--pipeline", "normalize-gather"), 1, "the pipeline does not reach loops"),
+        ((*ROWS, "--against", "", "--against-machine", "zen3"), 2, "not allowed with argument --against"),
+        ((*ROWS, "--against-machine", "zen33"), 1, "did you mean 'zen3'?"),
+        (("MODEL", "--against", ""), 2, "--pipeline and --against are for one gather, and this is a model"),
         ((*ROWS, "--rounds", "0"), 2, "expected a whole number from 1, got '0'"),
     ],
 )
