@@ -92,7 +92,7 @@ class Session:
 
     def sh(self, block: Block) -> str:
         printed = ""
-        for command in block.text.replace("\\\n", " ").splitlines():
+        for command in block.text.replace("\\\n", "").splitlines():
             status, out, err = run(command)
             assert status == 0, f"{command}\n{err}"
             printed += out
