@@ -54,12 +54,23 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
     if opens_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     try:
-        uvicorn.Server(uvicorn.Config(application, log_level="error", access_log=False)).run([listening])
+        uvicorn.Server(
+            uvicorn.Config(application, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        ).run([listening])
     except KeyboardInterrupt:
         pass
     finally:
         listening.close()
         WORKER.stop()
+        _close_pages(application)
+
+
+def _close_pages(application: Any) -> None:
+    """End the kernels of the pages that are open: this process waits for their threads."""
+    for route in application.routes:
+        state = getattr(getattr(route, "app", None), "state", None)
+        if (sessions := getattr(state, "session_manager", None)) is not None:
+            sessions.close_all_sessions()
 
 
 def _bound(port: int | None) -> socket.socket:
