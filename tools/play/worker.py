@@ -17,6 +17,10 @@ from typing import Any, TextIO
 from .settings import Settings
 
 
+def _never() -> bool:
+    return False
+
+
 class Worker:
     """The process, as its parent sees it; it is started when it is first needed, and again after a crash.
 
@@ -26,6 +30,7 @@ class Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
+        self._gives_way: Callable[[], bool] = _never
         atexit.register(self.stop)
 
     def start(self) -> None:
@@ -41,18 +46,21 @@ class Worker:
             process.wait()
 
     def ask(
-        self, settings: Settings, *, explain: bool = False, is_stale: Callable[[], bool] = lambda: False
+        self, settings: Settings, *, explain: bool = False, is_stale: Callable[[], bool] = _never
     ) -> Iterator[dict[str, Any]]:
         """Yield the parts of an answer; see `machine_code` and `explained`.
 
-        Nothing is asked when `is_stale()` holds before the turn comes. A caller that closes the generator early ends
-        the process.
+        Nothing is asked when `is_stale()` holds before the turn comes. An explanation, which takes long, is given up
+        when another request comes and it is stale. A caller that closes the generator early ends the process.
         """
+        if self._gives_way():
+            self.stop()
         with self._lock:
             if is_stale():
                 return
             process, is_done = self._started(), False
             assert process.stdin is not None and process.stdout is not None
+            self._gives_way = is_stale if explain else _never
             try:
                 request = {"explain": explain, "settings": dataclasses.asdict(settings)}
                 process.stdin.write(f"{json.dumps(request)}\n")
@@ -69,6 +77,7 @@ class Worker:
                 is_done, self._process = True, None
                 yield {"error": _crash(process.wait())}
             finally:
+                self._gives_way = _never
                 if not is_done:
                     self.stop()
 

@@ -1,4 +1,7 @@
 import dataclasses
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -46,6 +49,42 @@ def test_a_crash_is_told_and_the_next_request_is_answered(worker):
 
 def test_nothing_is_asked_when_the_answer_is_not_wanted_any_more(worker):
     assert list(worker.ask(SMALL, is_stale=lambda: True)) == []
+
+
+class Deaf(Worker):
+    """A worker whose process begins an explanation and never ends it."""
+
+    SCRIPT = """import json, sys, threading
+for line in sys.stdin:
+    if json.loads(line)["explain"]:
+        print('{"explanation": "begun"}', flush=True)
+        threading.Event().wait()
+    print('{"assembly": []}', '{"done": true}', sep="\\n", flush=True)"""
+
+    def _started(self):
+        if self._process is None:
+            command = [sys.executable, "-c", self.SCRIPT]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(command, **pipes, text=True)
+        return self._process
+
+
+def test_an_explanation_that_is_stale_gives_way():
+    deaf, stale, begun, parts = Deaf(), threading.Event(), threading.Event(), []
+
+    def explain():
+        for part in deaf.ask(SMALL, explain=True, is_stale=stale.is_set):
+            parts.append(part)
+            begun.set()
+
+    explaining = threading.Thread(target=explain)
+    explaining.start()
+    begun.wait()
+    stale.set()
+    assert list(deaf.ask(SMALL)) == [{"assembly": []}]
+    explaining.join()
+    assert "ended by signal 9" in parts[1]["error"]
+    deaf.stop()
 
 
 def test_an_edit_that_changes_the_result_is_told():
