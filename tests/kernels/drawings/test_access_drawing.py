@@ -55,13 +55,16 @@ def test_each_element_has_a_cell_with_its_line_thread_and_tile():
 
 def test_lines_have_the_threads_that_read_them():
     data, indices = np.zeros((40, 4), np.float32), np.array([0, 1, 38, 39, 2, 20, 20, 20])
-    svg = access_drawing(plan_of("gather", data, indices, schedule=SHARED), indices, threads=2)
+    plan = plan_of(
+        "gather", data, indices, schedule="tile-loops{loops=indices sizes=2},parallelize-loops{loops=indices_o}"
+    )
+    svg = access_drawing(plan, indices, threads=4)
     lines = ElementTree.fromstring(svg).findall(f".//{SVG}g[@class='gn-line']")
     assert [int(line.get("data-cache-line")) for line in lines] == list(range(10))
     threads = {number: numbers(line.get("data-threads")) for number, line in enumerate(lines)}
-    assert threads == {0: (0, 1), 5: (1,), 9: (0,)} | dict.fromkeys((1, 2, 3, 4, 6, 7, 8), ())
+    assert threads == {0: (0, 2), 5: (2, 3), 9: (1,)} | dict.fromkeys((1, 2, 3, 4, 6, 7, 8), ())
     titles = [line.find(f"{SVG}title").text for line in lines]
-    assert titles[0] == "line 0: used 12 times by threads 0 and 1"
+    assert titles[0] == "line 0: used 12 times by threads 0 and 2"
     assert titles[1] == "line 1: used 0 times"
 
 
@@ -124,6 +127,43 @@ def test_owners_have_the_elements_that_they_add():
     accesses = accesses_of(make_plan(problem, Schedule.parse(schedule)), indices, threads=2)
     threads = {element.position[0]: element.thread for element in accesses.elements}
     assert threads == {0: 1, 1: 0, 2: 0, 3: 1, 4: 1, 5: 0}
+    assert accesses.elements[0].tile == (("owners", 5),)
+
+
+def test_a_parallel_loop_counts_as_a_tile():
+    plan = plan_of("gather", "3x9x4xf32", "3x5xi64", 1, "parallelize-loops{loops=batch}", batch_dims=1)
+    accesses = accesses_of(plan, np.zeros((3, 5), np.int64))
+    assert all(element.tile == (("batch", element.position[0]),) for element in accesses.elements)
+
+
+def test_lines_count_from_the_lowest_address():
+    data = np.zeros((10, 16), np.float32)[::-1]
+    accesses = accesses_of(plan_of("gather", data, "3xi64"), np.array([0, 9, 4]))
+    assert [element.lines for element in accesses.elements[::16]] == [(9,), (0,), (5,)]
+    assert accesses.line_count == 10
+
+
+def places(svg: str) -> list[tuple[float, float]]:
+    cells = ElementTree.fromstring(svg).iter(f"{SVG}rect")
+    return [(float(cell.get("x")), float(cell.get("y"))) for cell in cells if cell.get("class") == "gn-element"]
+
+
+@pytest.mark.parametrize(("rows", "columns", "wide", "high"), [(3, 40, 32, 6), (40, 3, 11, 16), (40, 1, 5, 16)])
+def test_wide_rows_go_on_below_and_many_narrow_rows_beside(rows, columns, wide, high):
+    svg = access_drawing(plan_of("gather", f"50x{columns}xf32", f"{rows}xi64"), np.arange(rows))
+    found = places(svg)
+    assert len(set(found)) == len(found) == rows * columns
+    x, y = ({place[dim] for place in found} for dim in (0, 1))
+    assert (max(x) - min(x), max(y) - min(y)) == (18 * (wide - 1), 18 * (high - 1))
+
+
+def test_heavy_lines_go_around_tiles_and_light_ones_between_lines_of_data():
+    schedule = "tile-loops{loops=indices sizes=2}"
+    svg = access_drawing(plan_of("gather", "9x24xf32", "4xi64", schedule=schedule), np.array([0, 2, 4, 6]))
+    paths = {path.get("class"): path.get("d") for path in ElementTree.fromstring(svg).iter(f"{SVG}path")}
+    assert paths["gn-tiles"].count("h") == 3 * 24  # above, below, and between the tiles
+    assert paths["gn-tiles"].count("v") == 2 * 4
+    assert paths["gn-line-ends"].count("v") == 4  # rows of 96 bytes at multiples of 192 lie in two lines
 
 
 @pytest.mark.parametrize(("threads", "iterations"), [(1, 5), (2, 5), (4, 4), (4, 3), (3, 100), (7, 50), (4, 1)])
