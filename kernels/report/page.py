@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from .level_view import Highlight, level_views, origins
 from .section import Section, machine_facts
 
 TEMPLATES = Path(__file__).parent / "templates"
-MOST_BYTES = 1_000_000
+# Of a page; and of a drawing that a page of several gathers goes without.
+MOST_BYTES, LARGE_DRAWING = 1_000_000, 20_000
 
 
 def page(
@@ -35,12 +37,14 @@ def page(
         compare: whether the first two are shown side by side, too.
 
     Returns:
-        HTML of at most `MOST_BYTES` bytes where the first section allows it: colours of text go first when it is large.
+        HTML of at most `MOST_BYTES` bytes where the first section allows it: when it is larger, colours of text go
+        first, then large drawings, then gathers.
     """
-    shown, left = list(sections), list(others)
+    shown, left, text = list(sections), list(others), ""
     while True:
-        for highlight in (highlighted, _plain_code, lambda lines, kind: plain(lines)):
-            text = _render(title, shown, left, highlight, compare=compare)
+        for highlight, is_small in _DETAIL:
+            drawn = [shown[0], *map(_without_large_drawings, shown[1:])] if is_small else shown
+            text = _render(title, drawn, left, highlight, compare=compare)
             if len(text.encode()) <= MOST_BYTES:
                 return text
         if len(shown) == 1 + compare:
@@ -49,8 +53,27 @@ def page(
         left.insert(0, (last.name, last.gather))
 
 
+def _without_large_drawings(section: Section) -> Section:
+    """Return a section whose large drawings are a sentence."""
+    said = "Too large to be drawn beside other gathers; --node shows this one alone."
+    figures = (
+        each if len(each.svg) <= LARGE_DRAWING else replace(each, caption=said, svg="") for each in section.figures
+    )
+    return replace(section, figures=tuple(figures))
+
+
 def _plain_code(lines: Sequence[str], kind: str) -> list[str]:
     return plain(lines) if kind in ("llvm", "assembly") else highlighted(lines, kind)
+
+
+def _plain(lines: Sequence[str], kind: str) -> list[str]:
+    return plain(lines)
+
+
+# How text is coloured, and whether large drawings of the gathers behind the first go, from a small page to a large one.
+_DETAIL: tuple[tuple[Highlight, bool], ...] = (
+    (highlighted, False), (_plain_code, False), (_plain_code, True), (_plain, True),
+)  # fmt: skip
 
 
 def _render(

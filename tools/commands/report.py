@@ -1,6 +1,8 @@
 """`gathernest report`: every level of a gather, operator to assembly, in one HTML file with provenance and times."""
 
 import argparse
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +158,8 @@ def _write(
     from ...kernels.report.page import page
     from ...kernels.report.section import section_of
 
+    if not Path(options.output).parent.is_dir():  # said before the work, not after it
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), options.output)
     timing, sections = not options.no_timing, []
     with progress("reporting", len(jobs)) as show:
         for job in jobs:

@@ -48,6 +48,9 @@
       this.marked = [];
       this.lit = null;
       this.cursor = null;
+      // On a phone the list is a row: begin where the first open level is.
+      const [rail, first] = [section.querySelector(".rail"), section.querySelector('.rail [aria-pressed="true"]')];
+      if (first) rail.scrollLeft = first.offsetLeft - rail.offsetLeft - 8;
       section.addEventListener("click", (event) => this.clicked(event));
       section.addEventListener("keydown", (event) => this.pressed(event));
     }
@@ -209,13 +212,14 @@
     const [, other, level, n] = /^#(?:G(\d+))?L(\d+)\.(\d+)$/.exec(location.hash) || [];
     const named = (/^#gather-(\d+)$/.exec(location.hash) || [])[1];
     const comparison = document.getElementById("comparison");
-    const shown = level === undefined && named === undefined && comparison ? -1 : Number(other || named || 0);
+    const wanted = level === undefined && named === undefined && comparison ? -1 : Number(other || named || 0);
+    const shown = wanted < gathers.length ? wanted : 0;
     gathers.forEach((gather, number) => { gather.section.hidden = number !== shown; });
     if (comparison) comparison.hidden = shown !== -1;
     for (const link of document.querySelectorAll("[data-gather]")) {
       link.toggleAttribute("aria-current", +link.dataset.gather === shown);
     }
-    const gather = gathers[shown];
+    const gather = gathers[wanted];
     if (level === undefined || !gather || !gather.levels[level] || !(n in gather.levels[level][1])) return;
     if (gather.pane(+level)) gather.open(+level, true);
     gather.light(+level, +n, null);

@@ -87,6 +87,7 @@ def test_a_link_to_a_line_that_is_not_there_lights_nothing(tab, report):
     for fragment in ("#L0.9999", "#L99.0", "#G7L0.0", "#L", "#gather-7"):
         tab.open(report, fragment)
         assert not lit(tab, "at"), fragment
+        assert tab.evaluate("document.querySelector('.gather').hidden") is False, fragment
         check_silent(tab, report)
 
 

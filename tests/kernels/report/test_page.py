@@ -189,6 +189,16 @@ def test_a_large_report_loses_its_colours_then_its_last_gathers(section, trace, 
     assert "<i class=k>load</i>" not in page(sections[:1])
 
 
+def test_gathers_behind_the_first_lose_large_drawings_before_they_go(section, monkeypatch):
+    figure = dataclasses.replace(section.figures[0], svg=f"<svg><desc>{'a' * 30_000}</desc></svg>")
+    sections = [dataclasses.replace(section, figures=(figure,), name=name) for name in ("first", "second")]
+    monkeypatch.setattr(page_module, "MOST_BYTES", len(page(sections)) - 20_000)
+    text = page(sections)
+    assert text.count('<section class="gather"') == 2
+    assert text.count("a" * 30_000) == 1
+    assert text.count("Too large to be drawn beside other gathers") == 1
+
+
 def test_without_its_packages_there_is_one_clear_error(monkeypatch):
     def found(name):
         if name == "jinja2":
