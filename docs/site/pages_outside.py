@@ -31,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     done: set[Path] = set()
     while wanted:
         path = wanted.pop()
-        if path in done or _is_inside(path):
+        if path in done or path == TUTORIAL or _is_inside(path):
             continue
         done.add(path)
         text = _text(path)
