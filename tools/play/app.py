@@ -132,11 +132,19 @@ def bytes_check(check_bytes, mo, panels, plan_shown):
 
 
 @app.cell
-def machine(mo, plan_shown, session, settings):
+def agreement(mo, session, settings):
+    agree = mo.ui.run_button(label="Run the edited stage of the link")
+    agree if session.waits(settings, agreed=False) else None
+    return (agree,)
+
+
+@app.cell
+def machine(agree, mo, panels, plan_shown, session, settings):
     def _work():
         _thread = mo.current_thread()
         session.follow(settings, plan_shown, lambda text: mo.output.replace(mo.Html(text)), lambda: _thread.should_exit)
 
+    mo.stop(session.waits(settings, agreed=agree.value), mo.Html(panels.waiting_panel()))
     mo.Thread(target=_work, daemon=True).start()
     mo.Html(session.machine_panels(plan_shown, is_current=False))
     return

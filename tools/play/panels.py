@@ -69,6 +69,13 @@ def bytes_panel(check: BytesCheck) -> str:
     return panel(title, paragraph(str(check)), kind=kind)
 
 
+def waiting_panel() -> str:
+    """Return why the kernel of an edited stage that a link brought is not run yet."""
+    return panel(
+        "The time", paragraph("A link brought the edited stage. Machine code can do anything: run it if you trust it.")
+    )
+
+
 def time_panel(found: Mapping[str, Any], *, is_current: bool) -> str:
     """Return the time of a call and whether its bytes are right, as far as they are known."""
     kind, parts = "" if is_current else "old", list[str]()

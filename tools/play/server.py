@@ -14,7 +14,42 @@ from ...ir.errors import DependencyError, GathernestError
 from .worker import WORKER
 
 HOST, PORT = "127.0.0.1", 2718
+NAMES = (HOST, "localhost")
 APP = Path(__file__).with_name("app.py")
+
+
+class OwnPageOnly:
+    """An application that answers the page of this server alone, and no page of another site that the browser shows.
+
+    A request must name this machine, and come from a page of the same address where the browser says from which.
+    """
+
+    def __init__(self, application: Any):
+        self.application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or reject it."""
+        headers = {name: value.decode("latin-1") for name, value in scope.get("headers", ())}
+        host, origin = headers.get(b"host", ""), headers.get(b"origin")
+        is_own = host.partition(":")[0] in NAMES and origin in (None, f"http://{host}")
+        if is_own or scope["type"] == "lifespan":
+            await self.application(scope, receive, _unframed(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"This playground answers its own page only.\n"})
+
+
+def _unframed(send: Any) -> Any:
+    """Return what sends answers with a header that keeps pages of other sites from showing this one in a frame."""
+
+    async def sends(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"x-frame-options", b"DENY")]}
+        await send(message)
+
+    return sends
 
 
 class PortError(GathernestError, OSError):
@@ -55,7 +90,7 @@ def serve(port: int | None, query: Mapping[str, str], *, opens_browser: bool, sa
         threading.Timer(0.5, webbrowser.open, [address]).start()
     try:
         uvicorn.Server(
-            uvicorn.Config(application, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+            uvicorn.Config(OwnPageOnly(application), log_level="error", access_log=False, timeout_graceful_shutdown=1)
         ).run([listening])
     except KeyboardInterrupt:
         pass

@@ -25,17 +25,19 @@ class Session:
         text: what the person made of it; None for what the passes make.
         resets: how often the text was reset.
         found: what the worker found last.
+        linked: the text of a stage that came by the link, and that nobody has agreed to run; None for none.
     """
 
     stage: str = NO_STAGE
     text: str | None = None
     resets: int = 0
     found: dict[str, Any] = field(default_factory=dict)
+    linked: str | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "Session":
         """Return the session that a link begins."""
-        return cls(settings.stage or NO_STAGE, settings.text or None)
+        return cls(settings.stage or NO_STAGE, settings.text or None, linked=settings.text or None)
 
     def choose(self, stage: str | None) -> None:
         """Note which stage is to be edited; the text of another is given up."""
@@ -62,6 +64,12 @@ class Session:
             return settings
         self.text = None if text == made else text
         return replace(settings, stage=stage, text=self.text or "")
+
+    def waits(self, settings: Settings, *, agreed: bool) -> bool:
+        """Return whether the kernel of settings must wait until the person agrees: a link brought its stage."""
+        if agreed or settings.text != self.linked:
+            self.linked = None
+        return self.linked is not None
 
     def write_link(self, parameters: MutableMapping[str, Any], settings: Settings) -> None:
         """Make the parameters of the page's address those of settings, with the stage that is chosen."""

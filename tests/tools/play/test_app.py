@@ -39,6 +39,7 @@ def test_the_page_has_editors_nest_bytes_and_stages(run):
     assert "The bytes are right" in shown
     assert "18 cse" in shown
     assert "marimo-code-editor" in shown
+    assert "A link brought" not in shown and "The hot loops" in shown
 
 
 def test_another_tile_is_another_nest(run):
@@ -58,6 +59,7 @@ def test_an_edited_stage_of_a_link_is_restored(run, edited):
     assert names["settings"] == settings
     assert "The bytes are wrong" in shown
     assert "arith.ori" in names["stage_text"].value
+    assert "A link brought the edited stage." in shown and "The hot loops" not in shown
 
 
 def test_a_stage_that_does_not_parse_is_underlined(run, edited):

@@ -1,9 +1,12 @@
+import asyncio
 import socket
 
 import pytest
 
 from gathernest.tools.play import server
 from gathernest.tools.play.settings import Settings
+
+FRAMES = (b"x-frame-options", b"DENY")
 
 
 @pytest.fixture
@@ -64,3 +67,31 @@ def test_a_port_that_is_taken_is_told_and_the_default_gives_way(monkeypatch):
         with server._bound(None) as other:
             assert other.getsockname()[0] == "127.0.0.1"
             assert other.getsockname()[1] != port
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "kind", "answer"),
+    [
+        ("127.0.0.1:2718", None, "http", None),
+        ("127.0.0.1:2718", "http://127.0.0.1:2718", "websocket", None),
+        ("localhost:9000", "http://localhost:9000", "http", None),
+        ("127.0.0.1:2718", "http://elsewhere.example", "http", 403),
+        ("127.0.0.1:2718", "http://localhost:2718", "websocket", 1008),
+        ("127.0.0.1:2718", "null", "websocket", 1008),
+        ("elsewhere.example:2718", None, "http", 403),
+        ("", None, "http", 403),
+    ],
+)
+def test_pages_of_other_sites_get_no_answer(host, origin, kind, answer):
+    reached, sent = [], []
+
+    async def application(scope, receive, answers):
+        reached.append(scope)
+        await answers({"type": "http.response.start", "headers": [(b"a", b"b")]})
+
+    async def send(message):
+        sent.append(message.get("status") or message.get("code") or message.get("headers"))
+
+    headers = [(b"host", host.encode())] + ([] if origin is None else [(b"origin", origin.encode())])
+    asyncio.run(server.OwnPageOnly(application)({"type": kind, "headers": headers}, None, send))
+    assert (len(reached), sent[:1]) == ((1, [[(b"a", b"b"), FRAMES]]) if answer is None else (0, [answer]))

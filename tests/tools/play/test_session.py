@@ -54,6 +54,18 @@ def test_the_link_follows_the_settings():
     assert parameters["stage"] == "03-cse" and parameters["text"] not in ("", "edited")
 
 
+def test_a_stage_of_a_link_waits_until_somebody_agrees_or_changes_it():
+    linked = dataclasses.replace(FIRST, stage="03-cse", text="edited")
+    session = Session.of(linked)
+    assert session.waits(linked, agreed=False)
+    assert not session.waits(linked, agreed=True)
+    assert not session.waits(linked, agreed=False)
+    session = Session.of(linked)
+    assert not session.waits(dataclasses.replace(linked, text="changed"), agreed=False)
+    assert not session.waits(linked, agreed=False)
+    assert not Session.of(FIRST).waits(linked, agreed=False)
+
+
 @pytest.fixture
 def answers(monkeypatch):
     class Answering:
