@@ -101,7 +101,7 @@ def _comparison(left: Section, right: Section, highlight: Highlight) -> dict[str
     """Return what the template needs of two gathers side by side: rows of facts, and the levels."""
     rows: list[tuple[str, str, str]] = []
     for name, said in (
-        ("schedule", lambda section: "\n".join(_passes(section)) or "none"),
+        ("schedule", lambda section: "\n".join(section.schedule) or "none"),
         ("time", lambda section: f"{section.explanation.measured_us:,.1f} µs" if section.explanation else "not timed"),
         ("of the roofline bound", lambda section: f"{section.explanation.fraction:.2f}" if section.explanation else ""),
         ("its hottest loop", lambda section: ", ".join(f"{n} {kind}" for kind, n in hot_loop_facts(section.trace))),
@@ -136,15 +136,7 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "pass_times": _pass_times(section),
         "streams": bars([Bar(name, count, _bytes(count)) for name, count in section.streams]),
         "bytes": _bytes(sum(count for _, count in section.streams)),
-        "schedule": _passes(section),
     }
-
-
-def _passes(section: Section) -> list[str]:
-    """Return the text of each pass of the schedule, or of the pipeline that was given."""
-    plan = section.plan
-    text = str(plan.schedule) if plan.given is None else plan.given.text
-    return text.replace("},", "}\n").splitlines()
 
 
 def _pass_times(section: Section) -> str:

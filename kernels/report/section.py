@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ...ir.array_spec import ArraySpec
 from ...ir.canonical import Operand
 from ...ir.errors import GathernestError
+from ...ir.problem import Problem
 from ...lowering.provenance.trace import Trace
 from ..host.cpu import cpu_model, package_version
 from ..host.knobs import knobs
@@ -38,7 +39,11 @@ class Section:
     Attributes:
         name: a word for the list of gathers: the operator, or the node of a model.
         gather: the operator with its arrays and attributes.
-        plan: what its kernel was compiled from.
+        problem: what is gathered.
+        width_bytes: the size of the elements that its kernel moves.
+        schedule: the passes of its schedule, or of the pipeline that was given, each with its options.
+        reasons: why this schedule.
+        pipeline: every pass, as `gathernest-opt -p` takes them.
         trace: every level.
         arrays: data, indices and result.
         streams: (name, bytes) of the fewest bytes that it moves.
@@ -50,7 +55,11 @@ class Section:
 
     name: str
     gather: str
-    plan: Plan
+    problem: Problem
+    width_bytes: int
+    schedule: tuple[str, ...]
+    reasons: tuple[str, ...]
+    pipeline: str
     trace: Trace
     arrays: tuple[ArrayFacts, ...]
     streams: tuple[tuple[str, float], ...]
@@ -74,7 +83,11 @@ def section_of(
     return Section(
         name or plan.problem.name,
         repr(kernel).strip("<>").removeprefix("gathernest kernel: "),
-        plan,
+        plan.problem,
+        plan.layout.width_bytes,
+        pass_lines(str(plan.schedule) if plan.given is None else plan.given.text),
+        plan.reasons,
+        plan.pipeline,
         traced,
         _arrays(plan),
         (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
@@ -83,6 +96,11 @@ def section_of(
         not_timed,
         remarks,
     )
+
+
+def pass_lines(text: str) -> tuple[str, ...]:
+    """Return each pass of a schedule or a pipeline, with its options."""
+    return tuple(text.replace("},", "}\n").splitlines())
 
 
 def _explained(kernel: "Kernel", timing: bool, rounds: int) -> tuple[Explanation | None, str]:

@@ -1,7 +1,7 @@
 """The levels of a lowering, and from which line of the level before each line came. Plain values."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 # What counts as work of a loop: the rest of its instructions branches, or moves values between registers.
 WORK = ("load", "store", "prefetch", "arithmetic")
@@ -90,6 +90,20 @@ class Trace:
 
     levels: tuple[Level, ...]
     same_code: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "Trace":
+        """Return what `to_json` stored; raises KeyError or TypeError for what it did not."""
+        levels = []
+        for level in stored["levels"]:
+            lines = tuple(Line(line["text"], tuple(line["origins"]), line["kind"]) for line in level["lines"])
+            loops = tuple(MachineLoop(tuple(loop["lines"]), loop["depth"], loop["is_hot"]) for loop in level["loops"])
+            levels.append(Level(**level | {"lines": lines, "loops": loops}))
+        return cls(tuple(levels), stored["same_code"])
 
     def roots(self, level: int, line: int) -> frozenset[int]:
         """Return the lines of the first level that a line of a level came from."""

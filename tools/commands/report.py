@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   gathernest report --data 100000x64xf32 --indices 20000xi64 -o report.html
   gathernest report --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --no-timing
   gathernest report --data 100000x64xf32 --indices 20000xi64 --against "vectorize-inner{lanes=8}"
+  gathernest report --data 1000x64xf32 --indices 100xi64 --against-revision main
   gathernest report model.onnx --node /embedding/Gather"""
 
 
@@ -43,6 +44,11 @@ def add_arguments(parser: Parser) -> None:
     against = parser.add_mutually_exclusive_group()
     against.add_argument("--against", metavar="TEXT", help="another schedule beside it, each level with what differs")
     against.add_argument("--against-pipeline", metavar="TEXT", help="the same with another pipeline")
+    against.add_argument(
+        "--against-revision",
+        metavar="REV",
+        help="the same as another revision of gathernest compiles it: a commit, branch or tag of this checkout",
+    )
     against.add_argument(
         "--against-machine",
         metavar="NAME",
@@ -77,13 +83,14 @@ class _Job:
     problem: Problem
     schedule: Schedule | Pipeline | None
     remarks: tuple[str, ...] = ()
+    revision: str | None = None
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the report that the command line describes."""
     require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
     given = _given(options.schedule, options.pipeline)
-    others = options.against, options.against_pipeline, options.against_machine
+    others = options.against, options.against_pipeline, options.against_machine, options.against_revision
     if options.model is not None:
         if isinstance(given, Pipeline) or any(other is not None for other in others):
             raise UsageError("--pipeline and --against are for one gather, and this is a model; leave them out")
@@ -93,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     problem = problem_of(**problem_arguments(options))
     if all(other is None for other in others):
         return _write(options, [_Job("", problem, given)])
-    jobs = [_Job(f"A, {_said(given)}", problem, given), _other(options, problem)]
+    jobs = [_Job(f"A, {_said(given)}", problem, given), _other(options, problem, given)]
     return _write(options, jobs, title="gathernest report: two side by side", compare=True)
 
 
@@ -106,8 +113,12 @@ def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | 
     return None if schedule is None else Schedule.parse(schedule)
 
 
-def _other(options: argparse.Namespace, problem: Problem) -> _Job:
+def _other(options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None) -> _Job:
     """Return what `--against` and its kin put beside the gather."""
+    if (revision := options.against_revision) is not None:
+        if isinstance(given, Pipeline):
+            raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
+        return _Job(f"B, at {revision}", problem, given, revision=revision)
     if options.against_machine is None:
         given = _given(options.against, options.against_pipeline)
         return _Job(f"B, {_said(given)}", problem, given)
@@ -156,6 +167,7 @@ def _write(
 ) -> int:
     """Make the sections and write the page."""
     from ...kernels.report.page import page
+    from ...kernels.report.revision import section_at
     from ...kernels.report.section import section_of
 
     if not Path(options.output).parent.is_dir():  # said before the work, not after it
@@ -164,6 +176,11 @@ def _write(
     with progress("reporting", len(jobs)) as show:
         for job in jobs:
             show(said=job.name or job.problem.name)
+            if job.revision is not None:
+                assert not isinstance(job.schedule, Pipeline)
+                sections.append(section_at(job.revision, sections[0], job.schedule, name=job.name))
+                show(1)
+                continue
             with knobs.scope(interpret=knobs.interpret or not timing):  # the report compiles it on its own
                 kernel = Kernel(job.problem, job.schedule)
             sections.append(

@@ -4,7 +4,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.report.figures import Figure
-from gathernest.kernels.report.section import Section
+from gathernest.kernels.report.section import Section, pass_lines
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.explanation import Ablation, Explanation
 from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
@@ -80,4 +80,5 @@ def section(trace: Trace, explanation: Explanation) -> Section:
     plan = gn.compile("gather", "100x64xf32", "10xi64").plan
     streams = explanation.lower_bound.traffic.streams
     figures = (Figure(HOSTILE, HOSTILE, '<svg><rect data-line="1"></rect></svg>', 2),)
-    return Section(HOSTILE, f"gather {HOSTILE}", plan, trace, (), streams, figures, explanation, "", (HOSTILE,))
+    facts = plan.problem, plan.layout.width_bytes, pass_lines(str(plan.schedule)), plan.reasons, plan.pipeline
+    return Section(HOSTILE, f"gather {HOSTILE}", *facts, trace, (), streams, figures, explanation, "", (HOSTILE,))

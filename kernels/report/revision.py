@@ -1,0 +1,128 @@
+"""The same gather as another revision of gathernest compiles it, run from its sources in a process of its own."""
+
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import GathernestError
+from ...ir.problem import Problem
+from ...lowering.provenance.trace import Trace
+from ...lowering.schedule.schedule import Schedule
+from ..host.cpu import PACKAGE
+from .section import Section, pass_lines
+
+# Compiling a gather twice takes seconds; a machine under load takes a minute.
+LIMIT_S = 300
+_PROGRAM = """
+import json, sys
+import gathernest as gn
+from gathernest.kernels.runtime.compile import trace
+given = json.load(sys.stdin)
+plan = gn.compile(*given["arguments"], **given["options"]).plan
+facts = {"schedule": str(plan.schedule), "reasons": plan.reasons, "pipeline": plan.pipeline}
+json.dump(facts | {"trace": trace(plan).to_json()}, sys.stdout)
+"""
+
+
+class RevisionError(GathernestError):
+    """A revision cannot be had, or cannot compile the gather."""
+
+
+def section_at(revision: str, section: Section, schedule: Schedule | None, *, name: str) -> Section:
+    """Return a section of the same gather as a revision compiles it; it is not timed, and has no drawings.
+
+    Args:
+        revision: a commit, branch or tag of the checkout that this package runs from.
+        section: the gather as compiled here.
+        schedule: its schedule; chosen by the revision when None.
+        name: of the section.
+
+    Raises:
+        RevisionError: there is no checkout or no such revision, or the revision fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
+        _extract(revision, Path(folder, "gathernest"))
+        said = _ask(Path(folder), revision, _call(section.problem, schedule))
+    try:
+        trace = Trace.from_json(said["trace"])
+    except (KeyError, TypeError) as error:
+        raise RevisionError(
+            f"revision {revision} describes its levels in another form ({error}); name a later one"
+        ) from None
+    remark = f"As revision {revision} compiles it, on this machine."
+    return dataclasses.replace(
+        section,
+        name=name,
+        trace=trace,
+        figures=(),
+        explanation=None,
+        not_timed="Another revision is not timed here.",
+        remarks=(remark,),
+        schedule=pass_lines(said["schedule"]),
+        reasons=tuple(said["reasons"]),
+        pipeline=said["pipeline"],
+    )
+
+
+def _extract(revision: str, target: Path) -> None:
+    """Put the files of a revision in a folder."""
+    commit = _git(revision, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    files = _git(revision, "archive", "--format=tar", commit.decode().strip())
+    with tarfile.open(fileobj=io.BytesIO(files)) as archive:
+        archive.extractall(target, filter="data")
+    if not (target / "kernels" / "runtime").is_dir():  # the files of a repository that gathernest is installed in
+        raise RevisionError(f"{PACKAGE} is no checkout of gathernest; install it from one: pip install -e CHECKOUT")
+
+
+def _git(revision: str, *command: str) -> bytes:
+    try:
+        made = subprocess.run(["git", "-C", str(PACKAGE), *command], capture_output=True, check=False, timeout=LIMIT_S)
+    except OSError as error:
+        raise RevisionError(f"git cannot be run ({error.strerror}); install it") from None
+    if made.returncode:
+        raise RevisionError(
+            f"there is no revision {revision!r} in {PACKAGE}; name a commit, branch or tag of the checkout that "
+            "gathernest runs from"
+        )
+    return made.stdout
+
+
+def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
+    """Return what the program says, run with the revision's package."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "GATHERNEST_CACHE_DIR": str(folder / "cache")}
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            input=json.dumps(call),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+            env=environment,
+            cwd=folder,
+        )
+    except subprocess.TimeoutExpired:
+        raise RevisionError(f"revision {revision} took more than {LIMIT_S} s; give smaller sizes") from None
+    if ended.returncode:
+        reason = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
+        raise RevisionError(
+            f"revision {revision} cannot report this gather: {reason}; name a later one, or a gather that it knows"
+        )
+    return json.loads(ended.stdout)
+
+
+def _call(problem: Problem, schedule: Schedule | None) -> dict[str, Any]:
+    """Return the arguments of `gathernest.compile` for a problem, as JSON can hold them."""
+    options: dict[str, Any] = {**problem.operator.attributes(), "bounds": str(problem.bounds)}
+    if problem.gradient is not None:
+        options |= {"data_shape": problem.table.shape, "scale": problem.gradient.scale}
+    if schedule is not None:
+        options["schedule"] = str(schedule)
+    return {"arguments": [problem.name, str(problem.source), str(problem.indices)], "options": options}
