@@ -268,3 +268,27 @@ def test_an_empty_axis_gives_a_zero_by_the_other_branch():
     steps = gn.step("gather", np.zeros((0, 3)), [0], bounds="zero", stage="cse")
     assert steps.is_right and steps.sources == ()
     assert "inside is false: this branch runs" in notes(steps)
+
+
+def indices_of(steps: gn.Steps) -> set[tuple[int, ...]]:
+    return {access.position for one in steps for access in one.accesses if access.array == "indices"}
+
+
+def test_a_lane_that_is_gathered_has_an_index_of_its_own():
+    steps = gn.step(
+        "gather", np.arange(9.0), np.arange(8), bounds="clip", element=6, schedule="vectorize-inner{lanes=4}"
+    )
+    assert any(one.op == "vector.from_elements" and one.lane == 2 for one in steps)
+    assert steps.sources == ((6,),) and indices_of(steps) == {(6,)}
+
+
+def test_a_lowered_check_is_followed_to_the_index_outside_alone():
+    steps = gn.step("gather", DATA, [4, 7, -1, 8, 0], stage="cse")
+    assert indices_of(steps) == {(1,), (3,)}
+    assert steps[-1].note == "n_outside = 2, the sum over check_indices; the call fails"
+
+
+def test_each_part_of_a_wide_element_is_followed():
+    data = np.arange(60, dtype=np.uint8).view("V12")
+    steps = gn.step("gather", data, [3, 1], element=1, stage="fold-bounds", bounds="wrap")
+    assert {access.unit for one in steps for access in one.accesses if access.is_store} == {0, 1, 2}
