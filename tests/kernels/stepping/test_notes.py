@@ -292,3 +292,14 @@ def test_each_part_of_a_wide_element_is_followed():
     data = np.arange(60, dtype=np.uint8).view("V12")
     steps = gn.step("gather", data, [3, 1], element=1, stage="fold-bounds", bounds="wrap")
     assert {access.unit for one in steps for access in one.accesses if access.is_store} == {0, 1, 2}
+
+
+def test_merged_dimensions_are_told_apart():
+    steps = gn.step("gather", DATA, [[0, 1, 2], [3, 4, -1]], element=(1, 2, 3), bounds="wrap")
+    assert "19.0 is stored to out[1, 2, 3]: byte 92, cache line 1" in notes(steps)
+    assert indices_of(steps) == {(1, 2)}
+
+
+def test_bytes_count_from_the_first_byte_of_an_array_that_is_reversed():
+    steps = gn.step("gather", DATA[::-1], [0], element=(0, 1), bounds="wrap")
+    assert any("data[0, 1] = 17.0: byte 68, cache line 1" in note for note in notes(steps))
