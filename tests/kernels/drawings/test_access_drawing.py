@@ -128,6 +128,9 @@ def test_owners_have_the_elements_that_they_add():
     threads = {element.position[0]: element.thread for element in accesses.elements}
     assert threads == {0: 1, 1: 0, 2: 0, 3: 1, 4: 1, 5: 0}
     assert accesses.elements[0].tile == (("owners", 5),)
+    alone = make_plan(problem, Schedule.parse(schedule.partition(",parallelize")[0]))
+    assert {element.thread for element in accesses_of(alone, indices).elements} == {0}
+    assert [element.tile for element in accesses_of(alone, indices).elements] == [e.tile for e in accesses.elements]
 
 
 def test_a_parallel_loop_counts_as_a_tile():
