@@ -23,7 +23,7 @@ LIMIT_S = 300
 _PROGRAM = """
 import json, sys
 import gathernest as gn
-from gathernest.kernels.runtime.compile import trace
+from gathernest.kernels.report.trace_plan import trace
 given = json.load(sys.stdin)
 plan = gn.compile(*given["arguments"], **given["options"]).plan
 facts = {"schedule": str(plan.schedule), "reasons": plan.reasons, "pipeline": plan.pipeline}

@@ -13,9 +13,9 @@ from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..roofline.explanation import Explanation
 from ..roofline.lower_bound import fewest_bytes
-from ..runtime.compile import trace
 from ..runtime.plan import Plan
 from .figures import Figure, figures
+from .trace_plan import trace
 
 if TYPE_CHECKING:
     from ..kernel import Kernel

@@ -5,7 +5,8 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.modules.context import make_context, parse_module
-from gathernest.kernels.runtime.compile import module_of, trace
+from gathernest.kernels.report.trace_plan import trace
+from gathernest.kernels.runtime.compile import module_of
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.provenance.record import trace_stages
 from gathernest.lowering.provenance.trace import Level, Trace
