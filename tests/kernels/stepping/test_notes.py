@@ -295,11 +295,23 @@ def test_each_part_of_a_wide_element_is_followed():
 
 
 def test_merged_dimensions_are_told_apart():
-    steps = gn.step("gather", DATA, [[0, 1, 2], [3, 4, -1]], element=(1, 2, 3), bounds="wrap")
-    assert "19.0 is stored to out[1, 2, 3]: byte 92, cache line 1" in notes(steps)
-    assert indices_of(steps) == {(1, 2)}
+    steps = gn.step("gather", DATA, [[0, 1, 2], [3, 4, -1]], element=(1, 1, 3), bounds="wrap")
+    assert "19.0 is stored to out[1, 1, 3]: byte 76, cache line 1" in notes(steps)
+    assert indices_of(steps) == {(1, 1)}
 
 
 def test_bytes_count_from_the_first_byte_of_an_array_that_is_reversed():
     steps = gn.step("gather", DATA[::-1], [0], element=(0, 1), bounds="wrap")
     assert any("data[0, 1] = 17.0: byte 68, cache line 1" in note for note in notes(steps))
+
+
+@pytest.mark.parametrize("stage", ["operator", "lower-gather-to-nest"])
+def test_an_unsigned_index_is_not_negative(stage):
+    steps = gn.step("gather", DATA, np.array([200], np.uint8), bounds="clip", stage=stage)
+    assert any("min(max(200, 0), 4) = 4 (clip)" in note for note in notes(steps))
+
+
+def test_a_stage_that_accepts_an_index_outside_is_wrong():
+    steps = gn.step("gather", DATA, [4, -1, 7], module=edited("%last", "%last"))
+    assert not steps.is_right
+    assert steps.remarks[1] == "the stage is wrong here: the operator's reference rejects the call"
