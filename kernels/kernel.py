@@ -36,6 +36,7 @@ MOST_REMEMBERED_OF_A_KERNEL = 16
 if TYPE_CHECKING:
     from .roofline.explanation import Explanation
 
+TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
 OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
 
 
@@ -275,7 +276,7 @@ def compile(
     if pipeline is None:
         return Kernel(problem, None if schedule is None else Schedule.parse(schedule))
     if schedule is not None:
-        raise ScheduleError("a pipeline holds the passes of its schedule; give schedule or pipeline, not both")
+        raise ScheduleError(TWO_PIPELINES)
     return Kernel(problem, Pipeline(pipeline))
 
 

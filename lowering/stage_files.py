@@ -1,7 +1,7 @@
 """Stages as files: a dump has one each, and one that a person edits there replaces what its pass makes. Plain Python.
 
-`07-tile-loops.mlir` is the module after the seventh pass. Its first line has a digest of the rest, so a file that
-nobody edited is known, and replaces nothing.
+`07-tile-loops.mlir` is the module after the seventh pass. Its first lines have the options by which `gathernest exec`
+runs it, and a digest of the rest, so a file that nobody edited is known, and replaces nothing.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from ..ir.errors import GathernestError, did_you_mean
 if TYPE_CHECKING:
     from .pipeline import Stage
 
-_FIRST_LINE = re.compile(r"// .* \(as made: ([0-9a-f]{16})\)\n")
+_FIRST_LINES = re.compile(r"(?:// gathernest exec: .*\n)*// .* \(as made: ([0-9a-f]{16})\)\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class StageFile:
         raise GathernestError(f"{self.path}: the pipeline has no stage {name!r}{hint}")
 
 
-def write_stages(folder: Path, stages: Sequence["Stage"]) -> None:
-    """Write every stage to a file of its own; raises OSError."""
+def write_stages(folder: Path, stages: Sequence["Stage"], comment: str = "") -> None:
+    """Write every stage to a file of its own, below a comment of whole lines; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, stage in enumerate(stages):
-        text = f"// {stage.name} (as made: {_digest(stage.text)})\n{stage.text}"
+        text = f"{comment}// {stage.name} (as made: {_digest(stage.text)})\n{stage.text}"
         (folder / f"{number:02}-{stage.pass_name}.mlir").write_text(text, encoding="utf-8")
 
 
@@ -77,7 +77,7 @@ def _read(path: Path) -> str:
 
 
 def _is_as_made(text: str) -> bool:
-    first = _FIRST_LINE.match(text)
+    first = _FIRST_LINES.match(text)
     return first is not None and first[1] == _digest(text[first.end() :])
 
 

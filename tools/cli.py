@@ -13,6 +13,7 @@ from .commands import bisect, cache, demo, doctor, report, run, show, step, tune
 from .commands import exec as exec_command
 from .console.completion import add_completion
 from .console.terminal import MISUSED, Parser, UsageError, run_tool
+from .console.watch import with_all
 
 COMMANDS = {
     "demo": demo,
@@ -54,7 +55,7 @@ def make_parser() -> tuple[Parser, dict[str, Parser]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = with_all(sys.argv[1:] if arguments is None else arguments)
     return run_tool("gathernest", lambda: _run(words))
 
 

@@ -11,17 +11,17 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.errors import GathernestError, InternalError, InvalidGatherError, ScheduleError
 from ...ir.modules.context import make_context, verify_module
+from ...ir.modules.exec_comment import header
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes
 from ...lowering.schedule.schedule import Schedule
-from ..kernel import problem_of
+from ..kernel import TWO_PIPELINES, problem_of
 from ..runtime.compile import module_of
 from ..runtime.plan import make_plan
 from .check_stage import Difference, check_stage
 from .interpretable import MOST_ELEMENTS, interpretable, samples_of
 from .run_stage import parsed
 from .shrink import fewer_passes, simpler_indices, smaller_problems
-from .stage_file import header
 
 SEEDS = (0, 1)
 
@@ -76,6 +76,7 @@ def bisect(
     scale: float = 1.0,
     schedule: Schedule | str | None = None,
     pipeline: str | Sequence[ModulePass] | None = None,
+    prove: bool = False,
 ) -> WrongPass | None:
     """Find the first pass of a pipeline after which a gather is wrong, and shrink the gather while it stays wrong.
 
@@ -86,17 +87,28 @@ def bisect(
             are not read, and large sizes are made smaller where the passes allow it.
         schedule: a schedule; chosen by the sizes when this and `pipeline` are omitted.
         pipeline: the whole pipeline instead, as text or as xDSL passes.
+        prove: whether each pass is proved for all sizes instead, which needs the extra `prove`. Where that does not
+            decide on a pass, gathers of other sizes are interpreted.
 
     Returns:
-        The pass with the smallest example that was found; None where every stage is right.
+        The pass with the smallest example that was found; with `prove`, the first that is refuted, with its
+        counterexample. None where there is no such pass.
 
     Raises:
-        ScheduleError: a pass rejects the gather at the sizes that were given.
+        ScheduleError: a pass rejects the gather at the sizes that were given, or schedule and pipeline are both given.
+        DependencyError: `prove` is given, and islpy or z3 is not installed.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
     if pipeline is None:
         pipeline = make_plan(problem, None if schedule is None else Schedule.parse(schedule)).pipeline
-    return bisect_problem(problem, parse_passes(pipeline) if isinstance(pipeline, str) else pipeline)
+    elif schedule is not None:
+        raise ScheduleError(TWO_PIPELINES)
+    passes = parse_passes(pipeline) if isinstance(pipeline, str) else pipeline
+    if prove:
+        from .prove_passes import first_refuted
+
+        return first_refuted(problem, passes)
+    return bisect_problem(problem, passes)
 
 
 def bisect_problem(problem: Problem, passes: Sequence[ModulePass]) -> WrongPass | None:
@@ -127,6 +139,17 @@ def bisect_module(
     return None if found is None else _shrunk(lambda _: module.clone(), problem, passes, *found, fixed=True)
 
 
+def invalid_module(error: Exception) -> Difference:
+    """Return what is wrong with a pass that fails or leaves a module that is not valid."""
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return Difference(f"it fails or leaves an invalid module: {reason}")
+
+
+def text_of(step: ModulePass) -> str:
+    """Return a pass with its options as the text of a pipeline."""
+    return str(step).replace('"', "")
+
+
 Found = tuple[int, Difference, Arrays, str]
 
 
@@ -154,8 +177,7 @@ def _first_wrong(
         except (GathernestError, VerifyException, ValueError) as error:
             if isinstance(error, GathernestError) and not isinstance(error, InternalError):
                 raise
-            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            return number, Difference(f"it fails or leaves an invalid module: {reason}"), samples[0], before
+            return number, invalid_module(error), samples[0], before
         text = str(module)
         if text == before:
             continue
@@ -213,5 +235,5 @@ def _shrunk(
                 state, is_smaller = (candidate, fewer, found), True
                 break
     problem, passes, (_, difference, (data, indices), before) = state
-    names = tuple(str(step).replace('"', "") for step in passes)
+    names = tuple(map(text_of, passes))
     return WrongPass(names[-1] if names else "the input", difference, problem, data, indices, names, before)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
@@ -87,11 +88,16 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
 
 def lowered(module: ModuleOp, pipeline: str | None, engine: str) -> ModuleOp:
     """Run passes on a module in place, and return it; to compile it without a pipeline, those that are left."""
-    check_engine(engine)
-    text = (rest_of(module) if engine in COMPILERS else "") if pipeline is None else pipeline
-    for _ in record_stages(module, parse_passes(text) if text else []):
+    for _ in record_stages(module, passes_to_run(module, pipeline, engine)):
         pass
     return module
+
+
+def passes_to_run(module: ModuleOp, pipeline: str | None, engine: str) -> list[ModulePass]:
+    """Return the passes that `lowered` runs."""
+    check_engine(engine)
+    text = (rest_of(module) if engine in COMPILERS else "") if pipeline is None else pipeline
+    return parse_passes(text) if text else []
 
 
 def rest_of(module: ModuleOp) -> str:

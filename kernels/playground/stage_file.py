@@ -1,51 +1,15 @@
-"""A stage as a file that runs again: MLIR text under a comment with the options of `gathernest exec`."""
+"""The arrays that a command line or the comment of a stage names: from a file, as values, or filled at random."""
 
 import json
-import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.element_types import element_type_name
 from ...ir.errors import GathernestError, InvalidGatherError
-from ...ir.problem import Problem
 from ..tuning.sample_arrays import strided_array
 
-HEADER = "// gathernest exec:"
 FORMS = "sizes and element type (5x4xf32), values ([[1,2],[3,4]]xi64), or a file.npy"
-
-
-def header_options(text: str) -> list[str]:
-    """Return the words of the comments `// gathernest exec: ...` in a file.
-
-    Raises:
-        InvalidGatherError: a quotation mark has no other.
-    """
-    lines = re.findall(rf"^{re.escape(HEADER)}(.*)$", text, flags=re.MULTILINE)
-    try:
-        return shlex.split(" ".join(lines))
-    except ValueError as error:
-        raise InvalidGatherError(f"the comment {HEADER!r} does not parse: {error}") from None
-
-
-def header(
-    problem: Problem,
-    data: np.ndarray | ArraySpec,
-    indices: np.ndarray | ArraySpec,
-    pipeline: str | None = None,
-    engine: str | None = None,
-) -> str:
-    """Return the comment that makes `gathernest exec` run a stage of a problem on these arrays."""
-    options = {"--operator": problem.name, "--data": array_text(data), "--indices": array_text(indices)}
-    options |= {f"--{name.replace('_', '-')}": str(value) for name, value in problem.operator.attributes().items()}
-    options["--bounds"] = str(problem.bounds)
-    if problem.gradient is not None:
-        options |= {"--scale": repr(problem.gradient.scale), "--data-shape": "x".join(map(str, problem.table.shape))}
-    options |= {} if pipeline is None else {"-p": pipeline}
-    options |= {} if engine is None else {"--engine": engine}
-    return f"{HEADER} {' '.join(f'{name} {shlex.quote(value)}' for name, value in options.items())}\n"
 
 
 def read_array(text: str) -> np.ndarray | ArraySpec:
@@ -64,13 +28,6 @@ def read_array(text: str) -> np.ndarray | ArraySpec:
     except (GathernestError, ValueError, OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidGatherError(f"{text}: {reason}; give {FORMS}") from None
-
-
-def array_text(array: np.ndarray | ArraySpec) -> str:
-    """Return a text that `read_array` reads as this array; of one that JSON cannot hold, as its spec."""
-    if isinstance(array, ArraySpec) or array.dtype.kind not in "iuf" or not array.size or array.dtype.itemsize > 8:
-        return str(ArraySpec.of(array))
-    return f"{json.dumps(array.tolist(), separators=(',', ':'))}x{element_type_name(array.dtype)}"
 
 
 def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, sizes: tuple[int, ...] | None = None) -> np.ndarray:

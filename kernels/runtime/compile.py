@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 
 from ...ir.errors import GathernestError, InternalError, ScheduleError
 from ...ir.modules.context import make_context, parse_module, verify_module
+from ...ir.modules.exec_comment import header
 from ...ir.modules.operator_module import operator_module
 from ...ir.modules.read_module import InputError
 from ...ir.problem import Problem
@@ -26,8 +27,12 @@ def run_stages(plan: Plan) -> list[Stage]:
     return list(stages_of(plan))
 
 
-def stages_of(plan: Plan) -> Iterator[Stage]:
+def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
     """Run the plan's pipeline and yield every stage when it is made.
+
+    Args:
+        plan: with the pipeline.
+        module: that of its problem, which is changed; made when omitted.
 
     Raises:
         ScheduleError: the schedule is not legal for this nest.
@@ -36,7 +41,7 @@ def stages_of(plan: Plan) -> Iterator[Stage]:
     """
     passes, context = parse_passes(plan.pipeline), make_context()
     edits = read_edits(plan.edits, passes, context)
-    return record_stages(module_of(plan.problem), passes, context, edits=edits)
+    return record_stages(module or module_of(plan.problem), passes, context, edits=edits)
 
 
 def module_of(problem: Problem) -> ModuleOp:
@@ -115,7 +120,8 @@ def _at_loops(plan: Plan, module: ModuleOp) -> ModuleOp:
 def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> None:
     target = folder / plan.folder
     try:
-        write_stages(target, stages)
+        problem = plan.problem
+        write_stages(target, stages, header(problem, problem.source, problem.indices))
         (target / f"{len(stages):02}-kernel.py").write_text(program.source)
     except OSError as error:
         raise KnobError(

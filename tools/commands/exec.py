@@ -10,18 +10,24 @@ import numpy as np
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..console.watch import add_arguments as add_watch_arguments
+from ..console.watch import add_timing, run_watched, tracebacks
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ...ir.problem import Problem
+    from ...lowering.pipeline import Stage
 
+# Elements of arrays that are written into the comment of a file.
+MOST_WRITTEN = 1000
 EXAMPLES = """examples:
   gathernest show --data 5x4xf32 --indices 3xi64 --stage fold-bounds > stage.mlir
   gathernest exec stage.mlir
   gathernest exec stage.mlir --engine numba --indices "[4,-1,0]xi64" --compare reference
   gathernest exec edited.mlir --compare stage.mlir
   gathernest exec operator.mlir -p nest --data table.npy --indices indices.npy
+  gathernest exec stage.mlir --engine numba --print-ir-after-change --timing
 
 A stage that `gathernest show --stage` prints begins with a comment of the options that it came from. They are
 read from there; those on the command line go first."""
@@ -34,6 +40,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--random", type=int, metavar="SEED", help="fills arrays of which only the sizes are given")
     parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
+    add_watch_arguments(parser)
+    add_timing(parser)
+    parser.add_argument(
+        "--dump-dir", type=Path, metavar="DIR", help="write every stage to a file there, which runs again"
+    )
 
 
 def add_stage_options(parser: Parser) -> None:
@@ -52,6 +63,11 @@ def add_stage_options(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the stage and compare; the exit status is 1 where bytes differ."""
+    with tracebacks(options):
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
     from ...kernels.playground.check_stage import check_stage, difference
     from ...kernels.playground.run_stage import execute, lowered
@@ -60,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     given = with_header(options, text)
     problem, data, indices = gather_of(given)
     engine = given["engine"] or "interpreter"
-    module = lowered(module, given["passes"], engine)
+    _lower(module, given["passes"], engine, options, comment_of(problem, data, indices))
     compare = given["compare"] or "reference"
     if compare == "reference":
         found = check_stage(module, problem, data, indices, engine)
@@ -78,6 +94,31 @@ def run(options: argparse.Namespace) -> int:
     else:
         make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")
     return DONE if found is None else FAILED
+
+
+def _lower(module: "ModuleOp", pipeline: str | None, engine: str, options: argparse.Namespace, comment: str) -> None:
+    """Run the passes that an engine needs, and print and write what the options ask for."""
+    from ...kernels.playground.run_stage import passes_to_run
+    from ...lowering.pipeline import record_stages
+    from ...lowering.stage_files import write_stages
+
+    passes = passes_to_run(module, pipeline, engine)
+    made: list[Stage] = []
+    try:
+        run_watched(record_stages(module, passes, first="input"), module, passes, options, made)
+    finally:
+        if options.dump_dir is not None:
+            write_stages(options.dump_dir, made, comment)
+
+
+def comment_of(problem: "Problem", data: np.ndarray, indices: np.ndarray) -> str:
+    """Return the comment that makes a file run on these arrays, or on others of their sizes where they are large."""
+    from ...ir.array_spec import ArraySpec
+    from ...ir.modules.exec_comment import header
+
+    if data.size + indices.size <= MOST_WRITTEN:
+        return header(problem, data, indices)
+    return header(problem, ArraySpec.of(data), ArraySpec.of(indices))
 
 
 def read_file(file: str) -> "tuple[str, ModuleOp]":
@@ -100,7 +141,7 @@ def _text_of(file: str) -> str:
 
 def with_header(options: argparse.Namespace, text: str) -> dict[str, Any]:
     """Return the options, with those of the file's header where the command line has none."""
-    from ...kernels.playground.stage_file import HEADER, header_options
+    from ...ir.modules.exec_comment import HEADER, header_options
 
     parser = Parser(prog="gathernest exec")
     add_arguments(parser)

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
@@ -15,9 +14,10 @@ from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
-from ..console.terminal import DONE, Parser, make_console, positive, progress
-from ..console.time_table import time_table
+from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
 from ..console.upstream_text import print_beside, show_command, whole_command
+from ..console.watch import add_arguments as add_watch_arguments
+from ..console.watch import add_timing, run_watched, tracebacks
 
 if TYPE_CHECKING:
     from ...lowering.pipeline import Stage
@@ -95,7 +95,8 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help=f"of --explain and --upstream: how often each is timed (default: {ROUNDS})",
     )
-    parser.add_argument("--timing", action="store_true", help="print how long each pass took, to standard error")
+    add_watch_arguments(parser)
+    add_timing(parser)
     for name, said in FOLDERS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="DIR", help=said)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -104,13 +105,13 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
     folders = {name: getattr(options, name) for name in FOLDERS if getattr(options, name) is not None}
-    with knobs.scope(**folders):
+    with tracebacks(options), knobs.scope(**folders):
         return _show(options)
 
 
 def _show(options: argparse.Namespace) -> int:
-    from ...kernels.runtime.compile import build_program, stages_of
-    from ...lowering.pipeline import stages_by_name
+    from ...kernels.runtime.compile import build_program, module_of, stages_of
+    from ...lowering.pipeline import parse_passes, stages_by_name
 
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
@@ -122,10 +123,11 @@ def _show(options: argparse.Namespace) -> int:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan
     made: list[Stage] = []
-    failure, start = None, time.perf_counter()
+    failure, module = None, module_of(plan.problem)
     try:
-        for stage in stages_of(plan):
-            made.append(stage)
+        run_watched(stages_of(plan, module), module, parse_passes(plan.pipeline), options, made)
+    except UsageError:
+        raise
     except GathernestError as error:
         failure = error
     stages = stages_by_name(made)
@@ -134,8 +136,6 @@ def _show(options: argparse.Namespace) -> int:
         raise failure
     if failure is not None and not {*asked} <= {*stages, "all", "list"}:
         raise failure
-    if options.timing:
-        sys.stderr.write(time_table(made, time.perf_counter() - start))
     if options.dump_dir is not None and failure is None:
         build_program(plan)
     _check_stage(options.stage, options.picture and options.diff is None, list(stages))
@@ -251,7 +251,7 @@ def _stage_text(kernel: Kernel, stages: "Stages", name: str, *, picture: bool) -
         text = makers.get(name, lambda: kernel.pipeline)()
         return text if text.endswith("\n") else f"{text}\n"
     if not picture:
-        from ...kernels.playground.stage_file import header
+        from ...ir.modules.exec_comment import header
 
         problem = kernel.problem
         return header(problem, problem.source, problem.indices) + stages[name].text

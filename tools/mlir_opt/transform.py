@@ -21,6 +21,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from ... import __version__
 from ...ir.errors import GathernestError, ScheduleError
 from ...ir.modules.context import make_context, print_generic
+from ...ir.modules.exec_comment import header_lines
 from ...ir.modules.plugins import plugins
 from ...ir.modules.read_module import InputError, read_module
 from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
@@ -30,9 +31,9 @@ from ..console.completion import add_completion
 from ..console.stage_text import SEPARATOR, join_stages
 from ..console.terminal import DONE, FAILED, Parser, UsageError
 from ..console.time_table import time_table
+from ..console.watch import Watch, add_arguments, with_all
 from .diagnostics import mismatches
 from .targets import NumbaTarget, UpstreamTarget
-from .watch import Watch, add_arguments, print_module, with_all
 
 PROGRAM = "gathernest-opt"
 PROOF_NEEDS = "needs the extra prove"
@@ -149,7 +150,7 @@ class OptMain(xDSLOptMain):
             if self.args.time_passes or self.args.timing:
                 sys.stderr.write(time_table(stages, time.perf_counter() - start))
             if self.args.dump_dir is not None:
-                write_stages(self.args.dump_dir, stages)
+                write_stages(self.args.dump_dir, stages, header_lines(text))
             self._complain(piece, error)
         output = f"\n{SEPARATOR}\n".join(outputs)
         if self.args.output_file is None:
@@ -191,8 +192,7 @@ class OptMain(xDSLOptMain):
             where = f"-t {self.args.target}"
             return f"{self.output_resulting_program(module).rstrip()}\n"
         except (GathernestError, ValueError) as error:
-            if self.watch.is_of_failures and 0 < len(stages) <= len(passes):
-                print_module(f"After {passes[len(stages) - 1].name} Failed", printed(module))
+            self.watch.see_failure(stages, passes, printed(module))
             message = str(error).removeprefix(where.removeprefix("pass ")).removeprefix(":").strip()
             raise InputError(message, self.get_input_name(), where=f"{where}: ") from error
 

@@ -165,7 +165,7 @@ def test_edited_stage_that_is_not_valid_names_its_place(dump, kernel):
 
 def test_edited_stage_that_is_not_lowered_any_more_is_named(dump, kernel):
     last = sorted(kernel.glob("*-cse.mlir"))[0]
-    last.write_text((kernel / NEST).read_text().split("\n", 1)[1])
+    last.write_text((kernel / NEST).read_text().split("\n", 2)[2])
     with pytest.raises(GathernestError) as raised:
         gathered(dump)
     assert str(raised.value) == (

@@ -71,3 +71,24 @@ def test_bad_input_is_one_line(capsys, case, monkeypatch, tmp_path):
     status, out, error = outcome(capsys, "bisect", *words)
     assert (status != 0, out) == (True, "")
     assert error.startswith(f"gathernest: error: {message}")
+
+
+def test_proof_prints_a_line_for_each_pass(capsys):
+    status, out, error = outcome(capsys, "bisect", *ROWS, "-p", "nest,erase-sizes", "--prove")
+    assert (status, error) == (0, "")
+    assert out.splitlines()[-2:] == ["fold-bounds: proved", "erase-sizes: proved"]
+
+
+def test_proof_of_a_gradient_is_json(capsys):
+    words = ("--operator", "gather_grad", "--data", "7x6xf32", "--data-shape", "9x6", "--indices", "7xi64")
+    status, out, error = outcome(capsys, "bisect", *words, "--scale", "0.5", "--prove", "--json")
+    assert (status, error) == (0, "")
+    found = json.loads(out)
+    assert (found["wrong"], found["verdicts"][-1]) == (None, {"pass": "cse", "status": "proved", "reason": ""})
+    assert "refuted" not in {each["status"] for each in found["verdicts"]}
+
+
+def test_proof_of_a_file_goes_on_from_its_level(capsys, wrong_stage):
+    status, out, error = outcome(capsys, "bisect", wrong_stage, "-p", "erase-sizes", "--prove")
+    assert (status, out) == (1, "")
+    assert error.startswith("erase-sizes is wrong: for some sizes, an index ")

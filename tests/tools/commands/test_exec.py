@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.kernels.playground.stage_file import array_text, filled, header_options, read_array
+from gathernest.ir.modules.exec_comment import array_text, header_options
+from gathernest.kernels.playground.stage_file import filled, read_array
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from gathernest.tools.mlir_opt.watch import with_all
+from gathernest.tools.console.watch import with_all
 
 TILE = "nest,tile-loops{loops=indices sizes=4}"
 WRONG = "nest,tile-loops{loops=rows sizes=4}"

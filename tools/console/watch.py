@@ -1,16 +1,23 @@
-"""What `gathernest-opt` prints while passes run: the module before and after them, and after one that fails."""
+"""What a command prints while passes run: modules before and after them and after one that fails, and their times."""
 
 import argparse
+import contextlib
 import re
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from xdsl.passes import ModulePass
+from ...ir.errors import GathernestError, did_you_mean
+from .terminal import UsageError
+from .time_table import time_table
 
-from ...ir.errors import did_you_mean
-from ...lowering.pipeline import Stage
-from ..console.terminal import UsageError
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+    from ...lowering.pipeline import Stage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--print-ir-after-change", action="store_true", help="print it after each pass, or those named, that changed it"
     )
     parser.add_argument("--print-ir-after-failure", action="store_true", help="print it after a pass that fails")
+
+
+def add_timing(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that `run_watched` and `tracebacks` read beside those of `add_arguments`."""
+    parser.add_argument("--timing", action="store_true", help="print how long each pass took, to standard error")
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
 
 
 def with_all(words: Sequence[str]) -> list[str]:
@@ -50,7 +63,7 @@ class Watch:
     is_of_failures: bool = False
 
     @classmethod
-    def of(cls, args: argparse.Namespace, passes: Sequence[ModulePass]) -> "Watch":
+    def of(cls, args: argparse.Namespace, passes: "Sequence[ModulePass]") -> "Watch":
         """Return what a command line asks for; raises UsageError for a pass that the pipeline lacks."""
         names = list(dict.fromkeys(step.name for step in passes))
         before = names if args.print_ir_before_all else _named("before", args.print_ir_before, names)
@@ -58,7 +71,7 @@ class Watch:
         after = names if every else _named("after", args.print_ir_after, names)
         return cls(frozenset(before), frozenset(after), args.print_ir_after_change, args.print_ir_after_failure)
 
-    def see(self, stages: Sequence[Stage], passes: Sequence[ModulePass]) -> None:
+    def see(self, stages: "Sequence[Stage]", passes: "Sequence[ModulePass]") -> None:
         """Print the last of the stages, where it is asked for."""
         stage, number = stages[-1], len(stages) - 1
         is_changed = number == 0 or stage.text != stages[-2].text
@@ -66,6 +79,50 @@ class Watch:
             print_module(f"After {stage.pass_name}", stage.text)
         if number < len(passes) and passes[number].name in self.before:
             print_module(f"Before {passes[number].name}", stage.text)
+
+    def see_failure(self, stages: "Sequence[Stage]", passes: "Sequence[ModulePass]", text: str) -> None:
+        """Print the module that the pass behind the last stage left when it failed, where it is asked for."""
+        if self.is_of_failures and 0 < len(stages) <= len(passes):
+            print_module(f"After {passes[len(stages) - 1].name} Failed", text)
+
+
+def run_watched(
+    stages: "Iterable[Stage]",
+    module: Any,
+    passes: "Sequence[ModulePass]",
+    args: argparse.Namespace,
+    made: "list[Stage]",
+    *,
+    printed: Callable[[Any], str] = str,
+) -> None:
+    """Add the stages that passes make of a module to a list, and print what the options ask for.
+
+    Raises:
+        UsageError: an option names a pass that does not run.
+        GathernestError: a pass rejects the module.
+    """
+    watch, start = Watch.of(args, passes), time.perf_counter()
+    try:
+        for stage in stages:
+            made.append(stage)
+            watch.see(made, passes)
+    except (GathernestError, ValueError):
+        watch.see_failure(made, passes, printed(module))
+        raise
+    finally:
+        if args.timing:
+            sys.stderr.write(time_table(made, time.perf_counter() - start))
+
+
+@contextlib.contextmanager
+def tracebacks(args: argparse.Namespace) -> Iterator[None]:
+    """Print the traceback of an error where the option `--traceback` asks for it."""
+    try:
+        yield
+    except Exception as error:
+        if args.traceback:
+            traceback.print_exception(error)
+        raise
 
 
 def print_module(where: str, text: str) -> None:

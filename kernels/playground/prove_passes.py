@@ -1,0 +1,93 @@
+"""Find the first pass that a proof refutes, for all sizes, with the gather that shows it as its reproducer."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError
+from ...ir.modules.context import make_context
+from ...ir.problem import Problem
+from ...lowering.proof.examples import Example
+from ...lowering.proof.prover import Status, Verdict, prove_passes
+from ...lowering.proof.specification import Specification
+from ..host.dependencies import require
+from ..kernel import problem_of
+from ..runtime.compile import module_of
+from .bisect_passes import WrongPass, invalid_module, text_of
+from .check_stage import Difference
+from .interpretable import samples_of
+from .stage_file import filled
+
+Said = Callable[[Verdict], None]
+
+
+def first_refuted(
+    problem: Problem, passes: Sequence[ModulePass], module: ModuleOp | None = None, said: Said = lambda verdict: None
+) -> WrongPass | None:
+    """Return the first pass that is refuted; None where none is, though some may be undecided.
+
+    Args:
+        problem: the gather.
+        passes: what leads on from the module.
+        module: a stage of the problem; its operator when omitted.
+        said: is called with what is known of each pass.
+
+    Raises:
+        DependencyError: islpy or z3 is not installed.
+        GathernestError: a pass rejects the module.
+    """
+    require("islpy", "z3-solver")
+    stage = module_of(problem) if module is None else module.clone()
+    before = str(stage)
+    scale = 1.0 if problem.gradient is None else problem.gradient.scale
+    unsigned = problem.indices.dtype.kind == "u"
+    known = Specification(problem.bounds, unsigned, problem.gradient is not None, problem.operator, scale)
+    number = 0
+    try:
+        for verdict in prove_passes(stage, passes, make_context(), known):
+            number += 1
+            said(verdict)
+            if verdict.status is Status.REFUTED:
+                return _wrong_pass(problem, passes[:number], verdict, before)
+            before = str(stage)
+    except VerifyException as error:
+        names = tuple(map(text_of, passes[: number + 1]))
+        return WrongPass(names[-1], invalid_module(error), problem, *next(samples_of(problem)), names, before)
+    return None
+
+
+def _wrong_pass(problem: Problem, passes: Sequence[ModulePass], verdict: Verdict, before: str) -> WrongPass:
+    """Return a refuted pass with the arrays of its example, where it has some that the stage takes."""
+    example, reason = verdict.example, f"for some sizes, {verdict.reason}"
+    found = None if example is None else _arrays_of(example, problem)
+    if found is None or example is None:
+        data, indices = next(samples_of(problem))
+        found = problem, data, indices
+    elif example.seen:
+        reason = f"{reason}; {example.seen}"
+    return WrongPass(verdict.name, Difference(reason), *found, tuple(map(text_of, passes)), before)
+
+
+def _arrays_of(example: Example, problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
+    """Return the gather that an example describes, in the element type of a problem; None where there is no such."""
+    if example.operator is None or not example.seen:
+        return None
+    given = dict(zip(*[iter(example.gradient.split())] * 2, strict=True))
+    source = ArraySpec.parse(example.data)
+    kept = problem.source.dtype
+    source = ArraySpec(source.shape, kept) if kept.itemsize == source.dtype.itemsize else source
+    table = source
+    if example.gradient:
+        table = ArraySpec(tuple(map(int, given["--data-shape"].split("x"))), source.dtype)
+    indices = np.array(example.values, ArraySpec.parse(example.indices).dtype).reshape(example.index_shape)
+    attributes = example.operator.attributes()
+    scale = 1.0 if problem.gradient is None else problem.gradient.scale
+    try:
+        small = problem_of(problem.name, table, indices, bounds=problem.bounds, scale=scale, **attributes)
+    except GathernestError:
+        return None
+    return small, filled(small.source, np.random.default_rng(0)), indices
