@@ -20,12 +20,12 @@ from .kernels.kernel import compile as compile
 from .kernels.model import Model as Model
 from .kernels.model import load as load
 from .kernels.operator_versions import ops as ops
-from .kernels.playground.bisect_passes import WrongPass as WrongPass
 from .kernels.playground.bisect_passes import bisect as bisect
 from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
+from .kernels.playground.wrong_pass import WrongPass as WrongPass
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm

@@ -1,7 +1,6 @@
 """Find the pass that breaks a gather: interpret every stage, compare it with the operator, and shrink what is wrong."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.errors import GathernestError, InternalError, InvalidGatherError, ScheduleError
 from ...ir.modules.context import make_context, verify_module
-from ...ir.modules.exec_comment import header
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes
 from ...lowering.schedule.schedule import Schedule
@@ -22,47 +20,11 @@ from .check_stage import Difference, check_stage
 from .interpretable import MOST_ELEMENTS, interpretable, samples_of
 from .run_stage import parsed
 from .shrink import fewer_passes, simpler_indices, smaller_problems
+from .wrong_pass import WrongPass, invalid_module, text_of
 
 SEEDS = (0, 1)
 
 Arrays = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class WrongPass:
-    """The first pass after which a gather is wrong, with a small example.
-
-    Attributes:
-        name: the pass with its options; `the input` where the module is wrong before any pass.
-        difference: what is wrong after it.
-        problem: the gather that shows it, shrunk.
-        data, indices: its arrays; of a gradient, data is grad.
-        passes: the passes up to this one, those left out that it does not take.
-        before: the module before it, as text.
-    """
-
-    name: str
-    difference: Difference
-    problem: Problem
-    data: np.ndarray
-    indices: np.ndarray
-    passes: tuple[str, ...]
-    before: str
-
-    def __str__(self) -> str:
-        problem = self.problem
-        return (
-            f"{self.name} is wrong: {self.difference}\n"
-            f"shown by {problem.name} of {problem.source} by {problem.indices} = {self.indices.tolist()}, "
-            f"{', '.join(f'{name} {value}' for name, value in problem.operator.attributes().items())}, "
-            f"bounds {problem.bounds}\nafter the passes {','.join(self.passes) or 'none'}"
-        )
-
-    def reproducer(self) -> str:
-        """Return the module before the pass, under a comment that makes `gathernest exec` run the pass and compare."""
-        step = self.passes[-1] if self.passes else ""
-        said = "".join(f"// {line}\n" for line in str(self).splitlines())
-        return f"{header(self.problem, self.data, self.indices, step)}{said}{self.before}"
 
 
 def bisect(
@@ -137,17 +99,6 @@ def bisect_module(
     samples = list(samples_of(problem)) if arrays is None else [arrays]
     found = _first_wrong(module.clone, problem, passes, samples)
     return None if found is None else _shrunk(lambda _: module.clone(), problem, passes, *found, fixed=True)
-
-
-def invalid_module(error: Exception) -> Difference:
-    """Return what is wrong with a pass that fails or leaves a module that is not valid."""
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return Difference(f"it fails or leaves an invalid module: {reason}")
-
-
-def text_of(step: ModulePass) -> str:
-    """Return a pass with its options as the text of a pipeline."""
-    return str(step).replace('"', "")
 
 
 Found = tuple[int, Difference, Arrays, str]

@@ -17,10 +17,10 @@ from ...lowering.proof.specification import Specification
 from ..host.dependencies import require
 from ..kernel import problem_of
 from ..runtime.compile import module_of
-from .bisect_passes import WrongPass, invalid_module, text_of
 from .check_stage import Difference
 from .interpretable import samples_of
 from .stage_file import filled
+from .wrong_pass import WrongPass, invalid_module, text_of
 
 Said = Callable[[Verdict], None]
 

@@ -20,6 +20,7 @@ from .relations.values import Refuted, Undecided
 from .sampling import sampled
 from .specification import Specification, specification_of, wanted
 from .sums import failures_of_sum
+from .views import failure_of_views
 
 
 class Status(StrEnum):
@@ -87,7 +88,7 @@ def prove_passes(
             yield Verdict(name, Status.PROVED)
             continue
         try:
-            failure = prove_stage(module, known)
+            failure = failure_of_views(before, module) if _merges_views(before, module) else prove_stage(module, known)
         except Refuted as refuted:
             failure = Failure(str(refuted))
         except Undecided as undecided:
@@ -117,6 +118,12 @@ def _is_same_operator(before: ModuleOp, after: ModuleOp) -> bool:
         return str(before) == str(after)
     is_argument = all(isinstance(op.source.owner, Block) and op.source.index == 0 for op in (old, new))  # type: ignore
     return is_argument and data == others[: len(data)] and len(others) <= len(data) + 1 and indices == other_indices
+
+
+def _merges_views(before: ModuleOp, after: ModuleOp) -> bool:
+    """Return whether a pass gave views to the arguments of an operator."""
+    has_operator = any(isinstance(op, OperatorOp) for op in after.walk())
+    return has_operator and "gather.view" in str(after) and "gather.view" not in str(before)
 
 
 def prove_stage(module: ModuleOp, known: Specification | None) -> Failure | None:

@@ -71,15 +71,20 @@ def text_of(spec: "ArgSpec") -> str:
     return str(spec).replace('"', "")
 
 
-def call_of(spec: "ArgSpec") -> str:
-    """Return a pass with its options as a call, such as `tile("indices", 64)`."""
+def call_of(spec: "ArgSpec", innermost: str | None = None) -> str:
+    """Return a pass with its options as a call, such as `tile("indices", 64)`.
+
+    Args:
+        innermost: the loop that `vectorize` is for, which the pass does not name; left out where it is not known.
+    """
     step = STEPS.get(spec.name)
     given = {name: values for name, values in spec.parameters.items() if (name, values) != ("tail", ("guard",))}
     if step is None or given.keys() - {"tail"} != set(step.options) or ("tail" in given and spec.name != "tile-loops"):
         return f"apply({json.dumps(text_of(spec))})"
     value = step.check(step.read(spec), spec.name)
     tail = f', tail="{given["tail"][0]}"' if "tail" in given else ""
-    return f"{CALLS[spec.name].method}({CALLS[spec.name].arguments(value)}{tail})"
+    loop = f"{json.dumps(str(innermost))}, " if innermost is not None and spec.name == "vectorize-inner" else ""
+    return f"{CALLS[spec.name].method}({loop}{CALLS[spec.name].arguments(value)}{tail})"
 
 
 def in_words_of_the_language(reason: str) -> str:

@@ -306,7 +306,7 @@ class NestScript:
             run_pipeline(module, text_of(spec), self._context)
         except ScheduleError as error:
             raise self._rejected(call, str(error), names, spec.name) from None
-        self._states.append(_State(module, spec, call_of(spec)))
+        self._states.append(_State(module, spec, call_of(spec, self._innermost()[0])))
 
     def _apply(self, specs: Sequence[ArgSpec]) -> Self:
         kept = self._states.copy()

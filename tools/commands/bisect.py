@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from ...ir.problem import Problem
-    from ...kernels.playground.bisect_passes import WrongPass
+    from ...kernels.playground.wrong_pass import WrongPass
     from ...lowering.proof.prover import Verdict
 
 EXAMPLES = """examples:

@@ -1,40 +1,23 @@
 """Walk a nest, from `lower-gather-to-nest` down to upstream loops, and collect what it means."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import islpy as isl
 import z3
-from xdsl.dialects import func, memref, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ....ir.dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES
-from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
-from ....ir.dialects.upstream import FromElementsOp, PrefetchOp
+from ....ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
 from ....ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds
 from ...nest.queries import view_of
 from . import bit_vectors as bits
-from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
+from .accesses import Accesses
+from .arithmetic import is_zero
 from .integer_sets import constant_of, everything, number, parameter
-from .meaning import Access, Loop, Meaning, Write
-from .staged import Staged
-from .values import (
-    Argument,
-    Atom,
-    Buffer,
-    Carried,
-    Condition,
-    Counted,
-    Element,
-    Lanes,
-    Mask,
-    Opaque,
-    Term,
-    Undecided,
-    Value,
-    Zero,
-)
+from .meaning import Loop, Meaning
+from .values import Argument, Carried, Condition, Counted, Element, Opaque, Term, Undecided, Value
 
 # The largest size of a dimension: what NumPy can address.
 LARGEST_SIZE = 2**62
@@ -49,7 +32,7 @@ def meaning_of(function: func.FuncOp) -> Meaning:
     return _Walk(function).run()
 
 
-class _Walk(Staged, Arithmetic):
+class _Walk(Accesses):
     """A walk over the operations of one function, in the order in which they run."""
 
     def __init__(self, function: func.FuncOp):
@@ -244,7 +227,7 @@ class _Walk(Staged, Arithmetic):
             return Counted(((self.domain, value),))
         raise Undecided("a loop sums something else than indices outside")
 
-    # Memory
+    # Sizes and indices
 
     def run_memref_dim(self, op: memref.DimOp) -> None:
         """Return a size."""
@@ -263,151 +246,3 @@ class _Walk(Staged, Arithmetic):
         self.meaning.raises |= mode is Bounds.ERROR
         self.values[op.position] = Term(position.expression, index.atoms)
         self.values[op.valid] = Term(valid.expression, index.atoms)
-
-    def run_memref_load(self, op: memref.LoadOp) -> None:
-        """Load an element, an index or a staged position."""
-        self.values[op.res] = self._loaded(op, op.memref, op.indices, width_of(op.res.type))
-
-    def run_gather_masked_load(self, op: MaskedLoadOp) -> None:
-        """Load an element where the mask holds."""
-        mask, before = self.values[op.mask], self.under
-        if not isinstance(mask, Term):
-            raise Undecided("a mask does not come from indices")
-        self.under = (*self.under, mask)
-        loaded = self._loaded(op, op.memref, op.subscripts, 0)
-        self.under = before
-        assert isinstance(loaded, Element)
-        self.values[op.element] = loaded.masked(mask)
-
-    def run_vector_load(self, op: vector.LoadOp) -> None:
-        """Load a vector: its elements lie along the last dimension."""
-        before, type_ = self.domain, op.result.type
-        assert isinstance(type_, VectorType)
-        self.domain = self.domain.intersect(in_lanes(type_.get_shape()[0]))
-        self.values[op.result] = self._loaded(op, op.base, op.indices, width_of(type_), lane=True)
-        self.domain = before
-
-    def _subscripts(self, given: Sequence[SSAValue], lane: bool) -> tuple[isl.PwAff | Term, ...]:
-        found: list[isl.PwAff | Term] = []
-        for value in (self.values[subscript] for subscript in given):
-            if not isinstance(value, isl.PwAff | Term):
-                raise Undecided("a subscript is neither affine nor an index")
-            found.append(value)
-        if lane:
-            last = found[-1]
-            if not isinstance(last, isl.PwAff):
-                raise Undecided("a vector begins at an index")
-            found[-1] = last.add(parameter("lane"))
-        return tuple(found)
-
-    def _loaded(
-        self, op: Operation, memory: SSAValue, given: Sequence[SSAValue], width: int, lane: bool = False
-    ) -> Value:
-        array, subscripts = self.values[memory], self._subscripts(given, lane)
-        if isinstance(array, Buffer):
-            return self.load_staged(op, array, subscripts)
-        if not isinstance(array, Argument):
-            raise Undecided("a load of memory that is not known")
-        self._access(op, array, subscripts)
-        if not array.is_integer:
-            return Element(array.name, _in_full(array, subscripts))
-        places = tuple(place for place in subscripts if isinstance(place, isl.PwAff))
-        if len(places) != len(subscripts):
-            raise Undecided("an index is found by another index")
-        atom = Atom(array.name, places, everything(), width)
-        name = self.name_of(atom)
-        return Term(bits.variable(name, width), {name: atom})
-
-    def _access(self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
-        place = self.domain, subscripts, array.sizes, self.under, self.is_guarded
-        self.meaning.accesses.append(Access(op, array.name, *place))
-
-    def run_memref_store(self, op: memref.StoreOp) -> None:
-        """Store an element, or stage a position."""
-        array, value = self.values[op.memref], self.values[op.value]
-        subscripts = self._subscripts(op.indices, False)
-        if isinstance(array, Buffer):
-            return self.store_staged(op, array, subscripts, self.term(value, array.bits))
-        return self._written(op, array, subscripts, value)
-
-    def run_vector_store(self, op: vector.StoreOp) -> None:
-        """Store a vector."""
-        array, value, type_ = self.values[op.base], self.values[op.vector], op.vector.type
-        assert isinstance(type_, VectorType)
-        self._in_lanes(op, array, self._subscripts(op.indices, True), value, type_.get_shape()[0])
-
-    def _in_lanes(self, op: Operation, array: Value, subscripts: tuple, value: Value, lanes: int, **how: bool) -> None:
-        before = self.domain
-        if isinstance(value, Lanes):
-            for lane, element in enumerate(value.elements):
-                self.domain = before.intersect(parameter("lane").eq_set(number(lane)))
-                self._written(op, array, subscripts, element, **how)
-        else:
-            self.domain = before.intersect(in_lanes(lanes))
-            self._written(op, array, subscripts, value, **how)
-        self.domain = before
-
-    def run_gather_accumulate(self, op: AccumulateOp) -> None:
-        """Add an element, or a vector."""
-        array, value, before = self.values[op.memref], self.values[op.element], self.under
-        if op.mask is not None:
-            mask = self.values[op.mask]
-            if not isinstance(mask, Term):
-                raise Undecided("a mask does not come from indices")
-            self.under = (*self.under, mask)
-        if isinstance(op.element.type, VectorType):
-            lanes = op.element.type.get_shape()[0]
-            self._in_lanes(op, array, self._subscripts(op.subscripts, True), value, lanes, adds=True)
-        else:
-            self._written(op, array, self._subscripts(op.subscripts, False), value, adds=True)
-        self.under = before
-
-    def _written(
-        self, op: Operation, array: Value, subscripts: tuple[isl.PwAff | Term, ...], value: Value, adds: bool = False
-    ) -> None:
-        if not isinstance(array, Argument):
-            raise Undecided("a store to memory that is not known")
-        value = Zero() if is_zero(value) else value
-        if not isinstance(value, Element | Zero):
-            raise Undecided(f"{op.name} writes what is no element")
-        self._access(op, array, subscripts)
-        subscripts = _in_full(array, subscripts)
-        if isinstance(value, Element) and value.total is not None:
-            if list(map(str, value.total)) != list(map(str, subscripts)):
-                raise Undecided("a sum is stored elsewhere than it was loaded from")
-            value, adds = replace(value, total=None), True
-        where = self.loops, self.domain, self.path, subscripts
-        self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.is_guarded))
-
-    def run_memref_prefetch(self, op: PrefetchOp) -> None:
-        """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
-
-    def run_memref_extract_aligned_pointer_as_index(self, op: Operation) -> None:
-        """Return an address, of which nothing is known."""
-        self.values[op.results[0]] = Opaque()
-
-    def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
-        """Drop dimensions of size 1 at the end."""
-        array = self.values[op.src]
-        assert isinstance(array, Argument) and isinstance(op.result.type, MemRefType)
-        rank = op.result.type.get_num_dims()
-        if any(constant_of(size) != 1 for size in array.sizes[rank:]):
-            raise Undecided("a dimension that is dropped may be larger than 1")
-        dropped = len(array.sizes) - rank + array.dropped
-        self.values[op.result] = Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
-
-    def run_vector_from_elements(self, op: FromElementsOp) -> None:
-        """Make a vector of elements."""
-        self.values[op.results[0]] = Lanes(tuple(self.values[element] for element in op.operands))
-
-    def run_vector_broadcast(self, op: vector.BroadcastOp) -> None:
-        """Repeat a mask in every lane."""
-        value = self.values[op.source]
-        if not isinstance(value, Mask):
-            raise Undecided("a vector of one number that is no mask")
-        self.values[op.vector] = value
-
-
-def _in_full(array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff | Term, ...]:
-    """Return the subscripts of the array itself, where they are those of a view without its last dimensions."""
-    return (*subscripts, *[number(0)] * array.dropped)

@@ -62,3 +62,27 @@ def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) 
     assert ended.status == 1
     assert "is too old; gathernest needs 99.0 or newer: pip install 'z3-solver>=99.0'" in ended.err
     dependencies.require.cache_clear()
+
+
+def test_a_gradient_is_proved_and_a_wrong_one_runs_again(gathernest, gathernest_opt, monkeypatch) -> None:
+    words = ("--operator", "gather_grad", "--data", "9x4xf32", "--indices", "5xi64", "--scale", "0.5")
+    module = gathernest("show", *words, "--stage", "operator").out
+    pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,tile-loops{loops=inner sizes=16}"
+    ended = gathernest_opt("-", "-p", pipeline, "--prove", stdin=module)
+    assert ended.status == 0
+    lines = ended.out.splitlines()
+    assert lines[-1] == "tile-loops{loops=inner sizes=16}: proved"
+    assert "undecided" not in ended.out
+
+    def one_short(builder, start, step, upper, *, guarded):
+        end = right(builder, start, step, upper, guarded=guarded)
+        return tile_loops.named(builder, tile_loops.arith.SubiOp(end, tile_loops.index_constant(builder, 1)), "end")
+
+    right = tile_loops._tile_end
+    monkeypatch.setattr(tile_loops, "_tile_end", one_short)
+    ended = gathernest_opt("-", "-p", pipeline, "--prove", stdin=module)
+    assert ended.status == 1
+    assert "refuted: an element of grad is not added where it belongs" in ended.out
+    _, *again = shlex.split(ended.out.splitlines()[-1].removeprefix("  run it: "))
+    assert again[:4] == ["exec", again[1], "--operator", "gather_grad"]
+    assert gathernest(*again).status == 1

@@ -107,7 +107,7 @@ LEGAL: dict[str, tuple[str, str]] = {
     ),
     "batches": (
         "batches",
-        's.tile("batch", 2)\ns.parallel("batch_o")\ns.vectorize(lanes=8)\ns.unroll("inner_rest", 2)',
+        's.tile("batch", 2)\ns.parallel("batch_o")\ns.vectorize("inner", lanes=8)\ns.unroll("inner_rest", 2)',
     ),
     "loops that check": (
         "strided",

@@ -174,7 +174,7 @@ def test_a_perfect_tile_must_be_proved_and_stays_in_the_trace(script):
 
 def test_the_lanes_fill_a_vector_of_the_machine_when_they_are_omitted(script):
     script._vector_bytes = 16
-    assert script.vectorize().calls == ("vectorize(lanes=4)",)
+    assert script.vectorize().calls == ('vectorize("inner", lanes=4)',)
 
 
 @pytest.mark.parametrize("dtype", ["f4", ">i2", "S3", "datetime64[s]", "c16", "float16", "V5"])
