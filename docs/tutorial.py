@@ -134,7 +134,7 @@ def _(mo):
 
 @app.cell
 def _(kernel, mo):
-    from gathernest.kernels.runtime.compile import trace
+    from gathernest.kernels.report.trace_plan import trace
 
     traced = trace(kernel.plan)
     _assembly = traced.levels[-1]
