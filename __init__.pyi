@@ -8,6 +8,8 @@ from .ir.errors import InternalError as InternalError
 from .ir.errors import InvalidGatherError as InvalidGatherError
 from .ir.errors import ModelError as ModelError
 from .ir.errors import ScheduleError as ScheduleError
+from .kernels.bisection.bisect_passes import bisect as bisect
+from .kernels.bisection.wrong_pass import WrongPass as WrongPass
 from .kernels.gather import gather as gather
 from .kernels.gather import gather_elements as gather_elements
 from .kernels.gather import gather_nd as gather_nd
@@ -20,12 +22,10 @@ from .kernels.kernel import compile as compile
 from .kernels.model import Model as Model
 from .kernels.model import load as load
 from .kernels.operator_versions import ops as ops
-from .kernels.playground.bisect_passes import bisect as bisect
 from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
-from .kernels.playground.wrong_pass import WrongPass as WrongPass
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm

@@ -1,1 +1,1 @@
-"""Stages in the hands of a person: run one, compare it with the operator, find the pass that broke it."""
+"""Stages in the hands of a person: run one, compare it with the operator, step through it, and schedule it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from ...ir.problem import Problem
-    from ...kernels.playground.wrong_pass import WrongPass
+    from ...kernels.bisection.wrong_pass import WrongPass
     from ...lowering.proof.prover import Verdict
 
 EXAMPLES = """examples:
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass | None":
     """Return the wrong pass; append what a proof says of each pass."""
-    from ...kernels.playground.bisect_passes import bisect_module, bisect_problem
+    from ...kernels.bisection.bisect_passes import bisect_module, bisect_problem
     from ...kernels.playground.run_stage import rest_of
     from ...kernels.playground.stage_file import read_array
     from ...kernels.runtime.plan import make_plan
@@ -100,6 +100,6 @@ def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass
 def _refuted(
     problem: "Problem", passes: "Sequence[ModulePass]", module: "ModuleOp | None", verdicts: "list[Verdict]"
 ) -> "WrongPass | None":
-    from ...kernels.playground.prove_passes import first_refuted
+    from ...kernels.bisection.prove_passes import first_refuted
 
     return first_refuted(problem, passes, module, verdicts.append)

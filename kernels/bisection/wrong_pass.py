@@ -7,7 +7,7 @@ from xdsl.passes import ModulePass
 
 from ...ir.modules.exec_comment import header
 from ...ir.problem import Problem
-from .check_stage import Difference
+from ..playground.check_stage import Difference
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.bisection.prove_passes import first_refuted
 from gathernest.kernels.host import dependencies
-from gathernest.kernels.playground.prove_passes import first_refuted
 from gathernest.lowering.passes.schedule import tile_loops
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.tools.cli import main

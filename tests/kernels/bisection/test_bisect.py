@@ -10,8 +10,8 @@ from xdsl.passes import ModulePass
 
 import gathernest as gn
 from gathernest.ir.modules.context import make_context
+from gathernest.kernels.bisection.wrong_pass import WrongPass
 from gathernest.kernels.playground.run_stage import parsed
-from gathernest.kernels.playground.wrong_pass import WrongPass
 from gathernest.lowering.pipeline import parse_passes
 
 TILED = "tile-loops{loops=indices sizes=4}"

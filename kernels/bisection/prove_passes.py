@@ -16,10 +16,10 @@ from ...lowering.proof.prover import Status, Verdict, prove_passes
 from ...lowering.proof.specification import Specification
 from ..host.dependencies import require
 from ..kernel import problem_of
+from ..playground.check_stage import Difference
+from ..playground.interpretable import samples_of
+from ..playground.stage_file import filled
 from ..runtime.compile import module_of
-from .check_stage import Difference
-from .interpretable import samples_of
-from .stage_file import filled
 from .wrong_pass import WrongPass, invalid_module, text_of
 
 Said = Callable[[Verdict], None]

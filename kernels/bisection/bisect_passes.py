@@ -14,11 +14,11 @@ from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes
 from ...lowering.schedule.schedule import Schedule
 from ..kernel import TWO_PIPELINES, problem_of
+from ..playground.check_stage import Difference, check_stage
+from ..playground.interpretable import MOST_ELEMENTS, interpretable, samples_of
+from ..playground.run_stage import parsed
 from ..runtime.compile import module_of
 from ..runtime.plan import make_plan
-from .check_stage import Difference, check_stage
-from .interpretable import MOST_ELEMENTS, interpretable, samples_of
-from .run_stage import parsed
 from .shrink import fewer_passes, simpler_indices, smaller_problems
 from .wrong_pass import WrongPass, invalid_module, text_of
 
