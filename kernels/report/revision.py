@@ -62,6 +62,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         name=name,
         trace=trace,
         figures=(),
+        steps=None,
         explanation=None,
         not_timed="Another revision is not timed here.",
         remarks=(remark,),

@@ -14,6 +14,8 @@ from ..host.machine import machine_model
 from ..roofline.explanation import Explanation
 from ..roofline.lower_bound import fewest_bytes
 from ..runtime.plan import Plan
+from ..stepping.steps import Steps
+from .element_steps import element_steps
 from .figures import Figure, figures
 from .trace_plan import trace
 
@@ -48,6 +50,7 @@ class Section:
         arrays: data, indices and result.
         streams: (name, bytes) of the fewest bytes that it moves.
         figures: its drawings.
+        steps: one element of a small gather with its loops, step by step; None where there is none.
         explanation: its times; None where nothing was timed.
         not_timed: why nothing was timed; empty where it was.
         remarks: what else to know, such as sizes that were assumed.
@@ -64,6 +67,7 @@ class Section:
     arrays: tuple[ArrayFacts, ...]
     streams: tuple[tuple[str, float], ...]
     figures: tuple[Figure, ...]
+    steps: Steps | None
     explanation: Explanation | None
     not_timed: str
     remarks: tuple[str, ...] = ()
@@ -92,6 +96,7 @@ def section_of(
         _arrays(plan),
         (explanation.lower_bound.traffic if explanation else fewest_bytes(plan.problem)).streams,
         figures(plan, traced, explanation),
+        element_steps(plan),
         explanation,
         not_timed,
         remarks,

@@ -205,6 +205,38 @@
     }
   }
 
+  // The pane that plays one element: the step at hand is marked, and its line of the stage.
+  class Walk {
+    constructor(section) {
+      this.section = section;
+      this.steps = [...section.querySelectorAll("li")];
+      section.addEventListener("click", (event) => {
+        const [button, step] = [event.target.closest("[data-step]"), event.target.closest("li")];
+        if (step) this.go(this.steps.indexOf(step));
+        if (button) this.go({ first: 0, back: this.at - 1, next: this.at + 1, last: this.steps.length - 1 }[button.dataset.step]);
+      });
+      this.go(0);
+    }
+
+    go(number) {
+      this.at = Math.max(0, Math.min(number, this.steps.length - 1));
+      for (const lit of this.section.querySelectorAll(".at")) lit.classList.remove("at");
+      const step = this.steps[this.at];
+      const line = this.section.querySelector(`[data-n="${step.dataset.line}"]`);
+      for (const element of [step, line]) {
+        if (!element) continue;
+        element.classList.add("at");
+        const box = element.parentElement;
+        if (element.offsetTop < box.scrollTop || element.offsetTop + element.offsetHeight > box.scrollTop + box.clientHeight) {
+          box.scrollTop = element.offsetTop - box.clientHeight / 2;
+        }
+      }
+      this.section.querySelector(".place").textContent = `step ${this.at + 1} of ${this.steps.length}`;
+    }
+  }
+
+  for (const section of document.querySelectorAll(".steps")) new Walk(section);
+
   const gathers = [...document.querySelectorAll(".gather")].map((section) => new Gather(section));
 
   // "#gather-1" shows a gather, "#G1L3.12" a line of it, "#L3.12" a line of the first; else the comparison, if any.

@@ -3,6 +3,7 @@
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.report.element_steps import element_steps
 from gathernest.kernels.report.figures import Figure
 from gathernest.kernels.report.section import Section, pass_lines
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
@@ -81,4 +82,16 @@ def section(trace: Trace, explanation: Explanation) -> Section:
     streams = explanation.lower_bound.traffic.streams
     figures = (Figure(HOSTILE, HOSTILE, '<svg><rect data-line="1"></rect></svg>', 2),)
     facts = plan.problem, plan.layout.width_bytes, pass_lines(str(plan.schedule)), plan.reasons, plan.pipeline
-    return Section(HOSTILE, f"gather {HOSTILE}", *facts, trace, (), streams, figures, explanation, "", (HOSTILE,))
+    return Section(
+        HOSTILE,
+        f"gather {HOSTILE}",
+        *facts,
+        trace,
+        (),
+        streams,
+        figures,
+        element_steps(plan),
+        explanation,
+        "",
+        (HOSTILE,),
+    )

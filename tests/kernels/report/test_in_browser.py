@@ -109,6 +109,23 @@ def test_a_box_of_the_drawing_lights_its_line(tab, report):
     assert "indices_i" in text_of(tab, line)
 
 
+def test_one_element_is_played_forwards_and_back_with_its_line_of_the_stage(tab, report):
+    tab.open(report)
+    at = "[...document.querySelectorAll('.steps .at')].map((found) => found.textContent)"
+    press = "document.querySelector('.steps [data-step={}]').click()"
+    place = "document.querySelector('.steps .place').textContent"
+    seen = []
+    for button in ("first", "next", "next", "back", "last"):
+        tab.evaluate(press.format(button))
+        seen.append(tab.evaluate(place))
+    last = seen[-1].rpartition(" ")[2]
+    assert seen == [f"step {number} of {last}" for number in ("1", "2", "3", "2", last)]
+    line, step = sorted(tab.evaluate(at), key=len)
+    assert line.strip().startswith(("vector.store", "memref.store"))
+    assert line.strip() in step
+    check_silent(tab, report)
+
+
 def test_the_page_is_as_wide_as_a_phone(tab, report):
     tab.open(report, width=400)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 400

@@ -16,6 +16,7 @@ from gathernest.kernels.host import dependencies
 from gathernest.kernels.host.cpu import cpu_model
 from gathernest.kernels.report import figures as figures_module
 from gathernest.kernels.report import page as page_module
+from gathernest.kernels.report.element_steps import element_steps
 from gathernest.kernels.report.highlight import highlighted
 from gathernest.kernels.report.level_view import level_views, origins
 from gathernest.kernels.report.page import MOST_BYTES, page
@@ -94,6 +95,26 @@ def test_nothing_is_loaded_and_only_our_script_runs(text):
 def test_names_of_models_are_text(text):
     assert "<script>alert" not in text
     assert "".join(Page(text).texts).count(HOSTILE) >= 3
+
+
+def test_the_steps_of_an_element_are_there_where_there_are_any(text, section):
+    said = " ".join("".join(Page(text).texts).split())
+    for step in section.steps:
+        assert " ".join(step.note.split()) in said
+    assert "One element, step by step" not in page([dataclasses.replace(section, steps=None)])
+    assert element_steps(gn.compile("gather", "4x3xf32", "0xi64").plan) is None
+
+
+def test_steps_are_those_of_the_small_gather_of_every_operator():
+    for operator, data, indices in (
+        ("gather_nd", "9x7x5xf32", "6x2xi64"),
+        ("gather_elements", "9x7xf32", "6x7xi32"),
+        ("gather_grad", "90x70xf32", "60xi64"),
+    ):
+        steps = element_steps(gn.compile(operator, data, indices).plan)
+        assert steps is not None
+        assert steps.is_right
+        assert len(steps) > 4
 
 
 def test_the_origins_of_each_line_are_there_for_the_browser(text, trace):
