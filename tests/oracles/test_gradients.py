@@ -250,7 +250,7 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
 def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracle):
     reached: collections.Counter[str] = collections.Counter()
 
-    @settings(EXACT, max_examples=80 * MORE)
+    @settings(EXACT, max_examples=50 * MORE)
     @given(data=st.data())
     def check(data):
         draw = data.draw

@@ -175,7 +175,7 @@ def draw_case(draw, oracle):
 def test_a_legal_schedule_changes_no_byte_at_any_stage(oracle):
     reached = collections.Counter()
 
-    @settings(EXACT, max_examples=80 * MORE)
+    @settings(EXACT, max_examples=50 * MORE)
     @given(data=st.data())
     def check(data):
         case = draw_case(data.draw, oracle)

@@ -23,7 +23,8 @@ def filled(oracle, shape: tuple[int, ...], width: int) -> np.ndarray:
 
 def check(kernel, data: np.ndarray, indices: np.ndarray, wanted: np.ndarray, offsets) -> None:
     """Check the kernel, and its last stages where an element of out lies at a multiple of its size."""
-    stages = [parse_module(kernel.stages[name]) for name in ("stream-stores", "cse")]
+    texts = kernel.stages
+    stages = [parse_module(texts[name]) for name in ("stream-stores", "cse")]
 
     def outs(offset: int):
         room = np.full(wanted.nbytes + 256, UNTOUCHED, np.uint8)

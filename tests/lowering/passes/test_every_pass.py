@@ -31,8 +31,7 @@ def before(name: str) -> str:
 
 @pytest.mark.parametrize("name", ORDER)
 def test_pass_keeps_the_bytes(sample, name):
-    module = sample.module(before(name))
-    sample.check(module)
+    module = sample.module(before(name))  # whose bytes the test of the pass before has checked
     run_pipeline(module, name)
     sample.check(module)
 
