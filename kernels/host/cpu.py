@@ -20,8 +20,9 @@ MAKES_CODE = (
     "ir/interpreters/argument_views.py",
     *(
         f"ir/modules/{name}.py"
-        for name in ("context", "dominance", "operator_module", "placed_parser", "plugins", "read_module")
+        for name in ("context", "dominance", "exec_comment", "operator_module", "placed_parser", "plugins")
     ),
+    "ir/modules/read_module.py",
     "lowering/*.py",
     *(
         f"lowering/native/{name}.py"
