@@ -27,9 +27,9 @@ def element_steps(plan: Plan) -> Steps | None:
     for pipeline in instance.pipelines:
         with suppress(GathernestError):
             stages = stages_by_name(record_stages(module_of(problem), parse_passes(pipeline)))
-            text = stages[STAGE if STAGE in stages else list(stages)[-1]].text
+            name = STAGE if STAGE in stages else list(stages)[-1]
             arrays = _values(problem), spread_indices(problem)
-            return step_stage(text, STAGE, problem, *arrays, problem.result.size - 1)
+            return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1)
     return None
 
 
