@@ -76,11 +76,6 @@ def library_of(dispatcher: Any) -> Any:
     return compiled.library
 
 
-def assembly_of(library: Any) -> str:
-    """Return the assembly of an optimised library, without the C function that calls it."""
-    return library.codegen._tm.emit_assembly(library._final_module)
-
-
 def object_code(dispatcher: Any) -> bytes:
     """Return the object code of a function with one signature, with the C function `ENTRY` that calls it.
 

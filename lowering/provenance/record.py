@@ -11,7 +11,6 @@ from ...ir.modules.context import make_context
 from ...ir.modules.read_module import read_module
 from ..numba.compiler import INSPECTED_FILE, inspected_library
 from ..numba.emitter import emit
-from ..numba.object_code import assembly_of
 from ..numba.program import Program
 from ..pipeline import NO_EDITS, Stage, record_stages
 from .assembly import read_assembly
@@ -48,10 +47,10 @@ def trace_lowering(
     program = emit(read_module(levels[-1].text, levels[-1].name, context, verify=False), header)
     levels.append(_source_level(program, last))
     compiled = inspected_library(program, with_lines=True)
-    llvm = [Line(text, _before(line)) for text, line in read_llvm(str(compiled._final_module), INSPECTED_FILE)]
+    llvm = [Line(text, _before(line)) for text, line in read_llvm(compiled.get_llvm_str(), INSPECTED_FILE)]
     levels.append(Level("LLVM IR", "llvm", tuple(llvm), last + 1))
-    instructions = read_assembly(assembly_of(compiled), INSPECTED_FILE)
-    plain = read_assembly(assembly_of(inspected_library(program)), INSPECTED_FILE)
+    instructions = read_assembly(compiled.get_asm_str(), INSPECTED_FILE)
+    plain = read_assembly(inspected_library(program).get_asm_str(), INSPECTED_FILE)
     lines = [
         Line(at.text, tuple(line - 1 for line in came), at.kind)
         for at, came in zip(instructions, inferred_lines(instructions), strict=True)

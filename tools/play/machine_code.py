@@ -23,7 +23,6 @@ from ...kernels.runtime.launch import available_threads
 from ...kernels.runtime.plan import Plan
 from ...kernels.tuning.sample_arrays import sample_arrays
 from ...lowering.numba.compiler import INSPECTED_FILE, inspected_library
-from ...lowering.numba.object_code import assembly_of
 from ...lowering.provenance.assembly import read_assembly
 from ...lowering.provenance.control_flow import loops_of
 from .live_stages import Mistake, begin, with_edit
@@ -68,7 +67,7 @@ def _assembly(plan: Plan) -> Part:
     Those that stand deepest in the nest are first, and those that call a function last.
     """
     program = build_program(plan)
-    text = assembly_of(inspected_library(program, with_lines=True))
+    text = inspected_library(program, with_lines=True).get_asm_str()
     instructions, source = read_assembly(text, INSPECTED_FILE), program.source.splitlines()
     found = []
     for loop in loops_of(instructions):
