@@ -119,9 +119,11 @@ def _words(text: str) -> list[str]:
 
 
 def _print_list(cases: "Sequence[Case]") -> int:
+    from .cases.case import describe
+
     width = max(len(case.name) for case in cases)
     for case in cases:
-        print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {case.describe()}")
+        print(f"{case.name:<{width}}  {case.family:<15}  {case.operator}: {describe(case)}")
     return DONE
 
 

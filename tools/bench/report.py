@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...kernels.host.cpu import cache_sizes, cpu_model, package_version, usable_cores
+from .cases.case import larger_than
 from .cases.suite import APART
 from .measure import OURS, Measured, geometric_mean
 
@@ -70,7 +71,7 @@ class Report:
         return geometric_mean([one.of_bound_in_order for one in self._beyond_cache()])
 
     def _beyond_cache(self) -> list[Measured]:
-        return [one for one in self.measured if one.case.larger_than(last_level_bytes())]
+        return [one for one in self.measured if larger_than(one.case, last_level_bytes())]
 
 
 def last_level_bytes() -> int:
@@ -111,7 +112,7 @@ def _case_json(one: Measured) -> dict[str, Any]:
     return {
         **asdict(one.case),
         **{name: getattr(one.case, name) for name in ("table_bytes", "row_bytes", "rows")},
-        "larger_than_cache": one.case.larger_than(last_level_bytes()),
+        "larger_than_cache": larger_than(one.case, last_level_bytes()),
         **{name: getattr(one, name) for name in measured},
         "bound": None if one.bound is None else one.bound.to_json(),
         **{name: getattr(one, name) for name in ("bound_us", "of_bound", "of_bound_in_order")},

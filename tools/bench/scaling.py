@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...kernels.host.knobs import knobs
 from ...kernels.host.timing import Timings, time_interleaved
-from .cases.case import Case
+from .cases.case import Case, describe
 from .peers.gathernest_peer import compile_case
 from .table import markdown_table
 
@@ -51,7 +51,7 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
 
     calls = {(NO_MEMORY, name): call for name, call in compute_loops().items()}
     for case in cases:
-        calls[case.family, f"{case.name}: {case.describe()}"] = _call_of(case)
+        calls[case.family, f"{case.name}: {describe(case)}"] = _call_of(case)
         advance(1)
     candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
     timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...kernels.host.cpu import cpu_model, package_version, usable_cores
+from .cases.case import describe
 from .cases.suite import APART
 from .measure import OURS, Measured
 from .report import Mean, Report
@@ -65,7 +66,7 @@ def as_markdown(report: Report) -> str:
         best, ratio = one.best_peer, ratio_text(one.ratio)
         told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
         shown = f"**{ratio}**" if one.ratio is not None and one.ratio < 1 else ratio
-        rows.append((one.case.name, one.case.describe(), time_text(one.median_us.get(OURS)), told, shown))
+        rows.append((one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, shown))
     cases = markdown_table(("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:"), rows)
     means = [
         (name, str(one.cases), ratio_text(one.geometric_mean), f"{ratio_text(one.worst_ratio)}, {one.worst_case}")
