@@ -1,21 +1,18 @@
 """The same gather as another revision of gathernest compiles it, run from its sources in a process of its own."""
 
 import dataclasses
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import GathernestError
 from ...ir.problem import Problem
 from ...lowering.provenance.trace import Trace
 from ...lowering.schedule.schedule import Schedule
-from ..host.cpu import PACKAGE
+from ..host.checkout import RevisionError, extract
 from .section import Section, pass_lines
 
 # Compiling a gather twice takes seconds; a machine under load takes a minute.
@@ -31,10 +28,6 @@ json.dump(facts | {"trace": trace(plan).to_json()}, sys.stdout)
 """
 
 
-class RevisionError(GathernestError):
-    """A revision cannot be had, or cannot compile the gather."""
-
-
 def section_at(revision: str, section: Section, schedule: Schedule | None, *, name: str) -> Section:
     """Return a section of the same gather as a revision compiles it; it is not timed, and has no drawings.
 
@@ -48,7 +41,7 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         RevisionError: there is no checkout or no such revision, or the revision fails.
     """
     with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
-        _extract(revision, Path(folder, "gathernest"))
+        extract(revision, Path(folder, "gathernest"))
         said = _ask(Path(folder), revision, _call(section.problem, schedule))
     try:
         trace = Trace.from_json(said["trace"])
@@ -70,29 +63,6 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         reasons=tuple(said["reasons"]),
         pipeline=said["pipeline"],
     )
-
-
-def _extract(revision: str, target: Path) -> None:
-    """Put the files of a revision in a folder."""
-    commit = _git(revision, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    files = _git(revision, "archive", "--format=tar", commit.decode().strip())
-    with tarfile.open(fileobj=io.BytesIO(files)) as archive:
-        archive.extractall(target, filter="data")
-    if not (target / "kernels" / "runtime").is_dir():  # the files of a repository that gathernest is installed in
-        raise RevisionError(f"{PACKAGE} is no checkout of gathernest; install it from one: pip install -e CHECKOUT")
-
-
-def _git(revision: str, *command: str) -> bytes:
-    try:
-        made = subprocess.run(["git", "-C", str(PACKAGE), *command], capture_output=True, check=False, timeout=LIMIT_S)
-    except OSError as error:
-        raise RevisionError(f"git cannot be run ({error.strerror}); install it") from None
-    if made.returncode:
-        raise RevisionError(
-            f"there is no revision {revision!r} in {PACKAGE}; name a commit, branch or tag of the checkout that "
-            "gathernest runs from"
-        )
-    return made.stdout
 
 
 def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:

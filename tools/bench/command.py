@@ -13,6 +13,7 @@ from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..tracking.command import add_commands, run_command
 
 if TYPE_CHECKING:
     from .cases.case import Case
@@ -28,6 +29,7 @@ EXAMPLES = """examples:
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
+  gathernest bench compare main
 
 Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
 
@@ -60,10 +62,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
+    add_commands(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the suite; the status is 1 when a candidate gives other bytes or fails."""
+    """Run a sub-command, or the suite; the status is 1 when a candidate gives other bytes or fails."""
+    if options.tracking is not None:
+        return run_command(options)
     from .cases.suite import chosen
 
     cases = chosen(options.case, options.family)

@@ -41,7 +41,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}{link} '{self.prog} --help'")
 
     def check_options(self, arguments: Sequence[str]) -> None:
-        """Reject unknown long options, before argparse reports missing arguments."""
+        """Reject unknown long options, before argparse reports missing arguments.
+
+        The options behind a sub-command, as the first word, are that sub-command's.
+        """
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and arguments and arguments[0] in action.choices:
+                return action.choices[arguments[0]].check_options(arguments[1:])
         known = [flag for action in self._actions for flag in action.option_strings]
         for word in arguments:
             flag = word.partition("=")[0]

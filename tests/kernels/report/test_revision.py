@@ -3,9 +3,10 @@ import subprocess
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.host import checkout as checkout_module
 from gathernest.kernels.host import cpu
-from gathernest.kernels.report import revision
-from gathernest.kernels.report.revision import RevisionError, section_at
+from gathernest.kernels.host.checkout import RevisionError
+from gathernest.kernels.report.revision import section_at
 from gathernest.kernels.report.section import section_of
 
 
@@ -26,7 +27,7 @@ def checkout(tmp_path, monkeypatch):
     arithmetic.write_text(arithmetic.read_text().replace("arith.MaxSIOp", "arith.MinSIOp"))
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "wrong"], ["tag", "wrong"]):
         subprocess.run([*git, *command], check=True)
-    monkeypatch.setattr(revision, "PACKAGE", copy)
+    monkeypatch.setattr(checkout_module, "PACKAGE", copy)
     return copy
 
 
@@ -61,7 +62,7 @@ def test_a_repository_of_somebody_else_is_no_checkout(tmp_path, monkeypatch, her
     git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "own"]):
         subprocess.run([*git, *command], check=True)
-    monkeypatch.setattr(revision, "PACKAGE", tmp_path)
+    monkeypatch.setattr(checkout_module, "PACKAGE", tmp_path)
     with pytest.raises(RevisionError, match="is no checkout of gathernest; install it from one"):
         section_at("HEAD", here, None, name="B")
 

@@ -1,0 +1,35 @@
+import subprocess
+import sys
+
+from gathernest.tools.tracking.command import COMMANDS
+
+
+def test_help_of_bench_lists_the_commands(gathernest):
+    ended = gathernest("bench", "--help")
+    assert ended.status == 0
+    for name in COMMANDS:
+        assert f"\n    {name} " in ended.out
+
+
+def test_option_that_a_command_lacks_is_rejected_with_the_close_one(gathernest):
+    ended = gathernest("bench", "compare", "main", "--jsn", "x")
+    assert (ended.status, ended.err) == (
+        2,
+        "gathernest: error: there is no option --jsn; did you mean '--json'? See 'gathernest bench compare --help'\n",
+    )
+
+
+def test_command_that_is_not_there_is_rejected_with_the_close_one(gathernest):
+    ended = gathernest("bench", "comapre", "main")
+    assert ended.status == 2
+    assert "invalid choice: 'comapre'" in ended.err
+    assert "did you mean 'compare'?" in ended.err
+
+
+def test_help_of_a_command_imports_no_compiler():
+    script = (
+        "import sys; from gathernest.tools.cli import main; status = main(['bench', 'compare', '--help']); "
+        "sys.exit(status or [name for name in ('numba', 'xdsl', 'rich') if name in sys.modules] or 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
