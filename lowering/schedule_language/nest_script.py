@@ -71,8 +71,8 @@ class NestScript:
         """Split a loop `x` into `x_o` over tiles and `x_i` within one, and return both.
 
         Args:
-            loop: a loop of step 1; the inner tile of another will do.
-            size: iterations a tile.
+            loop: any loop whose step is a constant, such as a tile of another or a loop over vectors.
+            size: iterations a tile, each of the loop's step.
             tail: `guard` lets the last tile end early; `perfect` demands that the size is known to divide.
         """
         call = f"tile({_shown(loop)}, {size!r})"

@@ -3,6 +3,7 @@
 import collections
 import os
 import re
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
@@ -57,7 +58,7 @@ def draw_tiles(draw, names: list[str]) -> dict[str, int]:
     return {name: draw(st.sampled_from([4, 1, 2, 3, 8, 64])) for name in names if draw(st.booleans())}
 
 
-def tiled(names: list[str], tiles: dict[str, int]) -> list[str]:
+def tiled(names: list[str], tiles: Container[str]) -> list[str]:
     return [part for name in names for part in ((f"{name}_o", f"{name}_i") if name in tiles else (name,))]
 
 
@@ -211,7 +212,7 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
     case = oracle.staged_case(data.draw, operator=operator, most=24)
     copy, check = loops_of(unscheduled(case))
     names = [*copy, *check, "batch", "outer", "indices"]
-    tiles = data.draw(st.dictionaries(st.sampled_from(names), st.integers(0, 4), max_size=2))
+    tiles = data.draw(st.dictionaries(st.sampled_from([*names, *tiled(names, names)]), st.integers(0, 4), max_size=2))
     parts = sorted({*names, *tiled(names, tiles)})
     order = data.draw(st.one_of(st.just([]), st.permutations(tiled(copy, tiles)), st.permutations(copy)))
     parallel = data.draw(st.lists(st.sampled_from(parts), max_size=2))

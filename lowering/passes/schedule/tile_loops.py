@@ -32,11 +32,15 @@ class TileLoops(ModulePass):
           body                                for indices_i in indices_o..min(indices_o + 64, n)
                                                 body
 
-    Preconditions: the loops exist and have step 1. Of a parallel loop `x_o` is parallel, and no loop in it may be.
+    A loop over tiles or vectors has a step of several elements; its tiles are as many steps: `indices_o` of step 64
+    becomes `indices_o_o` of step 64 * size and `indices_o_i` of step 64.
+
+    Preconditions: the loops exist, and their steps are constants. Of a parallel loop `x_o` is parallel, and no loop in
+    it may be.
 
     Options:
         loops: names of the loops to tile.
-        sizes: iterations a tile, at least 1; one for each loop.
+        sizes: iterations a tile, at least 1, and 2147483648 elements at most; one for each loop.
         tail: `guard` or `perfect`.
 
     Input:
@@ -49,7 +53,7 @@ class TileLoops(ModulePass):
         }
 
     Raises:
-        ScheduleError: no such loop, a size below 1, a loop that is tiled already, or a size that does not divide.
+        ScheduleError: no such loop, a size out of range, a step that is no constant, or a size that does not divide.
     """
 
     name = "tile-loops"
@@ -69,13 +73,16 @@ class TileLoops(ModulePass):
 
 
 def _tile(loop: LoopOp, size: int, tail: str) -> None:
-    if not 1 <= size <= LARGEST_TILE:
+    every = static_size(loop.step)
+    if every is None:
         raise ScheduleError(
-            f"tile-loops: expected a tile of 1 to {LARGEST_TILE} iterations for {loop.label}, got {size}"
+            f"tile-loops: the step of {loop.label} depends on sizes, and a tile is a known number of steps; "
+            "tile a loop inside it"
         )
-    if static_size(loop.step) != 1:
-        inner = f"; tile {loop.label.untiled.inner_tile} instead" if loop.label.is_outer_tile else ""
-        raise ScheduleError(f"tile-loops: {loop.label} does not have step 1{inner}")
+    if not 1 <= size <= LARGEST_TILE // every:
+        raise ScheduleError(
+            f"tile-loops: expected a tile of 1 to {LARGEST_TILE // every} iterations for {loop.label}, got {size}"
+        )
     inside = sole_inner_loop(loop)
     if inside is not None and inside.parallel is not None:
         raise ScheduleError(
@@ -83,7 +90,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"not be; tile {loop.label} first, then make both parallel"
         )
     first, last = static_size(loop.lower), static_size(loop.upper)
-    trips = None if first is None or last is None else last - first
+    trips = None if first is None or last is None else max(-(-(last - first) // every), 0)
     if tail == "perfect" and (trips is None or trips % size):
         known = "is not known" if trips is None else f"is {trips}"
         raise ScheduleError(
@@ -91,7 +98,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
             f"{known}; use tail=guard"
         )
     builder, name = builder_before(loop), loop.label.outer_tile
-    step = index_constant(builder, size)
+    step = index_constant(builder, size * every)
     outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
     start, builder = outer.induction, builder_at_end(outer)
     divides = trips is not None and trips % size == 0

@@ -80,7 +80,11 @@ GATHERS = {
 # By what they show: the gather, and the steps.
 LEGAL: dict[str, tuple[str, str]] = {
     "a tile": ("rows", 's.tile("indices", 4)'),
-    "a loop tiled twice": ("rows", 'o, i = s.tile("indices", 8)\ns.tile(i, 3)\ns.interchange(i.outer, "inner")'),
+    "a loop tiled twice": (
+        "rows",
+        'o, i = s.tile("indices", 4)\ns.tile(i, 3)\ns.tile(o, 2)\ns.interchange(o.outer, "outer")\n'
+        's.interchange("inner", i.inner)\ns.parallel(o.outer)',
+    ),
     "tiles of two loops": (
         "rows",
         's.tile("outer", 2)\ns.tile("indices", 4)\ns.interchange("indices_o", "outer_i")\n'

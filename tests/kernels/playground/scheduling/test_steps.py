@@ -49,6 +49,19 @@ def test_a_step_on_a_tiled_loop_names_the_step_that_consumed_it(script):
         assert caught.value.loop == "indices_o"
 
 
+def test_a_tile_of_owners_is_rejected_with_the_nest_and_the_loop_marked():
+    script = gn.schedule("gather_grad", "9x6xf32", "20xi64").owner_computes(3)
+    before = script.ir
+    with pytest.raises(gn.ScheduleError) as caught:
+        script.tile("owners", 2)
+    error = caught.value
+    assert error.reason == "the step of owners depends on sizes, and a tile is a known number of steps"
+    assert error.way_out == "tile a loop inside it"
+    marked = [line for line in error.nest.splitlines() if line.startswith("> ")]
+    assert marked == [">   for owners(first) in 0..n_owned step part:  <-- owners"]
+    assert script.ir == before
+
+
 def test_undo_brings_a_consumed_loop_back_and_its_parts_say_so(script):
     indices = script.loop("indices")
     outer, _ = script.tile(indices, 8)

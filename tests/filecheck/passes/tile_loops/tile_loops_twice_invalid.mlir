@@ -1,7 +1,0 @@
-// RUN: gathernest-opt %s -p "nest,drop-unit-loops,tile-loops{loops=indices sizes=4},tile-loops{loops=indices_o sizes=2}" --verify-diagnostics
-
-// expected-error@unknown {{indices_o does not have step 1; tile indices_i instead}}
-func.func @gather(%data: tensor<2x5x4xf32>, %indices: tensor<6xi64>) -> tensor<2x6x4xf32> {
-  %r = gather.gather %data, %indices axis 1 batch_dims 0 bounds clip : tensor<2x5x4xf32>, tensor<6xi64> -> tensor<2x6x4xf32>
-  func.return %r : tensor<2x6x4xf32>
-}
