@@ -5,6 +5,12 @@ from dataclasses import dataclass
 
 _MANGLED = re.compile(r"_ZN\d+gathernest_kernel(\d+)(\w+)")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
+# Labels that mark positions for the debugger, not for a jump.
+_MARK = re.compile(r"\.L(tmp|func|cfi|debug|info|sec|str|line|addr)")
+# Directives that decide which bytes are made: alignment, constants, and the sections that constants lie in.
+_MAKES_BYTES = re.compile(r"\.(p2align|quad|long|short|value|byte|zero|ascii|asciz|section\s+\.rodata)")
+# Numba numbers every function that it compiles in a process, and mangles its own flags into names.
+_NUMBA_TAGS = re.compile(r"B\d+v\d+B\d+c\w+")
 _FILE = re.compile(r'\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 # Instructions that neither compute nor touch memory: they move values between registers, or set up a function.
 _MOVES = ("mov", "vmov", "push", "pop", "nop", "vzeroupper", "xchg", "cltq", "cqto", "kmov", "ud2", "endbr", "leave")
@@ -33,12 +39,12 @@ def read_assembly(text: str, file: str) -> list[Instruction]:
     found: list[Instruction] = []
     line: int | None = None
     for raw in text.splitlines():
-        shown = short_names(re.sub(r"\s+#.*$", "", raw)).strip()
+        shown = _shown(raw)
         if location := _LOCATION.match(shown):
             number, at = location.groups()
             line = int(at) if number in numbers and at != "0" else None
         elif shown.endswith(":"):
-            if not re.match(r"\.L(tmp|func|cfi|debug|info|sec|str|line|addr)", shown):
+            if not _MARK.match(shown):
                 line = line if shown.startswith(".L") else None
                 found.append(Instruction(shown, None, ""))
         elif shown and not shown.startswith((".", "#")):
@@ -48,6 +54,26 @@ def read_assembly(text: str, file: str) -> list[Instruction]:
                 kind = "spill"
             found.append(Instruction(f"{mnemonic} {operands}".strip(), line, kind))
     return found
+
+
+def normal_form(text: str) -> list[str]:
+    """Return the lines of an assembly that decide its bytes: labels, instructions, alignment and constants.
+
+    It is the same in every process, with and without lines of the source.
+    """
+    lines = (" ".join(_NUMBA_TAGS.sub("", _shown(raw)).split()) for raw in text.splitlines())
+    return [line for line in lines if line and _decides_bytes(line)]
+
+
+def _decides_bytes(line: str) -> bool:
+    if line.endswith(":"):
+        return not _MARK.match(line)
+    return bool(_MAKES_BYTES.match(line)) or not line.startswith((".", "#"))
+
+
+def _shown(line: str) -> str:
+    """Return a line without its comment, with functions as in the source."""
+    return short_names(re.sub(r"\s+#.*$", "", line)).strip()
 
 
 def short_names(text: str) -> str:

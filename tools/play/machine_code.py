@@ -1,9 +1,8 @@
 """From the settings to assembly, time and the bytes of whole arrays; runs in the worker, as an edit may crash it."""
 
-import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from ...kernels.tuning.sample_arrays import sample_arrays
 from ...lowering.numba.compiler import INSPECTED_FILE, inspected_library
 from ...lowering.provenance.assembly import read_assembly
 from ...lowering.provenance.control_flow import loops_of
+from ...lowering.provenance.source_loops import loop_around
 from .live_stages import Mistake, begin, with_edit
 from .settings import Settings
 
@@ -32,9 +32,6 @@ from .settings import Settings
 MOST_COMPARED = 20_000_000
 # (seconds of the first call at most, rounds)
 ROUNDS = ((0.05, 9), (0.5, 3), (float("inf"), 1))
-
-# A loop of the generated source, with its name in the nest.
-LOOP = re.compile(r"\s*for .*:  # (\S+)")
 
 # What is found, in parts, as JSON can hold them.
 Part = dict[str, Any]
@@ -79,27 +76,6 @@ def _assembly(plan: Plan) -> Part:
             found.append(((calls, -depth), {"lines": loop.lines, "name": name}))
     hot_loops = [loop for _, loop in sorted(found, key=lambda ranked: ranked[0])]
     return {"assembly": [instruction.text for instruction in instructions], "hot_loops": hot_loops}
-
-
-def loop_around(source: Sequence[str], came: Sequence[int]) -> tuple[str, int]:
-    """Return the loop of the nest that most of some lines of the source (from 1) stand in, and its indentation.
-
-    Where they stand in none, that is an empty name and 0.
-    """
-    found: list[tuple[str, int]] = []
-    for number in came:
-        depth = _depth(source[number - 1])
-        for line in reversed(source[: number - 1]):
-            if line.strip() and _depth(line) < depth:
-                depth = _depth(line)
-                if (loop := LOOP.match(line)) is not None:
-                    found.append((loop[1], depth))
-                    break
-    return max(found, key=found.count, default=("", 0))
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def explained(settings: Settings) -> Iterator[Part]:

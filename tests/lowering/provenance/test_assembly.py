@@ -1,6 +1,6 @@
 import pytest
 
-from gathernest.lowering.provenance.assembly import kind_of, read_assembly, short_names
+from gathernest.lowering.provenance.assembly import kind_of, normal_form, read_assembly, short_names
 
 TEXT = """\
 \t.file\t1 "/somewhere" "<gathernest kernel>"
@@ -60,3 +60,52 @@ def test_an_instruction_counts_by_what_it_does_to_memory(mnemonic, operands, kin
 
 def test_functions_have_the_names_that_the_source_gives_them():
     assert short_names("movabsq $tile._ZN17gathernest_kernel9copy_tileB2v5xx, %rsi") == "movabsq $tile.copy_tile, %rsi"
+
+
+MADE_TWICE = (
+    """\
+\t.file\t"<string>"
+\t.section\t.rodata.cst8,"aM",@progbits,8
+.LCPI0_0:
+\t.quad\t4096
+\t.section\t.ltext,"axl",@progbits
+\t.type\t_ZN17gathernest_kernel6gatherB3v30B72c8tJTIeFIjxx,@function
+_ZN17gathernest_kernel6gatherB3v30B72c8tJTIeFIjxx:
+\tcallq\t_ZN5numba7runtime4freeB2v3B72c8tJTIeFIjxx
+\t.p2align\t4
+.LBB0_1:                                # Inner Loop Header
+\tjne\t.LBB0_1
+\t.size\t_ZN17gathernest_kernel6gatherB3v30B72c8tJTIeFIjxx, .Lfunc_end0
+""",
+    """\
+\t.file\t"<string>"
+\t.file\t1 "/a/folder" "<gathernest kernel>"
+\t.section\t.rodata.cst8,"aM",@progbits,8
+.LCPI0_0:
+\t.quad\t4096
+\t.section\t.ltext,"axl",@progbits
+\t.type\t_ZN17gathernest_kernel6gatherB1v4B84c8tJTC_2fWwCx,@function
+_ZN17gathernest_kernel6gatherB1v4B84c8tJTC_2fWwCx:
+.Lfunc_begin0:
+\t.loc\t1 7 0
+\tcallq\t_ZN5numba7runtime4freeB1v9B84c8tJTC_2fWwCx
+.Ltmp3:
+\t.p2align\t4
+.LBB0_1:
+\tjne\t.LBB0_1
+""",
+)
+
+
+def test_normal_form_is_that_of_the_bytes_in_every_process():
+    first, second = map(normal_form, MADE_TWICE)
+    assert first == [
+        *('.section .rodata.cst8,"aM",@progbits,8', ".LCPI0_0:", ".quad 4096", "gather:"),
+        *("callq _ZN5numba7runtime4free", ".p2align 4", ".LBB0_1:", "jne .LBB0_1"),
+    ]
+    assert second == first
+
+
+@pytest.mark.parametrize("change", [("p2align\t4", "p2align\t5"), ("quad\t4096", "quad\t2048"), ("jne", "je")])
+def test_normal_form_has_alignment_constants_and_instructions(change):
+    assert normal_form(MADE_TWICE[0].replace(*change)) != normal_form(MADE_TWICE[0])

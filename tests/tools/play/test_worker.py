@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from gathernest.tools.play.live_stages import begin, stages
-from gathernest.tools.play.machine_code import loop_around, machine_code
+from gathernest.tools.play.machine_code import machine_code
 from gathernest.tools.play.settings import FIRST, Settings
 from gathernest.tools.play.worker import Worker
 
@@ -94,20 +94,6 @@ def test_an_edit_that_changes_the_result_is_told():
 
 def test_an_edit_that_does_not_parse_is_told():
     assert "arith.addu is not registered" in found_by(machine_code(edited("arith.addi", "arith.addu")))["error"]
-
-
-def test_a_loop_is_named_by_the_loop_of_the_nest_that_most_of_it_came_from():
-    source = [
-        "def f():",
-        "    for o in range(9):  # outer",
-        "        a = 1",
-        "        for j in r:  # inner",
-        "            b",
-        "",
-    ]
-    assert loop_around(source, [5, 5, 3]) == ("inner", 8)
-    assert loop_around(source, [3]) == ("outer", 4)
-    assert loop_around(source, [1]) == ("", 0)
 
 
 @pytest.mark.parametrize(
