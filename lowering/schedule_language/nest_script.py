@@ -16,7 +16,7 @@ from ...ir.modules.context import make_context
 from ...ir.modules.pseudocode import print_loop_nest
 from ..nest.queries import chain, copying_store, enclosing_loops, functions, loops, sole_inner_loop
 from ..nest.vector_sums import sum_of
-from ..pipeline import run_pipeline
+from ..pipeline import run_passes, run_pipeline
 from ..registry import PASSES
 from ..schedule.schedule import STEPS, Prefetch, Schedule, parse_specs
 from .calls import CALLS, call_of, in_words_of_the_language, text_of
@@ -303,10 +303,24 @@ class NestScript:
         try:
             if spec.name in PASSES and spec.name not in STEPS:
                 raise ScheduleError(f"{spec.name} is no step of a schedule; leave it out")
-            run_pipeline(module, text_of(spec), self._context)
+            self._applied(module, text_of(spec))
         except ScheduleError as error:
             raise self._rejected(call, str(error), names, spec.name) from None
         self._states.append(_State(module, spec, call_of(spec, self._innermost()[0])))
+
+    def _applied(self, module: ModuleOp, text: str) -> None:
+        """Run a pass on a module; where it fails, again with the recorder of stages, which saves what repeats it.
+
+        The recorder prints the module twice, and that takes a third of the time of a step.
+        """
+        try:
+            run_passes(module, text, self._context)
+            module.verify()
+        except ScheduleError:
+            raise
+        except Exception:
+            run_pipeline(self._module.clone(), text, self._context)
+            raise
 
     def _apply(self, specs: Sequence[ArgSpec]) -> Self:
         kept = self._states.copy()

@@ -67,8 +67,8 @@ def steps_editor(live_stages, mo, panels, start):
 
 
 @app.cell
-def stage_choice(NO_STAGE, live_stages, mo, panels, plan, session):
-    names = live_stages.stage_names(plan)
+def stage_choice(NO_STAGE, live_stages, made, mo, panels, session):
+    names = live_stages.stage_names(made)
     chosen = mo.ui.dropdown(
         [NO_STAGE, *names], session.stage_in(names), allow_select_none=False, on_change=session.choose, label="stage"
     )
@@ -101,7 +101,19 @@ def mistake(live_stages, mo, panels, wanted):
     _begun = live_stages.begin(wanted)
     _wrong = _begun if isinstance(_begun, live_stages.Mistake) else _begun.mistake
     mo.stop(_wrong is not None, mo.Html(panels.mistake_panel(_wrong) if _wrong else ""))
-    plan = _begun.script.plan
+    script = _begun.script
+    return (script,)
+
+
+@app.cell
+def nest(mo, panels, script):
+    mo.Html(panels.nest_panel(script.nest))  # of the steps alone: it is there before the other stages are made
+    return
+
+
+@app.cell
+def all_stages(live_stages, mo, panels, script):
+    plan = script.plan
     made = live_stages.stages(plan)
     _wrong = made if isinstance(made, live_stages.Mistake) else None
     mo.stop(_wrong is not None, mo.Html(panels.mistake_panel(_wrong)) if _wrong else None)
@@ -120,13 +132,15 @@ def edited_mistake(chosen, edited, live_stages, made, mo, panels, plan, session,
 
 
 @app.cell
-def nest(edited, live_stages, mo, panels, settings, stages):
-    mo.Html(panels.nest_panel(live_stages.nest_of(stages, edited if settings.text else None)))
+def edited_nest(edited, live_stages, mo, panels, settings, stages):
+    mo.stop(not settings.text)
+    mo.Html(panels.nest_panel(live_stages.nest_of(stages, edited), "The nest with the edited stage"))
     return
 
 
 @app.cell
-def bytes_check(check_bytes, mo, panels, plan_shown):
+def bytes_check(check_bytes, is_listed, mo, panels, plan_shown):
+    is_listed  # noqa: B018  # the stages are shown first: this takes longer
     mo.Html(panels.bytes_panel(check_bytes(plan_shown)))
     return
 
@@ -172,8 +186,9 @@ def explanation(explain, mo, session, settings):
 
 @app.cell
 def stage_list(edited, mo, panels, settings, stages):
+    is_listed = True
     mo.Html(panels.stages_panel(stages, edited if settings.text else None))
-    return
+    return (is_listed,)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,9 @@ def _of_step(error: StepLineError) -> Mistake:
     return Mistake(title, f"{step.reason}. Way out: {step.way_out}.", "\n".join(lines) + "\n", marked)
 
 
-def stage_names(plan: Plan) -> list[str]:
-    """Return the stages of a plan by the names of their files in a dump: `00-operator` first."""
-    passes = [step.name for step in parse_passes(plan.pipeline)]
-    return [f"{number:02}-{name}" for number, name in enumerate(["operator", *passes])]
+def stage_names(stages: Sequence[Stage]) -> list[str]:
+    """Return the names of stages' files in a dump: `00-operator` first."""
+    return [f"{number:02}-{stage.pass_name}" for number, stage in enumerate(stages)]
 
 
 def with_edit(plan: Plan, name: str, text: str) -> Plan:

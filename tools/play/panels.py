@@ -57,9 +57,9 @@ def _underlined(line: str, mistake: Mistake) -> str:
     return "{}<u>{}</u>{}".format(*parts)
 
 
-def nest_panel(nest: str) -> str:
+def nest_panel(nest: str, title: str = "The nest") -> str:
     """Return the nest."""
-    return panel("The nest", code(nest))
+    return panel(title, code(nest))
 
 
 def bytes_panel(check: BytesCheck) -> str:

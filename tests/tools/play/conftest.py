@@ -23,7 +23,7 @@ def edited(plan, made):
     """Return the settings with a stage in which a text is replaced."""
 
     def edit(stage, old, new):
-        text = made[live_stages.stage_names(plan).index(stage)].text
+        text = made[live_stages.stage_names(made).index(stage)].text
         assert old in text
         return dataclasses.replace(FIRST, stage=stage, text=text.replace(old, new, 1))
 

@@ -38,7 +38,7 @@ def test_the_page_has_editors_nest_bytes_and_stages(run):
     assert "parallel for indices_o(i_o) in 0..n_indices step 64:" in shown
     assert "The bytes are right" in shown
     assert "18 cse" in shown
-    assert "marimo-code-editor" in shown
+    assert "marimo-code-editor" in shown and "The nest with the edited stage" not in shown
     assert "A link brought" not in shown and "The hot loops" in shown
 
 
@@ -57,7 +57,7 @@ def test_an_edited_stage_of_a_link_is_restored(run, edited):
     settings = edited("14-hoist-invariants", "arith.andi", "arith.ori")
     shown, names = run(settings)
     assert names["settings"] == settings
-    assert "The bytes are wrong" in shown
+    assert "The bytes are wrong" in shown and "The nest with the edited stage" in shown
     assert "arith.ori" in names["stage_text"].value
     assert "A link brought the edited stage." in shown and "The hot loops" not in shown
 
