@@ -34,6 +34,8 @@ ROOMS = {
 # The passes by folder, in the order of the pipeline `default`; `graph` has those over the graph of a model.
 PASSES = tuple(name for names in ROOMS.values() for name in names)
 GRAPH_NAMES = ROOMS["graph"]
+# The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
+SCHEDULED_NEST = ROOMS["loops"][0]
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
 
 

@@ -1,7 +1,6 @@
 """What each element of a small gather reads, in which tile and by which thread: by interpreting its loops."""
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +9,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...ir import reference
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError, ScheduleError
+from ...ir.errors import InvalidGatherError
 from ...ir.interpreters.access_recorder import Access, record_accesses
 from ...ir.loop_name import LoopName
 from ...ir.modules.context import parse_module
 from ...ir.problem import Problem
 from ...lowering.drawings.nest_boxes import loop_names
-from ...lowering.pipeline import parse_passes, record_stages
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.array_checks import index_array
-from ..runtime.compile import module_of, run_stages
+from ..runtime.compile import run_stages
 from ..runtime.plan import Plan
 from ..tuning.sample_arrays import strided_array
 from .small_instance import SmallInstance, small_instance, spread_indices
@@ -102,8 +100,8 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
     given[...] = values
     if (given != values).any():
         raise InvalidGatherError(f"expected indices that {given.dtype} holds, got {values.min()} to {values.max()}")
-    module = _loops(instance) if indices is None else parse_module(run_stages(plan)[-1].text)
-    recorded = _recorded(module, problem, given)
+    stages = instance.stages() if indices is None else run_stages(plan)
+    recorded = _recorded(parse_module(stages[-1].text), problem, given)
     offsets = {offset: number for number, offset in enumerate(_offsets(problem.slices))}
     found = {offsets[access.offset_bytes]: access for access in recorded if access.offset_bytes in offsets}
     starts = _offsets(problem.table)
@@ -131,22 +129,6 @@ def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[A
     data, out = strided_array(problem.source), strided_array(problem.result)
     of = "out" if problem.gradient is None else "data"
     return record_accesses(module, data, indices, out, of=of)
-
-
-def _loops(instance: SmallInstance) -> ModuleOp:
-    """Return the loops of a small instance by the first of its pipelines that is legal."""
-    *others, last = instance.pipelines
-    for pipeline in others:
-        with suppress(ScheduleError):
-            return _lowered(instance.problem, pipeline)
-    return _lowered(instance.problem, last)
-
-
-def _lowered(problem: Problem, pipeline: str) -> ModuleOp:
-    module = module_of(problem)
-    for _ in record_stages(module, parse_passes(pipeline)):
-        pass
-    return module
 
 
 def _offsets(spec: ArraySpec) -> list[int]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,15 @@ from xdsl.utils.arg_spec import ArgSpec
 
 from ...ir.array_spec import ArraySpec
 from ...ir.canonical import CanonicalGather
+from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.operator_spec import GatherElements, GatherNd
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
+from ...lowering.pipeline import Stage, run_pipeline
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import parse_specs
+from ..runtime.compile import module_of
 from ..runtime.layout import Layout
 from ..runtime.plan import Plan
 
@@ -38,6 +42,14 @@ class SmallInstance:
     problem: Problem
     pipelines: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def stages(self) -> list[Stage]:
+        """Return every stage by the first pipeline that is legal; raises ScheduleError where none is."""
+        *others, last = self.pipelines
+        for pipeline in others:
+            with suppress(ScheduleError):
+                return run_pipeline(module_of(self.problem), pipeline)
+        return run_pipeline(module_of(self.problem), last)
 
 
 def small_instance(plan: Plan) -> SmallInstance:

@@ -10,7 +10,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds, BoundsMode
 from ...lowering import static_html as html
 from ...lowering.pipeline import run_passes
-from ...lowering.registry import ROOMS, Pipeline, default_pipeline
+from ...lowering.registry import SCHEDULED_NEST, Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from ...lowering.schedule_language.nest_script import NestScript
 from ..host.machine import machine_model
@@ -33,7 +33,7 @@ class ScheduleScript(NestScript):
     def __init__(self, problem: Problem):
         """Begin with the nest of a problem."""
         pipeline = default_pipeline(NO_SCHEDULE, gradient=problem.gradient is not None)
-        before, first, behind = pipeline.partition(ROOMS["loops"][0])
+        before, first, behind = pipeline.partition(SCHEDULED_NEST)
         around = before.rstrip(","), first + behind
         module, out = module_of(problem), Layout.of(problem).canonical.out
         run_passes(module, around[0], make_context())

@@ -13,6 +13,7 @@ from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.modules.context import make_context
 from ...ir.modules.read_module import read_module
 from ...lowering.pipeline import parse_passes, record_stages, stages_by_name
+from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
 from ..kernel import problem_of
 from ..runtime.array_checks import data_array, index_array
@@ -22,9 +23,6 @@ from ..stepping.stage_steps import step_stage
 from ..stepping.steps import Steps
 from .run_stage import rest_of
 from .stage_file import filled
-
-# The stage that is stepped through when none is named: the scheduled nest, with the bounds handling written out.
-DEFAULT_STAGE = "hoist-invariants"
 
 
 def step(
@@ -76,7 +74,7 @@ def step(
     if module is None:
         chosen = None if schedule is None else Schedule.parse(schedule)
         passes = make_plan(problem, chosen).pipeline if pipeline is None else pipeline
-        name, text = stage_of(module_of(problem), passes, stage or DEFAULT_STAGE, falls_back=stage is None)
+        name, text = stage_of(module_of(problem), passes, stage or SCHEDULED_NEST, falls_back=stage is None)
     else:
         name = str(module) if isinstance(module, Path) else "<text>"
         text = module.read_text(encoding="utf-8") if isinstance(module, Path) else str(module)

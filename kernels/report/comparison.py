@@ -7,7 +7,8 @@ from itertools import zip_longest
 from typing import Literal
 
 from ...lowering.provenance.trace import WORK, Level, Trace
-from .level_view import Highlight, LineView, hot_loops, line_key, parts_of
+from ...lowering.registry import SCHEDULED_NEST
+from .level_view import Highlight, LineView, line_key, parts_of
 
 # Equal lines that are shown around those that differ, and rows of a level at most.
 CONTEXT, MOST_ROWS = 3, 400
@@ -43,6 +44,11 @@ class LevelDiff:
     rows: tuple[Row, ...] = ()
     added: int = 0
     removed: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a page shows it at first."""
+        return self.title in ("assembly", SCHEDULED_NEST)
 
 
 def compare_levels(left: Trace, right: Trace, highlight: Highlight) -> list[LevelDiff]:
@@ -105,5 +111,5 @@ def _shortened(rows: Sequence[Row], *, is_first: bool, is_last: bool) -> Iterato
 def hot_loop_facts(trace: Trace) -> list[tuple[str, int]]:
     """Return how many instructions of each kind the hottest loop has."""
     assembly = trace.levels[-1]
-    kinds = [assembly.lines[number].kind for loop in hot_loops(assembly)[:1] for number in loop.lines]
+    kinds = [assembly.lines[number].kind for loop in assembly.hot_loops[:1] for number in loop.lines]
     return [(kind, kinds.count(kind)) for kind in WORK]

@@ -6,15 +6,12 @@ import numpy as np
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
-from ...lowering.pipeline import parse_passes, record_stages, stages_by_name
+from ...lowering.pipeline import stages_by_name
+from ...lowering.registry import SCHEDULED_NEST
 from ..drawings.small_instance import small_instance, spread_indices
-from ..runtime.compile import module_of
 from ..runtime.plan import Plan
 from ..stepping.stage_steps import step_stage
 from ..stepping.steps import Steps
-
-# The scheduled nest, with the bounds handling written out.
-STAGE = "hoist-invariants"
 
 
 def element_steps(plan: Plan) -> Steps | None:
@@ -24,12 +21,11 @@ def element_steps(plan: Plan) -> Steps | None:
     """
     instance = small_instance(plan)
     problem = instance.problem
-    for pipeline in instance.pipelines:
-        with suppress(GathernestError):
-            stages = stages_by_name(record_stages(module_of(problem), parse_passes(pipeline)))
-            name = STAGE if STAGE in stages else list(stages)[-1]
-            arrays = _values(problem), spread_indices(problem)
-            return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1)
+    with suppress(GathernestError):
+        stages = stages_by_name(instance.stages())
+        name = SCHEDULED_NEST if SCHEDULED_NEST in stages else list(stages)[-1]
+        arrays = _values(problem), spread_indices(problem)
+        return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1)
     return None
 
 

@@ -11,7 +11,7 @@ from ..drawings.stream_drawing import stream_drawing, worth_drawing
 from ..host.cpu import cpu_model
 from ..roofline.explanation import BUSY, Explanation
 from ..runtime.plan import Plan
-from .level_view import first_open, hot_loops
+from .level_view import first_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
 def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     """Return what llvm-mca says of the hottest loop: a drawing, a reason why there is none, or nothing without it."""
     assembly = trace.levels[-1]
-    loops, title = hot_loops(assembly), "The hot loop on this core"
+    loops, title = assembly.hot_loops, "The hot loop on this core"
     if not loops:
         return []
     try:

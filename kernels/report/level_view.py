@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...lowering.provenance.trace import WORK, Level, Line, MachineLoop, Trace
+from ...lowering.provenance.trace import WORK, Level, Line, Trace
 
 # Makes HTML of lines of a kind of text.
 Highlight = Callable[[Sequence[str], str], list[str]]
@@ -133,22 +133,13 @@ def parts_of(level: Level, new: frozenset[int], highlight: Highlight) -> tuple[P
     return (Part("", tuple(views)),)
 
 
-def hot_loops(level: Level) -> list[MachineLoop]:
-    """Return the hot loops of an assembly, those that move most data first."""
-
-    def accesses(loop: MachineLoop) -> int:
-        return sum(level.lines[number].kind in ("store", "load", "prefetch") for number in loop.lines)
-
-    return sorted((loop for loop in level.loops if loop.is_hot), key=accesses, reverse=True)
-
-
 def _assembly_parts(level: Level, views: Sequence[LineView]) -> tuple[Part, ...]:
     """Return hot loops, then other loops with what is around the hot ones, then what is in none, folded."""
     shown, parts = set[int](), list[Part]()
-    for loop in hot_loops(level):
+    for loop in level.hot_loops:
         numbers = [number for number in loop.lines if number not in shown]
         shown.update(numbers)
-        title = f"hot loop, lines {loop.first + 1} to {loop.last + 1}"
+        title = f"hot loop{f' {loop.name}' if loop.name else ''}, lines {loop.first + 1} to {loop.last + 1}"
         parts.append(Part(title, tuple(views[number] for number in numbers), is_hot=True))
     around = {number for loop in level.loops for number in loop.lines} - shown
     rest = set(range(len(views))) - shown - around

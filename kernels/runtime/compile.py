@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.passes import ModulePass
 
 from ...ir.errors import GathernestError, InternalError, ScheduleError
 from ...ir.modules.context import make_context, parse_module, verify_module
@@ -39,9 +41,14 @@ def stages_of(plan: Plan, module: ModuleOp | None = None) -> Iterator[Stage]:
         InternalError: the compiler failed; the module it failed on is saved, and the message says where.
         GathernestError: an edited stage is none of this pipeline, does not parse or is not valid.
     """
-    passes, context = parse_passes(plan.pipeline), make_context()
-    edits = read_edits(plan.edits, passes, context)
+    passes, context, edits = passes_of(plan)
     return record_stages(module or module_of(plan.problem), passes, context, edits=edits)
+
+
+def passes_of(plan: Plan) -> tuple[list[ModulePass], Context, dict[int, ModuleOp]]:
+    """Return a plan's passes, the context that they run in, and its edited stages by number; raises as `stages_of`."""
+    passes, context = parse_passes(plan.pipeline), make_context()
+    return passes, context, read_edits(plan.edits, passes, context)
 
 
 def module_of(problem: Problem) -> ModuleOp:

@@ -1,6 +1,8 @@
 """Record a lowering with the provenance of every line: stages, source, LLVM IR and assembly."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, FusedLoc, ModuleOp
@@ -17,7 +19,8 @@ from .assembly import read_assembly
 from .control_flow import loops_of
 from .llvm_text import read_llvm
 from .registers import inferred_lines
-from .trace import Level, Line, Trace
+from .source_loops import loop_around
+from .trace import Level, Line, MachineLoop, Trace
 
 
 def trace_lowering(
@@ -49,14 +52,30 @@ def trace_lowering(
     compiled = inspected_library(program, with_lines=True)
     llvm = [Line(text, _before(line)) for text, line in read_llvm(compiled.get_llvm_str(), INSPECTED_FILE)]
     levels.append(Level("LLVM IR", "llvm", tuple(llvm), last + 1))
-    instructions = read_assembly(compiled.get_asm_str(), INSPECTED_FILE)
+    levels.append(assembly_level(program, compiled, last + 1))
     plain = read_assembly(inspected_library(program).get_asm_str(), INSPECTED_FILE)
+    return Trace(tuple(levels), [line.text for line in levels[-1].lines] == [at.text for at in plain])
+
+
+def assembly_level(program: Program, library: Any, origin: int) -> Level:
+    """Return the assembly of a program, with its loops and their names in the nest.
+
+    Args:
+        program: what was compiled.
+        library: what `inspected_library` made of it with lines.
+        origin: the number of the level that the source is.
+    """
+    instructions = read_assembly(library.get_asm_str(), INSPECTED_FILE)
     lines = [
         Line(at.text, tuple(line - 1 for line in came), at.kind)
         for at, came in zip(instructions, inferred_lines(instructions), strict=True)
     ]
-    levels.append(Level("assembly", "assembly", tuple(lines), last + 1, loops=loops_of(instructions)))
-    return Trace(tuple(levels), [at.text for at in instructions] == [at.text for at in plain])
+    source, loops = program.source.splitlines(), list[MachineLoop]()
+    for loop in loops_of(instructions):
+        came = [line for at in loop.lines if (line := instructions[at].line) is not None]
+        name, depth = loop_around(source, came) if loop.is_hot else ("", 0)
+        loops.append(replace(loop, name=name, nest_depth=depth))
+    return Level("assembly", "assembly", tuple(lines), origin, loops=tuple(loops))
 
 
 def trace_stages(

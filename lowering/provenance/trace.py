@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ...ir.loop_name import LoopName
+
 # What counts as work of a loop: the rest of its instructions branches, or moves values between registers.
 WORK = ("load", "store", "prefetch", "arithmetic")
 
@@ -32,11 +34,15 @@ class MachineLoop:
         depth: 1 is outermost.
         is_hot: it is innermost, and reads or writes memory; several loops can be hot, such as one that checks indices,
             one that copies, and its remainder.
+        name: which loop of the nest it is; empty where that is not known.
+        nest_depth: how far the loop of the nest is indented in the generated source; 0 where that is not known.
     """
 
     lines: tuple[int, ...]
     depth: int
     is_hot: bool
+    name: str = ""
+    nest_depth: int = 0
 
     @property
     def first(self) -> int:
@@ -78,6 +84,21 @@ class Level:
         """Its text as a whole."""
         return "".join(f"{line.text}\n" for line in self.lines)
 
+    @property
+    def hot_loops(self) -> list[MachineLoop]:
+        """The hot loops, hottest first.
+
+        Those that call a function are last. Before them are those that stand deepest in the nest, of these the ones
+        that are no remainder, and then those with most loads, stores and prefetches.
+        """
+
+        def rank(loop: MachineLoop) -> tuple[bool, int, bool, int]:
+            kinds = [self.lines[number].kind for number in loop.lines]
+            accesses = sum(kind in ("load", "store", "prefetch") for kind in kinds)
+            return "call" in kinds, -loop.nest_depth, LoopName(loop.name).is_remainder, -accesses
+
+        return sorted((loop for loop in self.loops if loop.is_hot), key=rank)
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -101,7 +122,7 @@ class Trace:
         levels = []
         for level in stored["levels"]:
             lines = tuple(Line(line["text"], tuple(line["origins"]), line["kind"]) for line in level["lines"])
-            loops = tuple(MachineLoop(tuple(loop["lines"]), loop["depth"], loop["is_hot"]) for loop in level["loops"])
+            loops = tuple(MachineLoop(**loop | {"lines": tuple(loop["lines"])}) for loop in level["loops"])
             levels.append(Level(**level | {"lines": lines, "loops": loops}))
         return cls(tuple(levels), stored["same_code"])
 

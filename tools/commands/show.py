@@ -10,6 +10,7 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
+from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
@@ -35,7 +36,7 @@ FOLDERS = {
     "dump_dir": "write every stage there, in a folder of the gather's own",
     "override_dir": "replace stages by those that were edited in such a dump",
 }
-NEST, GRADIENT_NEST, SCHEDULED_NEST = "lower-gather-to-nest", "lower-gradient-to-nest", "hoist-invariants"
+NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
 ROUNDS = 9
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
+from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 from .exec import add_stage_options, gather_of, read_file, with_header
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> "Steps":
-    from ...kernels.playground.step import DEFAULT_STAGE, stage_of, stage_of_text
+    from ...kernels.playground.step import stage_of, stage_of_text
     from ...kernels.runtime.compile import module_of
     from ...kernels.runtime.plan import make_plan
     from ...kernels.stepping.stage_steps import step_stage
@@ -73,7 +74,7 @@ def _steps(options: argparse.Namespace) -> "Steps":
         schedule = None if options.schedule is None else Schedule.parse(options.schedule)
         passes = options.passes or make_plan(problem, schedule).pipeline
         is_default = options.stage is None
-        name, text = stage_of(module_of(problem), passes, options.stage or DEFAULT_STAGE, falls_back=is_default)
+        name, text = stage_of(module_of(problem), passes, options.stage or SCHEDULED_NEST, falls_back=is_default)
         return step_stage(text, name, problem, data, indices, element)
     text, _ = read_file(options.file)
     given = with_header(options, text)

@@ -13,13 +13,12 @@ from ...kernels.playground.scheduling import ScheduleScript, schedule
 from ...kernels.runtime.compile import module_of
 from ...kernels.runtime.plan import Plan, make_plan
 from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
+from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule_language.rejection import StepError
 from ...lowering.stage_files import StageFile
 from .settings import Settings
 from .step_lines import StepLineError, apply_lines
 
-# The first pass behind the schedule.
-AFTER_SCHEDULE = "hoist-invariants"
 # Gets the stage and the passes that failed on it, again and again.
 REPRODUCER = "gathernest-play.mlir"
 
@@ -127,5 +126,5 @@ def stages(plan: Plan) -> list[Stage] | Mistake:
 def nest_of(stages: Sequence[Stage], edited: int | None = None) -> str:
     """Return the scheduled nest as pseudocode, or the edited stage where that is behind it."""
     names = [stage.pass_name for stage in stages]
-    number = names.index(AFTER_SCHEDULE) - 1 if AFTER_SCHEDULE in names else len(names) - 1
+    number = names.index(SCHEDULED_NEST) - 1 if SCHEDULED_NEST in names else len(names) - 1
     return print_loop_nest(parse_module(stages[max(number, edited or 0)].text))

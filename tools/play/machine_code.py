@@ -21,10 +21,8 @@ from ...kernels.runtime.compile import build_program
 from ...kernels.runtime.launch import available_threads
 from ...kernels.runtime.plan import Plan
 from ...kernels.tuning.sample_arrays import sample_arrays
-from ...lowering.numba.compiler import INSPECTED_FILE, inspected_library
-from ...lowering.provenance.assembly import read_assembly
-from ...lowering.provenance.control_flow import loops_of
-from ...lowering.provenance.source_loops import loop_around
+from ...lowering.numba.compiler import inspected_library
+from ...lowering.provenance.record import assembly_level
 from .live_stages import Mistake, begin, with_edit
 from .settings import Settings
 
@@ -59,23 +57,11 @@ def machine_code(settings: Settings) -> Iterator[Part]:
 
 
 def _assembly(plan: Plan) -> Part:
-    """Return the assembly of a plan without directives, and its innermost loops that read or write memory.
-
-    Those that stand deepest in the nest are first, and those that call a function last.
-    """
+    """Return the assembly of a plan without directives, and its innermost loops that read or write memory."""
     program = build_program(plan)
-    text = inspected_library(program, with_lines=True).get_asm_str()
-    instructions, source = read_assembly(text, INSPECTED_FILE), program.source.splitlines()
-    found = []
-    for loop in loops_of(instructions):
-        if loop.is_hot:
-            name, depth = loop_around(
-                source, [line for at in loop.lines if (line := instructions[at].line) is not None]
-            )
-            calls = any(instructions[at].kind == "call" for at in loop.lines)
-            found.append(((calls, -depth), {"lines": loop.lines, "name": name}))
-    hot_loops = [loop for _, loop in sorted(found, key=lambda ranked: ranked[0])]
-    return {"assembly": [instruction.text for instruction in instructions], "hot_loops": hot_loops}
+    level = assembly_level(program, inspected_library(program, with_lines=True), 0)
+    loops = [{"lines": loop.lines, "name": loop.name} for loop in level.hot_loops]
+    return {"assembly": [line.text for line in level.lines], "hot_loops": loops}
 
 
 def explained(settings: Settings) -> Iterator[Part]:
