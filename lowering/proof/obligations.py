@@ -76,7 +76,7 @@ def find_case(reason: str, truths: list[Expression], meaning: Meaning, indices: 
     if values is None:
         return None
     if isinstance(values, bool):
-        raise Undecided(f"whether {reason}: z3 cannot tell within {bits.PATIENCE_MS / 1000:.0f} s")
+        raise Undecided(f"whether {reason}: z3 cannot tell within {bits.MOST_STEPS:_} steps")
     given = tuple(values.get(str(index), 0) for index in indices)
     axis = {name: values.get(name, 1) for name in meaning.axes if name in meaning.sizes}
     return Failure(reason, dict.fromkeys(meaning.sizes, 1) | axis, given)

@@ -160,11 +160,11 @@ class Accesses(Staged, Arithmetic):
         self.values[op.results[0]] = Lanes(tuple(self.values[element] for element in op.operands))
 
     def run_vector_broadcast(self, op: vector.BroadcastOp) -> None:
-        """Repeat a mask in every lane."""
+        """Repeat a mask, or zero, in every lane."""
         value = self.values[op.source]
-        if not isinstance(value, Mask):
-            raise Undecided("a vector of one number that is no mask")
-        self.values[op.vector] = value
+        if not isinstance(value, Mask) and not is_zero(value):
+            raise Undecided("a vector of one number that is neither a mask nor zero")
+        self.values[op.vector] = value if isinstance(value, Mask) else Zero()
 
 
 def _in_full(array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff | Term, ...]:

@@ -1,5 +1,7 @@
 """Right passes are proved for all sizes: each operator, bounds mode, index type and step of a schedule."""
 
+import os
+
 import pytest
 
 from gathernest.ir.modules.operator_module import gather_module
@@ -19,7 +21,13 @@ SCHEDULES = {
     ",vectorize-inner{lanes=4},prefetch-indices{loop=indices_i distance=4 lines=2},stream-stores",
     "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch-indices{loop=indices},stream-stores",
     "unrolled": "unroll{loop=inner factor=4}",
+    "tiles of tiles and of vectors": "tile-loops{loops=indices,indices_o sizes=4,3},vectorize-inner{lanes=4}"
+    ",tile-loops{loops=inner sizes=2},stream-stores,parallelize-loops{loops=batch}",
 }
+
+# From 2 on, default pipelines are proved for all index types: `make fuzz`.
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+INDEX_TYPES = ["i64"] if MORE == 1 else ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 
 
 def unsettled(verdicts: list) -> list[str]:
@@ -29,25 +37,28 @@ def unsettled(verdicts: list) -> list[str]:
     return [str(verdict) for verdict in verdicts[first:] if verdict.status not in SETTLED]
 
 
+@pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd", "gather_elements"])
-def test_default_pipeline_is_proved(name, bounds, operator, prove) -> None:
-    verdicts = prove(operator(name, bounds), PIPELINES["default"])
+def test_default_pipeline_is_proved(name, bounds, index, operator, prove) -> None:
+    verdicts = prove(operator(name, bounds, index), PIPELINES["default"])
     assert unsettled(verdicts) == []
     assert verdicts[-1].status is Status.PROVED
 
 
+@pytest.mark.parametrize("index", INDEX_TYPES)
 @pytest.mark.parametrize("bounds", Bounds)
 @pytest.mark.parametrize("name", ["gather", "gather_nd"])
-def test_default_pipeline_of_a_gradient_is_proved(name, bounds, operator, prove) -> None:
-    verdicts = prove(operator(name, bounds, scale=2.0), PIPELINES["gradient"])
+def test_default_pipeline_of_a_gradient_is_proved(name, bounds, index, operator, prove) -> None:
+    verdicts = prove(operator(name, bounds, index, scale=2.0), PIPELINES["gradient"])
     assert unsettled(verdicts) == []
     assert verdicts[-1].status is Status.PROVED
 
 
 def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
     owners = "owner-computes{owners=3},tile-loops{loops=indices sizes=16},parallelize-loops{loops=owners}"
-    pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},vectorize-inner{{lanes=4}}"
+    vectors = "vectorize-inner{lanes=4},stream-stores"
+    pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},{vectors}"
     assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
 
 

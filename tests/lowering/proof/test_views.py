@@ -1,9 +1,10 @@
 """Views that `collapse-dims` merges are proved by their addresses, and wrong ones are refuted."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from gathernest.ir import canonical
@@ -51,10 +52,19 @@ class Edited(ModulePass):
             op.body.block.add_op(new)
 
 
-def verdict(gather, last: ModulePass, scale: float | None = None):
+def module_of(gather, scale: float | None = None) -> ModuleOp:
     spec, data, indices = gather
     gradient = None if scale is None else Gradient(scale)
-    module = operator_module(spec, ArraySpec.parse(data), ArraySpec.parse(indices), bounds="zero", gradient=gradient)
+    return operator_module(spec, ArraySpec.parse(data), ArraySpec.parse(indices), bounds="zero", gradient=gradient)
+
+
+def of_open_sizes(module: ModuleOp) -> ModuleOp:
+    """Return a module with `?` for each size but the length of tuples."""
+    text = re.sub(r"(?<=[<x])\d+(?=x)", "?", str(module))
+    return parse_module(text.replace("?xi32>", "2xi32>") if "gather_nd" in text else text)
+
+
+def verdict(module: ModuleOp, last: ModulePass):
     return list(prove_passes(module, [*parse_passes(BEFORE), last], make_context()))[-1]
 
 
@@ -63,7 +73,17 @@ def verdict(gather, last: ModulePass, scale: float | None = None):
 def test_views_are_proved(name, scale):
     if scale is not None and "complex" in GATHERS[name][1]:
         return  # elements of gradients are not erased
-    assert verdict(GATHERS[name], CollapseDims(), scale).status == "proved"
+    assert verdict(module_of(GATHERS[name], scale), CollapseDims()).status == "proved"
+
+
+@pytest.mark.parametrize("scale", [None, 2.0], ids=["gather", "gradient"])
+@pytest.mark.parametrize("name", ["ranks", "batches", "tuples", "elements", "scalar"])
+def test_views_of_open_sizes_are_proved_for_all_of_them(name, scale):
+    if scale is not None and "complex" in GATHERS[name][1]:
+        return  # elements of gradients are not erased
+    module = of_open_sizes(module_of(GATHERS[name], scale))
+    assert "?" in str(module)
+    assert verdict(module, CollapseDims()).status == "proved"
 
 
 WRONG = {
@@ -81,18 +101,28 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_views_are_refuted(name):
     pattern, into, reason = WRONG[name]
-    found = verdict(GATHERS["ranks"], Edited(pattern, into))
+    found = verdict(module_of(GATHERS["ranks"]), Edited(pattern, into))
     assert found.status == "refuted"
     assert found.reason.startswith(reason)
 
 
 def test_merged_over_a_gap_is_refuted(monkeypatch):
     monkeypatch.setattr(canonical, "_adjacent", lambda *arguments: True)
-    found = verdict(GATHERS["padded"], CollapseDims())
+    found = verdict(module_of(GATHERS["padded"]), CollapseDims())
     assert found.status == "refuted"
     assert found.reason == "a step along dimension 1 of out is 8 elements of data, not 4"
 
 
+def test_merged_over_elements_of_data_that_are_not_read_is_refuted_for_open_sizes(monkeypatch):
+    right = canonical._merge
+    as_large = lambda arrays, role, **rest: right(arrays, replace(role, data_is_larger=False), **rest)  # noqa: E731
+    monkeypatch.setattr(canonical, "_merge", as_large)
+    module = of_open_sizes(module_of((GatherElements(0), "9x5x4xf32", "3x2x4xi64")))
+    found = verdict(module, CollapseDims())
+    assert found.status == "refuted"
+    assert found.reason == "a step along dimension 1 of out is data[2] elements of data, not out[2]"
+
+
 def test_operator_that_became_another_is_left_to_samples():
-    found = verdict(GATHERS["ranks"], Edited("bounds zero", "bounds clip"))
+    found = verdict(module_of(GATHERS["ranks"]), Edited("bounds zero", "bounds clip"))
     assert (found.status, found.reason) == ("refuted", "a sampled gather gives other bytes")
