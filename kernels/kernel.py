@@ -150,7 +150,16 @@ class Kernel(functools.partial[np.ndarray]):
         read = None if data is None else data_array(data)
         return explain(self, read, None if indices is None else index_array(indices), rounds=rounds)
 
-    def report(self, *, timing: bool = True, rounds: int = 9) -> str:
+    def report(
+        self,
+        *,
+        timing: bool = True,
+        rounds: int = 9,
+        against: "Kernel | Schedule | str | None" = None,
+        against_pipeline: str | None = None,
+        against_machine: str | None = None,
+        against_revision: str | None = None,
+    ) -> str:
         """Return a self-contained HTML page of every level that led to it, each line with its provenance.
 
         It is compiled anew for that. Nothing is written and nothing is loaded from elsewhere.
@@ -158,15 +167,27 @@ class Kernel(functools.partial[np.ndarray]):
         Args:
             timing: whether to measure it, as `explain` does, over made-up arrays.
             rounds: how often each schedule is timed, 1 or more.
+            against: another kernel or schedule beside it, each level with the lines that differ.
+            against_pipeline: the same with another pipeline.
+            against_machine: the same with the schedule for another machine, compiled for this CPU.
+            against_revision: the same as another revision of gathernest compiles it: of the checkout that it runs from.
 
         Raises:
+            InvalidGatherError: several of them are given.
+            ScheduleError, KnobError, RevisionError: what is given cannot be had.
             DependencyError: jinja2 or pygments is missing; the extra `report` installs them.
         """
         require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
-        from .report.page import page
+        from .report.page import TWO, page
+        from .report.pair import other_of, pair_of
         from .report.section import section_of
 
-        return page([section_of(self, timing=timing, rounds=rounds)])
+        others = {"pipeline": against_pipeline, "machine": against_machine, "revision": against_revision}
+        if all(other is None for other in (against, *others.values())):
+            return page([section_of(self, timing=timing, rounds=rounds)])
+        beside = other_of(self, self._given, against, **others)
+        pair = pair_of(self, self._given, beside, timing=timing, rounds=rounds)
+        return page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
 
     def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
         """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""

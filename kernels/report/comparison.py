@@ -10,8 +10,8 @@ from ...lowering.provenance.trace import WORK, Level, Trace
 from ...lowering.registry import SCHEDULED_NEST
 from .level_view import Highlight, LineView, line_key, parts_of
 
-# Equal lines that are shown around those that differ, and rows of a level at most.
-CONTEXT, MOST_ROWS = 3, 400
+# Equal lines that are shown around those that differ.
+CONTEXT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,27 @@ class LevelDiff:
         return self.title in ("assembly", SCHEDULED_NEST)
 
 
-def compare_levels(left: Trace, right: Trace, highlight: Highlight) -> list[LevelDiff]:
-    """Return the levels of two traces in order; those of the same pass are one, with what differs in it."""
+def compare_levels(left: Trace, right: Trace, highlight: Highlight, most_rows: int | None = None) -> list[LevelDiff]:
+    """Return the levels of two traces in order; those of the same pass are one, with what differs in it.
+
+    Args:
+        left, right: the traces.
+        highlight: makes HTML of lines.
+        most_rows: of a level; None for all.
+    """
     names = [[level.name.partition("{")[0] for level in trace.levels] for trace in (left, right)]
     found: list[LevelDiff] = []
     for tag, a0, a1, b0, b1 in difflib.SequenceMatcher(None, *names, autojunk=False).get_opcodes():
         if tag == "equal":
             for a, b in zip(range(a0, a1), range(b0, b1), strict=True):
-                found.append(_diff((a, left.levels[a]), (b, right.levels[b]), highlight))
+                found.append(_diff((a, left.levels[a]), (b, right.levels[b]), highlight, most_rows))
             continue
         found += [LevelDiff(names[0][a], (a, left.levels[a].name), None) for a in range(a0, a1)]
         found += [LevelDiff(names[1][b], None, (b, right.levels[b].name)) for b in range(b0, b1)]
     return found
 
 
-def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highlight) -> LevelDiff:
+def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highlight, most_rows: int | None) -> LevelDiff:
     (a, before), (b, after) = left, right
     title = before.name.partition("{")[0]
     names = (a, before.name), (b, after.name)
@@ -73,7 +79,8 @@ def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highligh
         return LevelDiff(title, *names)
     old, new = _in_order(before, highlight), _in_order(after, highlight)
     keys = [
-        [line_key(level.lines[view.number].text) for view in views] for level, views in ((before, old), (after, new))
+        [line_key(level.lines[view.number].text, level.kind) for view in views]
+        for level, views in ((before, old), (after, new))
     ]
     opcodes = difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
     removed = sum(a1 - a0 for tag, a0, a1, _, _ in opcodes if tag != "equal")
@@ -87,8 +94,8 @@ def _diff(left: tuple[int, Level], right: tuple[int, Level], highlight: Highligh
             rows += _shortened(pairs, is_first=place == 0, is_last=place == len(opcodes) - 1)
         else:
             rows += [Row("changed", x, y) for x, y in zip_longest(old[a0:a1], new[b0:b1])]
-    if len(rows) > MOST_ROWS:
-        rows[MOST_ROWS:] = [Row("more", count=len(rows) - MOST_ROWS)]
+    if most_rows is not None and len(rows) > most_rows:
+        rows[most_rows:] = [Row("more", count=len(rows) - most_rows)]
     return LevelDiff(title, *names, tuple(rows), added, removed)
 
 

@@ -11,6 +11,8 @@ from ...lowering.provenance.trace import WORK, Level, Line, Trace
 Highlight = Callable[[Sequence[str], str], list[str]]
 # What a line is compared by: results without a name are numbered anew by every pass.
 _NUMBERED = re.compile(r"%\d+")
+# Of LLVM IR: every name may end in a number, of a value, a block or metadata; comments name the blocks before.
+_NUMBERED_LLVM = re.compile(r"(%[\w.]*?)\d+(?![\w.])|^([a-z][\w.]*?)\d+(?=:)|(?<=[!#])\d+|\s+; preds = .*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,10 @@ def _keys(lines: Sequence[Line]) -> list[str]:
     return [line_key(line.text) for line in lines]
 
 
-def line_key(text: str) -> str:
-    """Return what a line is compared by."""
+def line_key(text: str, kind: str = "stage") -> str:
+    """Return what a line of a kind of text is compared by."""
+    if kind == "llvm":
+        return _NUMBERED_LLVM.sub(lambda match: match[1] or match[2] or "", text.strip())
     return _NUMBERED.sub("%", text.strip())
 
 

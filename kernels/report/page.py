@@ -13,12 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from .charts import Bar, bars
 from .comparison import compare_levels, hot_loop_facts
 from .highlight import highlighted, plain
+from .in_turn import InTurn
 from .level_view import Highlight, level_views, origins
 from .section import Section, machine_facts
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Of a page; and of a drawing that a page of several gathers goes without.
 MOST_BYTES, LARGE_DRAWING = 1_000_000, 20_000
+# The title of a page with two; and how many rows of a level it shows side by side where it is larger with all.
+TWO, FEWER_ROWS = "gathernest report: two side by side", (2000, 400, 100)
 
 
 def page(
@@ -27,6 +30,7 @@ def page(
     *,
     title: str = "gathernest report",
     compare: bool = False,
+    in_turn: InTurn | None = None,
 ) -> str:
     """Return the page of some gathers.
 
@@ -35,16 +39,19 @@ def page(
         others: (name, text) of gathers that are only listed.
         title: of the page.
         compare: whether the first two are shown side by side, too.
+        in_turn: the times of these two in turn, where they are known.
 
     Returns:
         HTML of at most `MOST_BYTES` bytes where the first section allows it: when it is larger, colours of text go
-        first, then large drawings, then gathers.
+        first, then large drawings, then rows of two side by side, then gathers.
     """
     shown, left, text = list(sections), list(others), ""
     while True:
-        for highlight, is_small in _DETAIL:
+        fewer = [(_plain, True, most) for most in FEWER_ROWS] if compare else []
+        for highlight, is_small, most_rows in (*((*detail, None) for detail in _DETAIL), *fewer):
             drawn = [shown[0], *map(_without_large_drawings, shown[1:])] if is_small else shown
-            text = _render(title, drawn, left, highlight, compare=compare)
+            compared = _comparison(shown[0], shown[1], highlight, in_turn, most_rows) if compare else None
+            text = _render(title, drawn, left, highlight, compared)
             if len(text.encode()) <= MOST_BYTES:
                 return text
         if len(shown) == 1 + compare:
@@ -77,7 +84,11 @@ _DETAIL: tuple[tuple[Highlight, bool], ...] = (
 
 
 def _render(
-    title: str, sections: Sequence[Section], others: Sequence[tuple[str, str]], highlight: Highlight, *, compare: bool
+    title: str,
+    sections: Sequence[Section],
+    others: Sequence[tuple[str, str]],
+    highlight: Highlight,
+    comparison: dict[str, Any] | None,
 ) -> str:
     script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -93,29 +104,33 @@ def _render(
         machine=machine_facts(),
         gathers=[_gather(number, section, highlight) for number, section in enumerate(sections)],
         others=others,
-        comparison=_comparison(sections[0], sections[1], highlight) if compare else None,
+        comparison=comparison,
     )
 
 
-def _comparison(left: Section, right: Section, highlight: Highlight) -> dict[str, Any]:
+def _comparison(
+    left: Section, right: Section, highlight: Highlight, in_turn: InTurn | None, most_rows: int | None
+) -> dict[str, Any]:
     """Return what the template needs of two gathers side by side: rows of facts, and the levels."""
     rows: list[tuple[str, str, str]] = []
+    left_time, right_time = ("not timed",) * 2 if in_turn is None else (f"{time:,.1f} µs" for time in in_turn.times_us)
     for name, said in (
         ("schedule", lambda section: "\n".join(section.schedule) or "none"),
-        ("time", lambda section: f"{section.explanation.measured_us:,.1f} µs" if section.explanation else "not timed"),
-        ("of the roofline bound", lambda section: f"{section.explanation.fraction:.2f}" if section.explanation else ""),
+        (
+            "of the roofline bound, by itself",
+            lambda section: f"{section.explanation.fraction:.2f}" if section.explanation else "",
+        ),
         ("its hottest loop", lambda section: ", ".join(f"{n} {kind}" for kind, n in hot_loop_facts(section.trace))),
         ("assembly", lambda section: f"{len(section.trace.levels[-1].lines)} lines"),
     ):
         texts = said(left), said(right)
         if any(texts):
             rows.append((name, *texts))
-    levels = compare_levels(left.trace, right.trace, highlight)
+    rows.insert(1, ("time", left_time, right_time))
+    levels = compare_levels(left.trace, right.trace, highlight, most_rows)
     is_same = not any(level.rows for level in levels if level.title in ("source", "assembly"))
-    is_timed = left.explanation is not None and right.explanation is not None
-    return {
-        "names": (left.name, right.name), "facts": rows, "levels": levels, "is_same": is_same, "is_timed": is_timed,
-    }  # fmt: skip
+    names = left.name, right.name
+    return {"names": names, "facts": rows, "levels": levels, "is_same": is_same, "in_turn": in_turn}
 
 
 def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, Any]:
@@ -132,6 +147,7 @@ def _gather(number: int, section: Section, highlight: Highlight) -> dict[str, An
         "mapped": mapped,
         "of": of,
         "share": f"{100 * mapped / of:.0f} %" if of else "none",
+        "has_provenance": trace.has_provenance,
         "same_code": trace.same_code,
         "pass_times": _pass_times(section),
         "streams": bars([Bar(name, count, _bytes(count)) for name, count in section.streams]),

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.problem import Problem
-from ...lowering.provenance.trace import Trace
+from ...lowering.provenance.assembly import read_assembly
+from ...lowering.provenance.control_flow import loops_of
+from ...lowering.provenance.trace import Level, Line, Trace
 from ...lowering.schedule.schedule import Schedule
 from ..host.checkout import RevisionError, extract
 from .section import Section, pass_lines
@@ -20,11 +22,18 @@ LIMIT_S = 300
 _PROGRAM = """
 import json, sys
 import gathernest as gn
-from gathernest.kernels.report.trace_plan import trace
 given = json.load(sys.stdin)
-plan = gn.compile(*given["arguments"], **given["options"]).plan
-facts = {"schedule": str(plan.schedule), "reasons": plan.reasons, "pipeline": plan.pipeline}
-json.dump(facts | {"trace": trace(plan).to_json()}, sys.stdout)
+kernel = gn.compile(*given["arguments"], **given["options"])
+facts = {"schedule": str(kernel.schedule)}
+try:
+    from gathernest.kernels.report.trace_plan import trace
+except ImportError:
+    asm = kernel.asm
+    facts |= {"stages": dict(kernel.stages), "source": kernel.source, "asm": asm() if callable(asm) else asm}
+else:
+    plan = kernel.plan
+    facts |= {"reasons": plan.reasons, "pipeline": plan.pipeline, "trace": trace(plan).to_json()}
+json.dump(facts, sys.stdout)
 """
 
 
@@ -43,13 +52,17 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
     with tempfile.TemporaryDirectory(prefix="gathernest-revision-") as folder:
         extract(revision, Path(folder, "gathernest"))
         said = _ask(Path(folder), revision, _call(section.problem, schedule))
-    try:
-        trace = Trace.from_json(said["trace"])
-    except (KeyError, TypeError) as error:
-        raise RevisionError(
-            f"revision {revision} describes its levels in another form ({error}); name a later one"
-        ) from None
-    remark = f"As revision {revision} compiles it, on this machine."
+    remarks = [f"As revision {revision} compiles it, on this machine."]
+    if "trace" in said:
+        try:
+            trace = Trace.from_json(said["trace"])
+        except (KeyError, TypeError) as error:
+            raise RevisionError(
+                f"revision {revision} describes its levels in another form ({error}); name a later one"
+            ) from None
+    else:
+        trace = _trace_of_texts(said)
+        remarks.append(f"Revision {revision} has no provenance: its lines do not name what they came from.")
     return dataclasses.replace(
         section,
         name=name,
@@ -58,11 +71,25 @@ def section_at(revision: str, section: Section, schedule: Schedule | None, *, na
         steps=None,
         explanation=None,
         not_timed="Another revision is not timed here.",
-        remarks=(remark,),
+        remarks=tuple(remarks),
         schedule=pass_lines(said["schedule"]),
-        reasons=tuple(said["reasons"]),
-        pipeline=said["pipeline"],
+        reasons=tuple(said.get("reasons", ())),
+        pipeline=said.get("pipeline", ""),
     )
+
+
+def _trace_of_texts(said: dict[str, Any]) -> Trace:
+    """Return the levels of a revision without provenance: its stages, its source and its assembly."""
+    levels: list[Level] = []
+    for name, text in said["stages"].items():
+        lines = tuple(map(Line, text.splitlines()))
+        is_changed = not levels or levels[-1].lines != lines
+        levels.append(Level(name, "stage", lines, len(levels) - 1 if levels else None, is_changed))
+    levels.append(Level("source", "source", tuple(map(Line, said["source"].splitlines())), len(levels) - 1))
+    instructions = read_assembly(said["asm"], "")
+    lines = tuple(Line(at.text, (), at.kind) for at in instructions)
+    levels.append(Level("assembly", "assembly", lines, len(levels) - 1, loops=loops_of(instructions)))
+    return Trace(tuple(levels), same_code=True)
 
 
 def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:

@@ -135,6 +135,11 @@ class Trace:
         return lines
 
     @property
+    def has_provenance(self) -> bool:
+        """Whether lines name what they came from."""
+        return any(line.origins for level in self.levels for line in level.lines)
+
+    @property
     def mapped(self) -> tuple[int, int]:
         """How many loads, stores, prefetches and arithmetic of the hot loops map to the operator; of how many."""
         number = len(self.levels) - 1

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
@@ -18,6 +19,10 @@ from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
+
+if TYPE_CHECKING:
+    from ...kernels.report.beside import Beside
+    from ...kernels.report.section import Section
 
 # Timings of each schedule; the gathers of a model that are shown in full; what is taken for an unknown size.
 ROUNDS, MOST_IN_FULL, ASSUMED_SIZE = 9, 8, 128
@@ -83,7 +88,6 @@ class _Job:
     problem: Problem
     schedule: Schedule | Pipeline | None
     remarks: tuple[str, ...] = ()
-    revision: str | None = None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -97,11 +101,15 @@ def run(options: argparse.Namespace) -> int:
         return _report_model(options, given)
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
+    from ...kernels.report.beside import beside
+
     problem = problem_of(**problem_arguments(options))
     if all(other is None for other in others):
         return _write(options, [_Job("", problem, given)])
-    jobs = [_Job(f"A, {_said(given)}", problem, given), _other(options, problem, given)]
-    return _write(options, jobs, title="gathernest report: two side by side", compare=True)
+    if options.against_revision is not None and isinstance(given, Pipeline):
+        raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
+    names = ("schedule", "pipeline", "machine", "revision")
+    return _write_two(options, problem, given, beside(problem, given, **dict(zip(names, others, strict=True))))
 
 
 def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | None:
@@ -111,27 +119,6 @@ def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | 
     if pipeline is not None:
         return Pipeline(pipeline)
     return None if schedule is None else Schedule.parse(schedule)
-
-
-def _other(options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None) -> _Job:
-    """Return what `--against` and its kin put beside the gather."""
-    if (revision := options.against_revision) is not None:
-        if isinstance(given, Pipeline):
-            raise UsageError("--against-revision is for a schedule, and --pipeline is given; leave out one of them")
-        return _Job(f"B, at {revision}", problem, given, revision=revision)
-    if options.against_machine is None:
-        given = _given(options.against, options.against_pipeline)
-        return _Job(f"B, {_said(given)}", problem, given)
-    with knobs.scope(machine=options.against_machine):
-        plan = make_plan(problem, takes_tuned=False)
-    remark = f"Its schedule is the one for {options.against_machine}; the code is compiled for this CPU."
-    return _Job(f"B, the schedule for {options.against_machine}", problem, plan.schedule, (remark,))
-
-
-def _said(given: Schedule | Pipeline | None) -> str:
-    if given is None:
-        return "chosen by the sizes"
-    return "the given pipeline" if isinstance(given, Pipeline) else "the given schedule"
 
 
 def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int:
@@ -163,37 +150,58 @@ def _write(
     others: Sequence[tuple[str, str]] = (),
     *,
     title: str = "gathernest report",
-    compare: bool = False,
 ) -> int:
     """Make the sections and write the page."""
     from ...kernels.report.page import page
-    from ...kernels.report.revision import section_at
     from ...kernels.report.section import section_of
 
-    if not Path(options.output).parent.is_dir():  # said before the work, not after it
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), options.output)
+    _check_folder(options.output)
     timing, sections = not options.no_timing, []
     with progress("reporting", len(jobs)) as show:
         for job in jobs:
             show(said=job.name or job.problem.name)
-            if job.revision is not None:
-                assert not isinstance(job.schedule, Pipeline)
-                sections.append(section_at(job.revision, sections[0], job.schedule, name=job.name))
-                show(1)
-                continue
-            with knobs.scope(interpret=knobs.interpret or not timing):  # the report compiles it on its own
-                kernel = Kernel(job.problem, job.schedule)
+            kernel = _kernel(job.problem, job.schedule, timing=timing)
             sections.append(
                 section_of(kernel, name=job.name, timing=timing, rounds=options.rounds, remarks=job.remarks)
             )
             show(1)
-    text = page(sections, others, title=title, compare=compare)
-    Path(options.output).write_text(text, encoding="utf-8")
-    mapped, of = (sum(numbers) for numbers in zip(*(section.trace.mapped for section in sections), strict=True))
+    return _save(options.output, page(sections, others, title=title), sections)
+
+
+def _write_two(
+    options: argparse.Namespace, problem: Problem, given: Schedule | Pipeline | None, other: "Beside"
+) -> int:
+    """Write the page of a gather and what stands beside it."""
+    from ...kernels.report.page import TWO, page
+    from ...kernels.report.pair import pair_of
+
+    _check_folder(options.output)
+    timing = not options.no_timing
+    with progress("reporting") as show:
+        kernel = _kernel(problem, given, timing=timing)
+        pair = pair_of(kernel, given, other, timing=timing, rounds=options.rounds, say=lambda name: show(said=name))
+    text = page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
+    return _save(options.output, text, pair.sections)
+
+
+def _check_folder(path: str) -> None:
+    """Raise FileNotFoundError where a file's folder is not there: before the work, not after it."""
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _kernel(problem: Problem, given: Schedule | Pipeline | None, *, timing: bool) -> Kernel:
+    with knobs.scope(interpret=knobs.interpret or not timing):  # the report compiles it on its own
+        return Kernel(problem, given)
+
+
+def _save(path: str, text: str, sections: Sequence["Section"]) -> int:
+    """Write a page, and say how large it is and what it maps."""
+    Path(path).write_text(text, encoding="utf-8")
+    traces = [section.trace for section in sections if section.trace.has_provenance]
+    mapped, of = (sum(numbers) for numbers in zip(*(each.mapped for each in traces), strict=True))
     share = f"{100 * mapped / of:.0f} %" if of else "none"
-    make_console().print(
-        f"{options.output}: {len(text.encode()) / 1000:.0f} kB; {share} of the work of the hot loops maps to it"
-    )
+    make_console().print(f"{path}: {len(text.encode()) / 1000:.0f} kB; {share} of the work of the hot loops maps to it")
     return DONE
 
 

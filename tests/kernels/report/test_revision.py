@@ -1,4 +1,7 @@
+import io
+import json
 import subprocess
+import sys
 
 import pytest
 
@@ -6,6 +9,8 @@ import gathernest as gn
 from gathernest.kernels.host import checkout as checkout_module
 from gathernest.kernels.host import cpu
 from gathernest.kernels.host.checkout import RevisionError
+from gathernest.kernels.report import revision as revision_module
+from gathernest.kernels.report.page import page
 from gathernest.kernels.report.revision import section_at
 from gathernest.kernels.report.section import section_of
 
@@ -47,6 +52,26 @@ def test_a_revision_that_is_not_there_is_an_error(checkout, here):
         section_at("nowhere", here, None, name="B")
     with pytest.raises(RevisionError, match="there is no revision '--output=x'"):
         section_at("--output=x", here, None, name="B")
+
+
+def test_a_revision_without_provenance_has_its_stages_source_and_assembly(here, monkeypatch):
+    def ask(folder, revision, call):
+        answer = io.StringIO()
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "gathernest.kernels.report.trace_plan", None)
+            patch.setattr(sys, "stdin", io.StringIO(json.dumps(call)))
+            patch.setattr(sys, "stdout", answer)
+            exec(revision_module._PROGRAM, {})
+        return json.loads(answer.getvalue())
+
+    monkeypatch.setattr(revision_module, "extract", lambda revision, target: None)
+    monkeypatch.setattr(revision_module, "_ask", ask)
+    other = section_at("older", here, None, name="B")
+    levels = [level for level in here.trace.levels if level.kind != "llvm"]
+    assert [level.text for level in other.trace.levels[:-1]] == [level.text for level in levels[:-1]]
+    assert other.trace.levels[-1].hot_loops and not other.trace.has_provenance
+    assert other.remarks[1] == "Revision older has no provenance: its lines do not name what they came from."
+    assert "same instructions" not in page([other]) and "same instructions" in page([here])
 
 
 def test_a_revision_that_fails_says_why(checkout, here):
