@@ -1,26 +1,41 @@
-"""`gathernest bench compare`: time two revisions in turn, in fresh processes, and say whether the second is slower.
+"""`gathernest bench compare`: time two revisions in turn, in fresh processes, and say what the second made slower.
 
-The measure is the import of the package.
+Without HEAD it is the working tree as it is. Revisions are extracted to folders of their own with a cache each.
 """
 
 import argparse
 import json
-import math
+import re
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...console.terminal import DONE, FAILED, Parser, make_console
+from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
-RESTARTS = 16
-# Of one comparison: how often two equal revisions are said to differ.
-ERROR = 0.05
-# Smaller changes than this are not reported: where code lies in memory makes as much.
-TOLERANCE = 0.01
+if TYPE_CHECKING:
+    from .benchmarks import Benchmark
+    from .report import Comparison
+    from .sides import Side
+
+# Nothing is slower, as far as can be told, and of something it cannot be told.
+CANNOT_TELL = 3
+
+TABLE_WIDTH = 130
+clock = time.monotonic
+# Of the time that is left for restarts, however long the preparation takes.
+LEAST_SHARE = 0.3
+UNITS = {"s": 1, "m": 60, "h": 3600}
 
 EXAMPLES = """examples:
   gathernest bench compare main
-  gathernest bench compare v1.0 main --json compared.json
+  gathernest bench compare v1.0 main --case 'rows-*,pipeline' --budget 5m
+  gathernest bench compare main --json compared.json --markdown > comment.md
 
-The exit status is 0 where nothing is slower, 1 where something is, and 2 when the command line is wrong."""
+The exit status is 0 where nothing is slower, 1 where something is, 3 where nothing is found slower and of something it
+cannot be told, and 2 where the command line is wrong or a revision does not run."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -29,25 +44,171 @@ def add_arguments(parser: Parser) -> None:
         "base", metavar="BASE", help="a commit, branch or tag of the checkout that gathernest runs from"
     )
     parser.add_argument("head", nargs="?", metavar="HEAD", help="another (default: the working tree as it is)")
-    parser.add_argument("--json", metavar="FILE", help="write the result as one JSON object; - for standard output")
+    add_sampling_arguments(parser, "2m")
+    parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
+    parser.add_argument("--markdown", action="store_true", help="print a comment for a pull request")
+
+
+def add_sampling_arguments(parser: Parser, budget: str) -> None:
+    """Declare the options that say what is timed, and for how long."""
+    parser.add_argument(
+        *("--case", "--benchmark"),
+        dest="case",
+        type=words,
+        default=[],
+        metavar="PATTERN,..",
+        help="names of cases, and pipeline, import, first-call; * stands for anything (default: a few of each kind)",
+    )
+    parser.add_argument(
+        "--budget", type=seconds, default=seconds(budget), metavar="TIME", help=f"90s, 2m (default: {budget})"
+    )
+    parser.add_argument("--threads", type=positive, default=1, metavar="N", help="that gathernest may use (default: 1)")
+
+
+def words(text: str) -> list[str]:
+    """Read words with commas between, as an argument's type."""
+    found = [word.strip() for word in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between, got {text!r}")
+    return found
+
+
+def seconds(text: str) -> float:
+    """Read a time such as 90s, 2m or 1h, as an argument's type."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s, 2m or 1h, got {text!r}")
+    return float(match[1]) * UNITS[match[2] or "s"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare the revisions; the status is 1 when the second is slower."""
-    from .import_time import log_ratios
+    """Compare the revisions, print the result, and return the exit status."""
+    from .benchmarks import chosen
     from .sides import two_sides
-    from .signed_rank import centre, interval
 
-    with two_sides(options.base, options.head) as sides:
-        found = log_ratios(sides, RESTARTS)
-    ratio, low, high = (math.exp(number) for number in (centre(found), *interval(found, ERROR)))
-    verdict = "slower" if low > 1 + TOLERANCE else "faster" if high < 1 - TOLERANCE else "cannot tell"
-    fact = {"ratio": ratio, "interval": [low, high], "verdict": verdict}
-    text = json.dumps({"base": sides[0].commit, "head": sides[1].commit, "import": fact})
-    if options.json == "-":
-        print(text)
-    else:
-        if options.json is not None:
+    check_outputs(options)
+    benchmarks = chosen(options.case)
+    with wrong_revision_is_misuse(), two_sides(options.base, options.head) as sides:
+        comparison = compare_sides(sides, benchmarks, options)
+    return show(comparison, options)
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Fail before the comparison where its result could not be written; raises UsageError."""
+    if options.markdown and options.json == "-":
+        raise UsageError("--markdown and --json - both write to standard output; give --json a file")
+    if options.json not in (None, "-") and not Path(options.json).parent.is_dir():
+        raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}; make it first")
+
+
+@contextmanager
+def wrong_revision_is_misuse():
+    """Turn a RevisionError into a UsageError: the status 1 is for regressions."""
+    from ....kernels.host.checkout import RevisionError
+
+    try:
+        yield
+    except RevisionError as error:
+        raise UsageError(str(error)) from None
+
+
+def compare_sides(
+    sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", options: argparse.Namespace
+) -> "Comparison":
+    """Time two sides until all is decided or the budget is spent.
+
+    Args:
+        sides: base and head.
+        benchmarks: what to time; what a side lacks is left out and noted.
+        options: with `budget` and `threads`.
+
+    Raises:
+        RevisionError: a side does not run.
+    """
+    from ....kernels.host.cpu import cpu_model, usable_cores
+    from .processes import prepare, restart
+    from .report import Comparison
+    from .sampling import MARGIN, START_MARGIN, Series, fewest_restarts, sample
+
+    begin = clock()
+    arrays = sides[0].folder.parent / "arrays"
+    arrays.mkdir()
+    with progress("preparing", 3 * len(benchmarks)) as advance:
+        for benchmark in benchmarks:
+            benchmark.write_arrays(arrays)
+            advance(1)
+        prepared = prepare(sides, benchmarks, arrays, options.threads, advance)
+    left = {one.name: one for one in benchmarks if one.name in prepared.turns}
+    series = [Series(name, START_MARGIN if one.forks else MARGIN) for name, one in left.items()]
+    for_restarts = max(options.budget - (clock() - begin), LEAST_SHARE * options.budget)
+    restarts = 0
+    if series:
+        with progress("restarts") as advance:
+
+            def timed(names: Sequence[str], number: int):
+                found = restart(sides, [left[name] for name in names], prepared.turns, arrays, options.threads, number)
+                advance(1, said=f"{len(names)} undecided")
+                return found
+
+            restarts = sample(series, timed, for_restarts, clock)
+    machine = f"{cpu_model()}, {usable_cores()} cores"
+    comparison = Comparison(sides, series, prepared.missing, restarts, options.threads, machine)
+    comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), for_restarts)
+    return comparison
+
+
+def _notes(comparison: "Comparison", fewest: int, spent_s: float) -> list[str]:
+    notes: list[str] = []
+    for side in comparison.sides:
+        if side.changed:
+            notes.append(
+                f"{side.name} is the working tree with {side.changed} file{'s'[: side.changed > 1]} changed since "
+                f"{side.commit[:10]}; commit them to have a result that can be repeated"
+            )
+    undecided = comparison.of("cannot tell")
+    if undecided and comparison.restarts < fewest:
+        minutes = spent_s * fewest / max(comparison.restarts, 1) / 60
+        notes.append(
+            f"{comparison.restarts} restarts are too few, {len(comparison.series)} benchmarks need {fewest}: give a "
+            f"--budget of {max(round(1.5 * minutes), 1)}m, or fewer --case"
+        )
+    elif undecided:
+        notes.append(
+            f"cannot tell of {len(undecided)}: this machine is too noisy for this --budget; give more, or fewer --case"
+        )
+    return notes
+
+
+def show(comparison: "Comparison", options: argparse.Namespace) -> int:
+    """Write the result as the options say, and return the exit status."""
+    from .report import as_json, as_markdown, as_table
+
+    for name, why in comparison.missing.items():
+        _say(f"{name}: {why}")
+    for note in comparison.notes:
+        _say(note)
+    if options.json is not None:
+        text = json.dumps(as_json(comparison), indent=1)
+        if options.json == "-":
+            print(text)
+        else:
             Path(options.json).write_text(f"{text}\n", encoding="utf-8")
-        make_console().print(f"import  {ratio:.3f} times base's, {low:.3f} to {high:.3f}: {verdict}")
-    return FAILED if verdict == "slower" else DONE
+    if options.markdown:
+        sys.stdout.write(as_markdown(comparison))
+    elif options.json != "-":
+        console = make_console()
+        console.width = max(console.width, TABLE_WIDTH)
+        console.print(as_table(comparison), soft_wrap=False)
+        for name, why in comparison.why.items():
+            if why.lines:
+                console.print(f"\n{name}: {why.summary}", style="bold")
+                console.print("\n".join(f"  {line}" for line in why.lines))
+        console.print(f"\n{comparison.headline}", style="bold")
+        console.print(f"{comparison.meaning} {comparison.machine}.", style="dim")
+    if comparison.of("slower"):
+        return FAILED
+    return CANNOT_TELL if comparison.of("cannot tell") else DONE
+
+
+def _say(line: str) -> None:
+    print(f"gathernest: note: {line}", file=sys.stderr, flush=True)

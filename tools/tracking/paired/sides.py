@@ -1,13 +1,21 @@
-"""The two sides of a comparison: the sources of two revisions, in folders that are removed at the end."""
+"""The two sides of a comparison: sources and an environment each, in folders that are removed at the end."""
 
 import contextlib
 import os
+import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
-from ....kernels.host.checkout import commit_of, extract_tree, git, tree_of_files
+from ....kernels.host.checkout import RevisionError, commit_of, extract_tree, git, tree_of_files
+
+INSTALL_LIMIT_S = 1800
+WORKING_TREE = "the working tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +27,8 @@ class Side:
         revision: what the caller called it; "the working tree" when the caller named none.
         commit: its full name; of the working tree, the commit that it is based on.
         changed: files of the working tree that differ from that commit; 0 of a revision.
-        folder: has the sources as `gathernest`, and a cache; equally long for both sides.
+        folder: has the sources as `gathernest`, and a cache; its path is as long as that of the other side.
+        python: the interpreter, whose environment has the packages that the sources depend on.
     """
 
     name: str
@@ -27,27 +36,37 @@ class Side:
     commit: str
     changed: int
     folder: Path
+    python: str
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment of its processes: its sources first, a cache and settings of its own."""
-        others = {name: value for name, value in os.environ.items() if not name.startswith("GATHERNEST_")}
-        cache = str(self.folder / "cache")
-        return others | {"PYTHONPATH": str(self.folder), "GATHERNEST_CACHE_DIR": cache, "PYTHONHASHSEED": "0"}
+        others = {name: value for name, value in os.environ.items() if not name.startswith(("GATHERNEST_", "PYTHON"))}
+        return others | {
+            "PYTHONPATH": str(self.folder),
+            "GATHERNEST_CACHE_DIR": str(self.folder / "cache"),
+            "GATHERNEST_TUNING": "off",
+        }
 
 
 @contextlib.contextmanager
-def two_sides(base: str, head: str | None) -> Iterator[tuple[Side, Side]]:
-    """Extract two revisions; without `head`, the working tree as it is, with its new files and without ignored ones.
+def two_sides(base: str | None, head: str | None, versions: Sequence[str] = ()) -> Iterator[tuple[Side, Side]]:
+    """Extract two revisions; None is the working tree as it is, with its new files and without those that git ignores.
+
+    A revision that depends on other packages than those that are installed gets a virtual environment.
+
+    Args:
+        base, head: commits, branches or tags of the checkout that gathernest runs from.
+        versions: requirements such as "numba==0.68.1" that head's environment has instead of its own of that name.
 
     Raises:
-        RevisionError: there is no git, no checkout, or no such revision.
+        RevisionError: there is no git, no checkout or no such revision, or packages cannot be installed.
     """
     with tempfile.TemporaryDirectory(prefix="gathernest-compare-") as folder:
-        yield _side("base", base, Path(folder)), _side("head", head, Path(folder))
+        yield _side("base", base, Path(folder), ()), _side("head", head, Path(folder), versions)
 
 
-def _side(name: str, revision: str | None, folder: Path) -> Side:
+def _side(name: str, revision: str | None, folder: Path, versions: Sequence[str]) -> Side:
     place = folder / name
     place.mkdir()
     commit = commit_of(revision or "HEAD")
@@ -56,4 +75,57 @@ def _side(name: str, revision: str | None, folder: Path) -> Side:
         "diff", "--name-only", commit, tree, otherwise=f"{tree} cannot be compared with {commit}"
     ).splitlines()
     extract_tree(tree, place / "gathernest")
-    return Side(name, revision or "the working tree", commit, len(changed), place)
+    python = _python_of(place / "gathernest", place / "environment", versions)
+    return Side(name, revision or WORKING_TREE, commit, len(changed), place, python)
+
+
+def _python_of(sources: Path, environment: Path, versions: Sequence[str]) -> str:
+    """Return an interpreter with the packages that sources depend on: this one, or one of a new environment."""
+    wanted = {_name(text): text for text in _dependencies(sources)} | {_name(text): text for text in versions}
+    if not versions and {_normal(text) for text in wanted.values()} <= {_normal(text) for text in _installed()}:
+        return sys.executable
+    _run("make a virtual environment", [sys.executable, "-m", "venv", str(environment)])
+    python = str(environment / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run(f"install {', '.join(versions) or 'the packages that it depends on'}", [*pip, *wanted.values()])
+    return python
+
+
+def _dependencies(sources: Path) -> list[str]:
+    try:
+        return tomllib.loads((sources / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
+        raise RevisionError(
+            f"the pyproject.toml of a side cannot be read ({type(error).__name__}: {error}); name another revision"
+        ) from None
+
+
+def _installed() -> list[str]:
+    """Return the requirements of the gathernest that is installed, which its environment fulfils."""
+    try:
+        return [text for text in requires("gathernest") or () if ";" not in text]
+    except PackageNotFoundError:
+        return []
+
+
+def _name(requirement: str) -> str:
+    """Return the normal name of the package of a requirement."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;@]", requirement.strip(), maxsplit=1)[0]).lower()
+
+
+def _normal(requirement: str) -> tuple[str, frozenset[str]]:
+    """Return a requirement as its name and its conditions in any order."""
+    text = re.sub(r"\s", "", requirement)
+    start = re.search(r"[\[<>=!~;@]", text)
+    return _name(text), frozenset(text[start.start() :].split(",") if start else ())
+
+
+def _run(what: str, command: Sequence[str]) -> None:
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise RevisionError(f"cannot {what}: it took more than {INSTALL_LIMIT_S} s; try again") from None
+    if ended.returncode:
+        lines = [line for line in (ended.stderr or ended.stdout).strip().splitlines() if line]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or lines[-1:]
+        raise RevisionError(f"cannot {what}: {errors[-1] if errors else 'pip failed'}; name another version")

@@ -1,0 +1,127 @@
+"""What a comparison times: cases of the suite with small arrays, the pipeline, the import and the first call."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from ....asv_bench.benchmarks.cases import SUITE, Case
+from ....ir.errors import did_you_mean
+from ...console.terminal import UsageError
+
+# Of each kind of gather one or two: a restart of all of them takes two to five seconds.
+DEFAULT = (
+    *("rows-16B", "rows-256B", "rows-4KB", "rows-256B-small-table", "scalars-256KB-table", "scalars-4MB-table"),
+    *("last-axis", "tiny-batches-rows", "batches-of-tokens", "nd-pairs-rows", "elements-last-axis", "int8-rows-3B"),
+    *("gradient-rows-256B", "gradient-few-rows", "call-function", "call-kernel", "pipeline", "import", "first-call"),
+)
+FORKS = ("import", "first-call")
+OTHERS = (*FORKS, "pipeline")
+
+# A call takes 20 us to 2 ms with such arrays: a restart has time for many pairs. The table exceeds L2 on every machine.
+MOST_RESULT_BYTES, MOST_TABLE_BYTES = 512 << 10, 16 << 20
+SETS = 4  # of indices in turn
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One thing that is timed.
+
+    Attributes:
+        name: of the case; or import, first-call (with a cached kernel), or pipeline (operator to source).
+        case: None for those.
+    """
+
+    name: str
+    case: Case | None = None
+
+    @property
+    def family(self) -> str:
+        """The family of the case; "start" of what a fresh process does first."""
+        return self.case.family if self.case is not None else "start" if self.forks else "pipeline"
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether a compiled kernel takes nearly all of its time."""
+        return self.case is not None and self.case.family != "call"
+
+    @property
+    def forks(self) -> bool:
+        """Whether each timing is of a child process."""
+        return self.name in FORKS
+
+    def write_arrays(self, folder: Path) -> None:
+        """Write its arrays to a folder of its name; nothing where it has none."""
+        if self.case is None:
+            return
+        case = self.case if self.case.family == "call" else small(self.case)
+        inputs = case.make(1 if self.case.family == "call" else SETS)
+        (folder / self.name).mkdir()
+        for name, array in (("data", inputs.data), ("indices", np.stack(inputs.indices)), ("out", inputs.out)):
+            np.save(folder / self.name / f"{name}.npy", array)
+
+
+# Those of child processes first: the children start as the process is then, which has not yet imported anything.
+BENCHMARKS = {
+    **{name: Benchmark(name) for name in FORKS},
+    **{case.name: Benchmark(case.name, case) for case in SUITE},
+    "pipeline": Benchmark("pipeline"),
+}
+
+
+def chosen(patterns: Sequence[str]) -> list[Benchmark]:
+    """Return the benchmarks that patterns of names select; without one, a few of each kind.
+
+    Raises:
+        UsageError: there is none of a name.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in BENCHMARKS):
+            raise UsageError(
+                f"no benchmark is called {pattern!r}; `gathernest bench --list` prints the cases, {', '.join(OTHERS)} "
+                f"are others, and * stands for anything{did_you_mean(pattern, BENCHMARKS)}"
+            )
+    wanted = patterns or DEFAULT
+    return [one for name, one in BENCHMARKS.items() if any(fnmatchcase(name, pattern) for pattern in wanted)]
+
+
+def small(case: Case) -> Case:
+    """Return the case with fewer slices and a smaller table, and slices as they are.
+
+    Dimensions that the result has are halved, the largest first, until the result and the indices fit; then the indexed
+    ones of the table.
+    """
+    while case.gathered_bytes + case.index_bytes > MOST_RESULT_BYTES:
+        place = max(_slice_dimensions(case), key=lambda each: each[0])
+        if place[0] < 2:
+            break
+        case = _halved(case, *place[1:])
+    while case.table_bytes > MOST_TABLE_BYTES:
+        axis = max(case.indexed, key=lambda axis: case.data[axis])
+        if case.data[axis] < 2:
+            break
+        case = _halved(case, axis, None)
+    return case
+
+
+def _slice_dimensions(case: Case) -> list[tuple[int, int | None, int | None]]:
+    """Return size, dimension of data and dimension of indices of every loop over slices."""
+    data, indices, batch = case.data, case.indices, case.batch_dims
+    if case.operator == "gather_elements":
+        return [(size, None if dim == case.axis else dim, dim) for dim, size in enumerate(indices)]
+    own = len(indices) - (case.operator == "gather_nd")
+    outer = [(data[dim], dim, None) for dim in range(batch, case.axis)]
+    batches = [(data[dim], dim, dim) for dim in range(batch)]
+    return [*batches, *outer, *((indices[dim], None, dim) for dim in range(batch, own))]
+
+
+def _halved(case: Case, of_data: int | None, of_indices: int | None) -> Case:
+    data, indices = list(case.data), list(case.indices)
+    if of_data is not None:
+        data[of_data] = -(-data[of_data] // 2)
+    if of_indices is not None:
+        indices[of_indices] = -(-indices[of_indices] // 2)
+    return dataclasses.replace(case, data=tuple(data), indices=tuple(indices))

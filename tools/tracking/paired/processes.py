@@ -1,0 +1,229 @@
+"""Processes of both sides: fresh ones for each restart, of which one runs at a time."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import random
+import select
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ....kernels.host.checkout import RevisionError
+from .benchmarks import Benchmark
+from .sides import Side
+
+CASES = Path(__file__).parents[3] / "asv_bench" / "benchmarks"
+WORKER = Path(__file__).with_name("worker.py")
+LIMIT_S = 300  # of one answer; the slowest is the first compile of a process
+
+# Turns of a third of a millisecond: the load of a busy machine changes little from one to the next. On two busy cores
+# of a Zen 4 the median of 60 such pairs varied by 1 to 2.5 % between restarts, that of 4 pairs of 4 ms by 2 to 14 %.
+SLOT_NS = 3e5
+CASE_NS = 4e7  # of one benchmark in a restart, both sides together
+FEWEST_TURNS, MOST_TURNS = 4, 60
+FORKS = {"import": 12, "first-call": 1}
+MOST_PADDING = 4096  # bytes of the environment, which moves the stack
+
+
+Said = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a benchmark is timed in each restart: calls in a row, and turns of both sides; 0 calls of a fork."""
+
+    number: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What both sides can run: how each benchmark is timed, and why others are not, by name."""
+
+    turns: dict[str, Turns]
+    missing: dict[str, str]
+
+
+class Process:
+    """A process that runs the worker with a side's package."""
+
+    def __init__(self, side: Side, *, threads: int, core: int | None, seed: int, pipes: tuple[int, int] | None = None):
+        self.side = side
+        self.errors = open(side.folder / "stderr", "w+", encoding="utf-8")  # noqa: SIM115  # closed by __exit__
+        environment = side.environment | {
+            "GATHERNEST_NUM_THREADS": str(threads),
+            "PYTHONHASHSEED": str(seed),
+            "GATHERNEST_COMPARE_PADDING": "x" * random.randrange(MOST_PADDING),
+        }
+        self.process = subprocess.Popen(
+            [side.python, str(WORKER), *map(str, pipes or (-1, -1))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env=environment,
+            cwd=side.folder,
+            pass_fds=pipes or (),
+        )
+        self.tell({"cases": str(CASES), "threads": threads, "core": core})
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.process.kill()
+        with contextlib.suppress(OSError):
+            self.process.communicate()
+        self.errors.close()
+
+    def tell(self, given: dict[str, Any]) -> None:
+        """Send one object; a process that has ended shows when its answer is read."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(given) + "\n")
+            self.process.stdin.flush()
+
+    def heard(self) -> dict[str, Any]:
+        """Return the next answer; raises RevisionError where the process ends, or is silent for minutes."""
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], LIMIT_S)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)
+        self.errors.seek(0)
+        said = (self.errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        why = f"ended: {said}" if ready else f"took more than {LIMIT_S} s"
+        raise RevisionError(f"the process of {self.side.name}, {self.side.revision}, {why}; name another revision")
+
+    def asked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Send one object and return the answer."""
+        self.tell(given)
+        return self.heard()
+
+
+def prepare(sides: Sequence[Side], benchmarks: Sequence[Benchmark], arrays: Path, threads: int, said: Said) -> Prepared:
+    """Run every benchmark once in a process of each side, both at once, which compiles kernels to the sides' caches.
+
+    Raises:
+        RevisionError: a process ends, or a side can run nothing.
+    """
+    cores = _cores(threads)
+
+    def of_side(number: int) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        core = cores[number % len(cores)] if cores else None
+        with Process(sides[number], threads=threads, core=core, seed=0) as process:
+            for benchmark in benchmarks:
+                given = {"fork": benchmark.name, "turns": 2, "starts": True}
+                found[benchmark.name] = process.asked(given if benchmark.forks else _ready(benchmark, arrays))
+                said(1)
+        return found
+
+    with ThreadPoolExecutor(len(sides)) as pool:
+        answers = list(pool.map(of_side, range(len(sides))))
+    for side, answer in zip(sides, answers, strict=True):
+        reasons = [said.get("missing") for said in answer.values()]
+        if all(reasons):
+            raise RevisionError(f"nothing runs at {side.name}, {side.revision}: {reasons[0]}; name another revision")
+    prepared = Prepared({}, {})
+    for benchmark in benchmarks:
+        of_sides = [answer[benchmark.name] for answer in answers]
+        missing = [
+            (side, answer["missing"]) for side, answer in zip(sides, of_sides, strict=True) if "missing" in answer
+        ]
+        if missing:
+            prepared.missing[benchmark.name] = "; ".join(f"not there at {side.name}: {why}" for side, why in missing)
+        elif benchmark.forks:
+            prepared.turns[benchmark.name] = Turns(0, FORKS[benchmark.name])
+        else:
+            prepared.turns[benchmark.name] = _turns(of_sides[0]["number"], statistics.mean(a["ns"] for a in of_sides))
+    return prepared
+
+
+def restart(
+    sides: Sequence[Side],
+    benchmarks: Sequence[Benchmark],
+    turns: Mapping[str, Turns],
+    arrays: Path,
+    threads: int,
+    number: int,
+) -> dict[str, tuple[float, float]]:
+    """Time benchmarks in a fresh process of each side, in turn.
+
+    Args:
+        sides: base and head.
+        benchmarks: those to time.
+        turns: how each is timed, by name.
+        arrays: folder of their arrays.
+        threads: that gathernest may use; with one, both processes have the same core.
+        number: of the restart, which decides the core and who is first.
+
+    Returns:
+        By name, the median over the turns of the logarithm of head's time divided by base's, and base's nanoseconds.
+
+    Raises:
+        RevisionError: a process ends.
+    """
+    cores, found, starts = _cores(threads), dict[str, tuple[float, float]](), number % 2
+    core, seed = cores[number // 2 % len(cores)] if cores else None, random.randrange(2**32)
+    with contextlib.ExitStack() as stack:
+        first, second = os.pipe(), os.pipe()
+        processes: list[Process] = []
+        try:
+            for side, pipes in zip(sides, ((first[0], second[1]), (second[0], first[1])), strict=True):
+                process = Process(side, threads=threads, core=core, seed=seed, pipes=pipes)
+                processes.append(stack.enter_context(process))
+        finally:
+            for end in (*first, *second):
+                os.close(end)
+        for benchmark in benchmarks:
+            times = _times(processes, benchmark, turns[benchmark.name], arrays, starts)
+            if times is not None:
+                ratios = [math.log(head / base) for base, head in zip(*times, strict=True)]
+                found[benchmark.name] = statistics.median(ratios), statistics.median(times[0])
+    return found
+
+
+def _times(
+    processes: Sequence[Process], benchmark: Benchmark, turns: Turns, arrays: Path, starts: int
+) -> list[list[float]] | None:
+    """Return the nanoseconds of each turn of both sides; None where one fails, as a busy machine may make it."""
+    given: dict[str, Any] = {"turns": turns.turns}
+    if benchmark.forks:
+        given["fork"] = benchmark.name
+    else:
+        given["number"] = turns.number
+        if any("missing" in process.asked(_ready(benchmark, arrays)) for process in processes):
+            return None
+    for number, process in enumerate(processes):
+        process.tell({**given, "starts": number == starts})
+    answers = [process.heard() for process in processes]
+    return None if any("missing" in answer for answer in answers) else [answer["ns"] for answer in answers]
+
+
+def _ready(benchmark: Benchmark, arrays: Path) -> dict[str, Any]:
+    if benchmark.case is None:
+        return {"ready": benchmark.name, "slot_ns": SLOT_NS}
+    return {"ready": dataclasses.asdict(benchmark.case), "arrays": str(arrays / benchmark.name), "slot_ns": SLOT_NS}
+
+
+def _turns(number: int, ns: float) -> Turns:
+    """Return how often calls of so many nanoseconds are timed in a restart; each turn has an untimed call too."""
+    turns = int(CASE_NS / (2 * (number + 1) * ns))
+    return Turns(number, min(max(turns, FEWEST_TURNS), MOST_TURNS))
+
+
+def _cores(threads: int) -> list[int]:
+    """Return the cores that processes of one thread are placed on: both sides on the same one."""
+    return sorted(os.sched_getaffinity(0)) if threads == 1 and hasattr(os, "sched_getaffinity") else []

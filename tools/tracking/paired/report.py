@@ -1,0 +1,202 @@
+"""A comparison as a table, as JSON and as Markdown for a pull request."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ....kernels.host.cpu import package_version
+from .benchmarks import BENCHMARKS
+from .sampling import ERROR, LOOKS, MARGIN, START_MARGIN, TOLERANCE, Series
+from .sides import Side
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ORDER = ("slower", "faster", "cannot tell", "same")
+VERSIONS = ("numpy", "numba", "llvmlite", "xdsl")
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What explains an alarm.
+
+    Attributes:
+        summary: a few words.
+        lines: a unified diff of what changed; empty where nothing did.
+    """
+
+    summary: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        sides: base and head.
+        series: of each benchmark that both sides have.
+        missing: why others are not compared, by name.
+        restarts: how often processes of both sides were started.
+        threads: that gathernest had.
+        machine: the CPU and its cores, as one line.
+        why: what changed in the kernels of alarms, by name.
+        notes: lines for the reader, such as a dirty tree.
+    """
+
+    sides: tuple[Side, Side]
+    series: Sequence[Series]
+    missing: dict[str, str]
+    restarts: int
+    threads: int
+    machine: str
+    why: dict[str, Why] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, verdict: str) -> list[Series]:
+        """Return the series of a verdict, the largest change first."""
+        found = [one for one in self.series if one.verdict == verdict]
+        return sorted(found, key=lambda one: one.ratio, reverse=verdict == "slower")
+
+    @property
+    def headline(self) -> str:
+        """The result as one line."""
+        counts = [f"{len(found)} {verdict}" for verdict in ORDER if (found := self.of(verdict))]
+        return f"{', '.join(counts) or 'nothing was compared'}: {title(self.sides)}"
+
+    @property
+    def meaning(self) -> str:
+        """What the verdicts mean, with their error rate, as one line."""
+        return (
+            f"{self.restarts} restarts. Equal revisions raise any alarm in at most {ERROR:.0%} of comparisons: the "
+            f"intervals of all {len(self.series)} benchmarks and {len(LOOKS)} looks hold together. Slower, faster: by "
+            f"more than {TOLERANCE:.0%}; same: within {MARGIN:.0%}, of a start within {START_MARGIN:.0%}."
+        )
+
+
+def title(sides: tuple[Side, Side]) -> str:
+    """Return head and base as words."""
+    base, head = (_called(side) for side in sides)
+    return f"{head} against {base}"
+
+
+def _called(side: Side) -> str:
+    short = side.commit[:10]
+    return side.revision if short.startswith(side.revision) else f"{side.revision} ({short})"
+
+
+def as_table(comparison: Comparison) -> "Table":
+    """Return the table for a terminal, changes first."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("benchmark", "family", "base", "head / base", "interval", "verdict", ""):
+        table.add_column(heading, justify="right" if heading in ("base", "head / base") else "left", no_wrap=True)
+    styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": None}
+    for verdict in ORDER:
+        for one in comparison.of(verdict):
+            cells = [*_cells(one), verdict, comparison.why[one.name].summary if one.name in comparison.why else ""]
+            table.add_row(*cells, style=styles[verdict])
+    return table
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Return everything as JSON can hold it; ratios are head's time divided by base's."""
+    sides = {
+        side.name: {"revision": side.revision, "commit": side.commit, "changed_files": side.changed}
+        for side in comparison.sides
+    }
+    return {
+        "kind": "gathernest paired comparison",
+        **sides,
+        "machine": comparison.machine,
+        "versions": {name: package_version(name) for name in VERSIONS},
+        "threads": comparison.threads,
+        "restarts": comparison.restarts,
+        "error": ERROR,
+        "tolerance": TOLERANCE,
+        "benchmarks": {one.name: _facts(one, comparison) for one in comparison.series},
+        "missing": comparison.missing,
+        "notes": comparison.notes,
+    }
+
+
+def _facts(one: Series, comparison: Comparison) -> dict[str, Any]:
+    why = comparison.why.get(one.name)
+    ends = [None if not one.low else one.low, None if one.high == float("inf") else one.high]
+    return {
+        "family": BENCHMARKS[one.name].family,
+        "verdict": one.verdict,
+        "ratio": one.ratio,
+        "interval": ends,
+        "base_ns": _median(one.base_ns),
+        "log_ratios": one.log_ratios,
+        "why": None if why is None else dataclasses.asdict(why),
+    }
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """Return a comment for a pull request: changes in a table, the rest folded."""
+    lines = [f"### {comparison.headline}", ""]
+    changes = [one for verdict in ORDER[:3] for one in comparison.of(verdict)]
+    if changes:
+        lines += [*_markdown_table(changes, comparison), ""]
+    for one in changes:
+        if (why := comparison.why.get(one.name)) is not None and why.lines:
+            lines += [
+                f"<details><summary>{one.name}: {why.summary}</summary>",
+                "",
+                "```diff",
+                *why.lines,
+                "```",
+                "",
+                "</details>",
+            ]
+            lines += [""]
+    if same := comparison.of("same"):
+        lines += [
+            f"<details><summary>{len(same)} the same</summary>",
+            "",
+            *_markdown_table(same, comparison),
+            "",
+            "</details>",
+            "",
+        ]
+    lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
+    lines += [f"* {note}" for note in comparison.notes]
+    lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.", ""]
+    return "\n".join(lines)
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'' if number == 1 else 's'}"
+
+
+def _markdown_table(series: Sequence[Series], comparison: Comparison) -> list[str]:
+    lines = ["| benchmark | family | base | head / base | interval | verdict | |", "|---|---|--:|--:|---|---|---|"]
+    for one in series:
+        why = comparison.why[one.name].summary if one.name in comparison.why else ""
+        verdict = f"**{one.verdict}**" if one.verdict == "slower" else one.verdict
+        lines.append(f"| {' | '.join((*_cells(one), verdict, why))} |")
+    return lines
+
+
+def _cells(one: Series) -> list[str]:
+    low = "" if not one.low else f"{one.low:.3f}"
+    high = "" if one.high == float("inf") else f"{one.high:.3f}"
+    interval = f"{low} to {high}" if low and high else "too few restarts"
+    return [one.name, BENCHMARKS[one.name].family, _time(_median(one.base_ns)), f"{one.ratio:.3f}", interval]
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
+
+
+def _time(ns: float | None) -> str:
+    if ns is None:
+        return ""
+    unit, size = next(
+        (unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)) if ns >= size or size == 1
+    )
+    return f"{ns / size:.3g} {unit}"

@@ -1,0 +1,204 @@
+"""What runs in a fresh process of one side: it times its gathernest, in turn with the process of the other side.
+
+A script, run by its path. It imports today's cases and the gathernest that PYTHONPATH names, of any commit, and uses
+public functions alone. It reads one JSON object a line from standard input and answers each by one:
+
+    {"cases": FOLDER, "threads": 1, "core": 0}         first of all; no answer
+    {"fork": "import", "turns": 8, "starts": true}     {"ns": [..]}: of children that import gathernest
+    {"fork": "first-call", ..}                         {"ns": [..]}: and call it once
+    {"ready": "pipeline", "slot_ns": 3e5}              {"ns": .., "number": ..}: calls that fill the slot
+    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel
+    {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
+
+The process that `starts` has the first turn; a byte in a pipe is the baton. An answer {"missing": why} says that this
+gathernest lacks an operator, or fails at it.
+"""
+
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+Call = Callable[[], object]
+Answer = dict[str, Any]
+Result = TypeVar("Result")
+
+UNTIMED_CALLS = 4  # the second like call is stored in the call cache, and found from the third on
+LONG_CALL_NS = 5e6  # has no untimed call before each turn
+PIPELINE = ("gather", "1000x64xf32", "100xi64")
+
+
+class Baton:
+    """The right to run, handed over through two pipes; of a process that runs alone, two negative numbers."""
+
+    def __init__(self, taken_from: int, given_to: int):
+        self.taken_from, self.given_to = taken_from, given_to
+
+    def take(self) -> None:
+        """Wait for the other process; raises EOFError when it has ended."""
+        if self.taken_from >= 0 and not os.read(self.taken_from, 1):
+            raise EOFError("the process of the other side has ended")
+
+    def give(self) -> None:
+        """Let the other process run."""
+        if self.given_to >= 0:
+            os.write(self.given_to, b"x")
+
+    def turns(self, number: int, *, starts: bool, turn: Callable[[], Result]) -> list[Result]:
+        """Return what so many turns give; the other process has one after each of them."""
+        found: list[Result] = []
+        for left in range(number - 1, -1, -1):
+            if not starts:
+                self.take()
+            found.append(turn())
+            if starts or left:
+                self.give()
+            if starts and left:
+                self.take()
+        return found
+
+
+class Worker:
+    """What the process has imported, and the call that it times."""
+
+    def __init__(self, given: Answer, baton: Baton):
+        self.folder, self.baton = given["cases"], baton
+        self.clock = time.thread_time_ns if given["threads"] == 1 else time.perf_counter_ns
+        self.call: Call = int
+        self.call_ns = 0.0
+
+    def answer(self, given: Answer) -> Answer:
+        """Return the answer to one object."""
+        if "fork" in given:
+            return self._forks(given)
+        if "turns" in given:
+            turn = partial(self._turn, given["number"])
+            return {"ns": self.baton.turns(given["turns"], starts=given["starts"], turn=turn)}
+        try:
+            return self._ready(given)
+        except Exception as error:
+            return {"missing": _reason(error)}
+
+    def _forks(self, given: Answer) -> Answer:
+        if "gathernest" in sys.modules:
+            raise RuntimeError("children must import gathernest themselves: time them before anything else")
+        turn = partial(_said_by_child, given["fork"])
+        said = self.baton.turns(given["turns"], starts=given["starts"], turn=turn)
+        failed = next((answer for answer in said if "missing" in answer), None)
+        return failed or {"ns": [answer["ns"] for answer in said]}
+
+    def _ready(self, given: Answer) -> Answer:
+        self.call = int  # frees the arrays of the one before
+        self.call = self._pipeline() if given["ready"] == "pipeline" else self._kernel(given["ready"], given["arrays"])
+        for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
+            self.call()
+        number = 1
+        while (taken := self._time(number)) < given["slot_ns"] / 2:
+            number = max(2 * number, int(number * given["slot_ns"] / max(taken, 1)))
+        self.call_ns = taken / number
+        return {"ns": self.call_ns, "number": number}
+
+    def _turn(self, number: int) -> float:
+        if self.call_ns < LONG_CALL_NS:
+            self.call()
+        return self._time(number) / number
+
+    def _time(self, number: int) -> int:
+        clock, call = self.clock, self.call
+        start = clock()
+        for _ in range(number):
+            call()
+        return clock() - start
+
+    def _pipeline(self) -> Call:
+        gn = importlib.import_module("gathernest")
+        with gn.knobs.scope(interpret=True):  # compiles nothing, so that `source` runs the passes every time
+            kernel = gn.compile(*PIPELINE)
+        return lambda: kernel.source
+
+    def _kernel(self, given: Answer, folder: str) -> Call:
+        """Return a call with small arrays of a kernel that is scheduled for the case's own sizes."""
+        import numpy as np
+
+        gn = importlib.import_module("gathernest")
+        cases, case = self._case(given)
+        data, indices, out = (np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "out"))
+        small = cases.Inputs(data, tuple(indices), out)
+        if case.into == "new":
+            return cases.bind(case, small, gn)
+        schedule = cases.compiled(case, _untouched(cases, case), gn).schedule
+        table = out if case.is_gradient else data
+        options = {"axis": case.axis, "batch_dims": case.batch_dims, "schedule": schedule}
+        kernel = gn.compile(case.operator, table, indices[0], **options)
+        calls = [partial(kernel, data, picks, out) for picks in indices]
+        following = itertools.cycle(calls).__next__
+        return calls[0] if len(calls) == 1 else lambda: following()()
+
+    def _case(self, given: Answer) -> tuple[Any, Any]:
+        if self.folder not in sys.path:
+            sys.path.append(self.folder)
+        cases = importlib.import_module("cases")
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        return cases, cases.Case(**values)
+
+
+def _untouched(cases: Any, case: Any) -> Any:
+    """Return arrays of a case's own sizes whose memory is never used."""
+    import numpy as np
+
+    source, result = (case.gathered, case.data) if case.is_gradient else (case.data, case.gathered)
+    indices = np.empty(case.indices, case.index_dtype)
+    return cases.Inputs(np.empty(source, case.dtype), (indices,), np.empty(result, case.dtype))
+
+
+def _said_by_child(what: str) -> Answer:
+    """Return the wall time of a child that imports gathernest, and calls it; or why it fails."""
+    told, tells = os.pipe()
+    child = os.fork()
+    if child == 0:
+        start = time.perf_counter_ns()
+        try:
+            _import_and_call() if what == "first-call" else importlib.import_module("gathernest")
+            answer: Answer = {"ns": time.perf_counter_ns() - start}
+        except BaseException as error:
+            answer = {"missing": _reason(error)}
+        os.write(tells, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(tells)
+    with open(told, "rb") as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"missing": "its process ended"}
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _import_and_call() -> None:
+    gn = importlib.import_module("gathernest")
+    import numpy as np
+
+    gn.gather(np.arange(20, dtype="f4").reshape(5, 4), [0, 2])
+
+
+def main() -> None:
+    """Answer lines until the input ends."""
+    given = json.loads(sys.stdin.readline())
+    if given["core"] is not None:
+        os.sched_setaffinity(0, {given["core"]})
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    worker = Worker(given, Baton(*map(int, sys.argv[1:3])))
+    for line in sys.stdin:
+        print(json.dumps(worker.answer(json.loads(line))), file=answers)
+
+
+if __name__ == "__main__":
+    main()
