@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: demo test fuzz check lint docs site bench asv clean help
+.PHONY: demo test fuzz check lint docs static site bench asv clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -20,7 +20,7 @@ test: $(DEV_STAMP)  ## set up and run the tests on two processes
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
 	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles
 
-check: $(DEV_STAMP) lint docs site  ## everything CI checks beside the tests
+check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the tests
 	$(BIN)/lint-imports
 	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
@@ -32,6 +32,9 @@ lint: $(DEV_STAMP)  ## style and types
 
 docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
 	$(BIN)/python docs/generator/generate.py $(WRITE)
+
+static: $(DEV_STAMP)  ## check that asv_bench/static.json says what kernels are compiled to (`WRITE=--write` writes it)
+	$(BIN)/gathernest bench --static --against asv_bench/static.json $(WRITE)
 
 site: $(DEV_STAMP)  ## build the pages as a site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-_MANGLED = re.compile(r"_ZN\d+gathernest_kernel(\d+)(\w+)")
+_MANGLED = re.compile(r"_ZN\d+gathernest_kernel(?:_inspected)?(\d+)(\w+)")
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 # Labels that mark positions for the debugger, not for a jump.
 _MARK = re.compile(r"\.L(tmp|func|cfi|debug|info|sec|str|line|addr)")

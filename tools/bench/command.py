@@ -14,6 +14,7 @@ from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..tracking.command import add_commands, run_command
+from ..tracking.static_report import command as static_report
 
 if TYPE_CHECKING:
     from .cases.case import Case
@@ -29,6 +30,7 @@ EXAMPLES = """examples:
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
+  gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
 Peers that are installed take part: pip install 'gathernest[peers]' installs all of them."""
@@ -62,6 +64,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
+    static_report.add_arguments(parser)
     add_commands(parser)
 
 
@@ -69,11 +72,16 @@ def run(options: argparse.Namespace) -> int:
     """Run a sub-command, or the suite; the status is 1 when a candidate gives other bytes or fails."""
     if options.tracking is not None:
         return run_command(options)
+    static_report.check_options(options)
     from .cases.suite import chosen
 
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
+    if options.json not in (None, "-"):
+        _check_writable("--json", Path(options.json))
+    if options.static:
+        return static_report.run(cases, options)
     if options.ablation:
         return _print_ablation(cases, options)
     if options.scaling:
@@ -86,8 +94,6 @@ def run(options: argparse.Namespace) -> int:
 
         picture = check_plot(options.plot)
         _check_writable("--plot", picture)
-    if options.json not in (None, "-"):
-        _check_writable("--json", Path(options.json))
     report = _measured(cases, options)
     if options.json is not None:
         _write_json(report, options.json)

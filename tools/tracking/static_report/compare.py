@@ -1,0 +1,155 @@
+"""What differs between two static reports, and the first stage that explains it."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from .kernel_facts import KernelFacts, LoopFacts
+from .report import StaticReport
+
+# A register, or a place of the stack.
+_PLACE = re.compile(r"(-?\d+)?(?=\(%rsp)|%\w+")
+
+Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopChange:
+    """A loop that differs; `before` or `after` is None where only one side has it."""
+
+    before: LoopFacts | None
+    after: LoopFacts | None
+
+    @property
+    def name(self) -> str:
+        """The loop."""
+        loop = self.after or self.before
+        assert loop is not None
+        return loop.name
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """The counts that differ, before and after."""
+        if self.before is None or self.after is None:
+            return {}
+        after = self.after.counts
+        return {name: (count, after[name]) for name, count in self.before.counts.items() if count != after[name]}
+
+    @property
+    def only_registers(self) -> bool:
+        """Whether the same instructions use other registers and places of the stack."""
+        both = self.before is not None and self.after is not None
+        return both and not self.counts and _without_registers(self.before) == _without_registers(self.after)
+
+    def diff(self) -> list[str]:
+        """Return the instructions as a unified diff, its headings left out."""
+        before = () if self.before is None else self.before.code
+        after = () if self.after is None else self.after.code
+        lines = difflib.unified_diff(before, after, lineterm="", n=2)
+        return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def _without_registers(loop: LoopFacts | None) -> list[str]:
+    return [_PLACE.sub("", text) for text in (loop.code if loop else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A kernel that differs.
+
+    Attributes:
+        cases: those that it serves, on both sides.
+        kind: what differs first. `new` and `gone` where only one side has the case; `loops` where only the reading of
+            the same assembly differs.
+        what: the pass with its options where `kind` is `pass`; the first step of the schedule that differs, before and
+            after, where it is `schedule`; else empty.
+        before, after: both sides.
+        loops: those that differ.
+    """
+
+    cases: tuple[str, ...]
+    kind: Kind
+    what: str
+    before: KernelFacts | None
+    after: KernelFacts | None
+    loops: tuple[LoopChange, ...] = ()
+
+    @property
+    def same_code(self) -> bool:
+        """Whether schedule and assembly are the same, so that it cannot run slower or faster."""
+        return self.before is not None and self.after is not None and self.before.identity == self.after.identity
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        loops = [{"name": loop.name, "counts": loop.counts, "diff": loop.diff()} for loop in self.loops]
+        facts = {"cases": list(self.cases), "kind": self.kind, "what": self.what, "same_code": self.same_code}
+        return {**facts, "loops": loops}
+
+
+def differences(before: StaticReport, after: StaticReport, *, whole: bool = True) -> list[Change]:
+    """Return the kernels that differ, in the order of the cases.
+
+    Args:
+        before, after: the reports.
+        whole: whether `after` is of the whole suite, so that a case which only `before` has is gone.
+    """
+    pairs: dict[tuple[KernelFacts | None, KernelFacts | None], list[str]] = {}
+    gone = [case for case in before.kernels if case not in after.kernels] if whole else []
+    for case in [*after.kernels, *gone]:
+        pairs.setdefault((before.kernels.get(case), after.kernels.get(case)), []).append(case)
+    return [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
+
+
+def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFacts | None) -> Change:
+    if before is None or after is None:
+        return Change(cases, "new" if before is None else "gone", "", before, after)
+    kind, what = _cause(before, after)
+    return Change(cases, kind, what, before, after, tuple(_loop_changes(before.loops, after.loops)))
+
+
+def _cause(before: KernelFacts, after: KernelFacts) -> tuple[Kind, str]:
+    """Return what differs first on the way from the operator to the assembly."""
+    for old, new in zip_longest(before.stages, after.stages):
+        if old is None or new is None or old[0] != new[0]:
+            return "schedule", f"{'nothing' if old is None else old[0]} → {'nothing' if new is None else new[0]}"
+        if old != new:
+            return ("operator", "") if new is after.stages[0] else ("pass", new[0])
+    if before.source != after.source:
+        return "source", ""
+    return ("assembly" if before.assembly != after.assembly else "loops"), ""
+
+
+def _loop_changes(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> list[LoopChange]:
+    """Return the loops that differ: those of one name in pairs, after those that are the same on both sides."""
+    old, new = _by_name(before), _by_name(after)
+    found: list[LoopChange] = []
+    for name in dict.fromkeys([*old, *new]):
+        ours, theirs = _unequal(old.get(name, []), new.get(name, []))
+        found += [LoopChange(*pair) for pair in zip_longest(ours, theirs)]
+    return found
+
+
+def _by_name(loops: Sequence[LoopFacts]) -> Mapping[str, list[LoopFacts]]:
+    named: dict[str, list[LoopFacts]] = {}
+    for loop in loops:
+        named.setdefault(loop.name.partition("#")[0], []).append(loop)
+    return named
+
+
+def _unequal(before: Sequence[LoopFacts], after: Sequence[LoopFacts]) -> tuple[list[LoopFacts], list[LoopFacts]]:
+    """Return those of each side that the other side does not have."""
+    left, rest = list(after), []
+    for loop in before:
+        same = next((other for other in left if _contents(other) == _contents(loop)), None)
+        if same is None:
+            rest.append(loop)
+        else:
+            left.remove(same)
+    return rest, left
+
+
+def _contents(loop: LoopFacts) -> tuple[Any, ...]:
+    return loop.depth, loop.is_hot, loop.counts, loop.code
