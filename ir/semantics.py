@@ -217,4 +217,6 @@ def reaches_past(largest_index: int, axis_size: int | None) -> bool:
 
 def shapes_agree(left: Sequence[int], right: Sequence[int]) -> bool:
     """Return whether two shapes can be the same, a dynamic size agreeing with any."""
+    if left == right:
+        return True
     return len(left) == len(right) and all(a == b or DYNAMIC in (a, b) for a, b in zip(left, right, strict=True))

@@ -310,7 +310,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     inputs = _specs(list(block.args), attributes.data if attributes else ())
     places: dict[SSAValue, int] = {argument: number for number, argument in enumerate(block.args)}
     values: list[np.ndarray | None] = [None] * len(places)
-    pending: list[tuple[Operation, int]] = []
+    pending: list[tuple[Operation, tuple[int, ...], int]] = []
     returned: Sequence[SSAValue] = ()
     for op in block.ops:
         if not op.results:
@@ -319,17 +319,18 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
         place = places[op.results[0]] = len(values)
         values.append(constant_array(op.results[0], imported.weights))
         if values[-1] is None:
-            pending.append((op, place))
-    last_use = {places[operand]: op for op, _ in pending for operand in op.operands}
-    dead: dict[Operation, list[int]] = {op: [] for op, _ in pending}
-    for number in last_use.keys() - {places[value] for value in returned}:
-        dead[last_use[number]].append(number)
+            pending.append((op, tuple([places[operand] for operand in op.operands]), place))
+    results = tuple(places[value] for value in returned)
+    last_use = {operand: place for _, operands, place in pending for operand in operands}
+    dead: dict[int, tuple[int, ...]] = {}
+    for number in last_use.keys() - set(results):
+        dead[last_use[number]] = (*dead.get(last_use[number], ()), number)
     steps = tuple(
-        _Step(node_name(op) or op.name, call, tuple(places[operand] for operand in op.operands), place, tuple(dead[op]))
-        for (op, place), call in zip(pending, _calls_of(op for op, _ in pending), strict=True)
+        _Step(node_name(op) or op.name, call, operands, place, dead.get(place, ()))
+        for (op, operands, place), call in zip(pending, _calls_of(op for op, *_ in pending), strict=True)
     )
     outputs = _specs(list(returned), function.res_attrs.data if function.res_attrs else ())
-    return inputs, outputs, tuple(values), steps, tuple(places[value] for value in returned)
+    return inputs, outputs, tuple(values), steps, results
 
 
 def _spec_of(value: "SSAValue", size: int) -> ArraySpec:
@@ -366,12 +367,12 @@ def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]
     from ..ir.modules.known_values import AnyGather
 
     for op in ops:
-        if isinstance(op, GraphOp):
-            yield partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
-        else:
-            assert isinstance(op, AnyGather)
+        if isinstance(op, AnyGather):
             version = op.version.data if op.version else None
             yield partial(_gathered, op.spec(), op.bounds.data, version, partial(reject_negative_indices, op))
+        else:
+            assert isinstance(op, GraphOp)
+            yield partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
 
 
 def _gathered(

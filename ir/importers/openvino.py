@@ -126,7 +126,7 @@ class _Reader:
         axes = self.builder.known_integers(axis, "the axis")
         if len(axes) != 1:
             raise ModelError(f"the axis must be one number, got {axes}")
-        version = {"opset1": 1, "opset7": 7, "opset8": 8}[layer.opset]
+        version = int(layer.opset.removeprefix("opset"))
         batch_dims = layer.integer("batch_dims", 0) if version > 1 else 0
         bounds = Bounds.ZERO if version == 8 else Bounds.ERROR
         spec = Gather(axes[0], batch_dims)

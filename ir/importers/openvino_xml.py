@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+from xml.etree.ElementTree import ParseError
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import XMLParser
@@ -23,6 +23,9 @@ MOST_XML_BYTES = 2**27
 MOST_ELEMENTS = 2_000_000
 MOST_DEPTH = 64
 VERSIONS = ("10", "11")
+Attributes = dict[str, str]
+# The numbers of the layer and the port that an edge leads from, and of those that it leads to.
+Edge = tuple[int, int, int, int]
 is_whole_number = re.compile(r"\s*[+-]?[0-9]{1,19}\s*").fullmatch
 
 
@@ -92,92 +95,140 @@ def read_layers(path: Path, limits: FileLimits) -> dict[int, Layer]:
         ModelError: it is no XML, has XML that is rejected, is not of version 10 or 11, or its layers and edges make no
             graph.
     """
-    root = _parse(path, limits)
-    if root.tag != "net":
-        raise ModelError(f"{path} is not an OpenVINO IR: its root is {root.tag!r}, not 'net'")
-    if root.get("version") not in VERSIONS:
-        raise ModelError(f"{path} is an IR of version {root.get('version')}; {' and '.join(VERSIONS)} are supported")
-    layers: dict[int, Layer] = {}
-    for element in root.findall("./layers/layer"):
-        layer = _layer(element)
-        if layer.id in layers:
-            raise ModelError(f"two layers have the id {layer.id}")
-        layers[layer.id] = layer
-    _connect(layers, root.findall("./edges/edge"))
-    return _ordered(layers)
+    document = _parse(path, limits)
+    if document.root != "net":
+        raise ModelError(f"{path} is not an OpenVINO IR: its root is {document.root!r}, not 'net'")
+    if document.version not in VERSIONS:
+        raise ModelError(f"{path} is an IR of version {document.version}; {' and '.join(VERSIONS)} are supported")
+    _connect(document.layers, document.edges)
+    return _ordered(document.layers)
 
 
-def _parse(path: Path, limits: FileLimits) -> Element:
+def _parse(path: Path, limits: FileLimits) -> "_Document":
     most = FileLimits(min(limits.max_file_bytes, MOST_XML_BYTES), limits.max_tensor_bytes)
     data = read_file(path, most)
     if not data:
         raise ModelError(f"{path} is empty")
-    tree, depth, count = TreeBuilder(), 0, 0
-    add, close = tree.start, tree.end
-
-    def start(tag: str, attributes: dict[Any, Any]) -> None:
-        nonlocal depth, count
-        depth, count = depth + 1, count + 1
-        if depth > MOST_DEPTH or count > MOST_ELEMENTS:
-            raise ModelError(f"{path} has elements {depth} deep and {count} in number, which no model has")
-        add(tag, attributes)
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        close(tag)
-
-    parser: Any = XMLParser(target=tree, forbid_dtd=True)
-    # Expat calls these two itself: by way of the parser's own handlers, reading takes twice as long.
-    parser.parser.ordered_attributes = False
-    parser.parser.StartElementHandler, parser.parser.EndElementHandler = start, end
+    document = _Document(path)
     try:
-        parser.feed(data)
-        return parser.close()
+        document.read(data)
+    except ModelError:
+        raise
     except DefusedXmlException as error:
         raise ModelError(f"{path} has XML that is rejected in a model: {type(error).__name__}") from None
     except (ParseError, ValueError, LookupError) as error:
         raise ModelError(f"{path} is not XML, or damaged: {error}") from None
+    return document
 
 
-def _layer(element: Element) -> Layer:
-    number = integer(element.get("id"), "the id of a layer")
-    kind, name = element.get("type") or "", element.get("name") or f"#{number}"
-    data = element.find("data")
-    what = f"a port of layer {name!r}"
-    inputs = tuple([integer(port.get("id"), what) for port in _ports(element, "input")])
-    outputs = _ports(element, "output")
+class _Document:
+    """Makes layers and edges of elements while expat reads them: a tree of all elements takes 350 MB at 10^5 layers.
+
+    They lie at net/layers/layer, with data, input/port and output/port/dim in it, and at net/edges/edge.
+    """
+
+    def __init__(self, path: Path):
+        self.root, self.version = "", None
+        self.layers: dict[int, Layer] = {}
+        self.edges: list[Edge] = []
+        self._path = path
+        self._depth = self._count = 0
+        self._section = ""
+        self._layer: Attributes | None = None
+        self._data: Attributes | None = None
+        self._groups: dict[str, list[Attributes]] = {}
+        self._ports: list[Attributes] = []
+        self._dims: list[str] = []
+
+    def read(self, data: bytes) -> None:
+        """Take the bytes of a file; raises ModelError, ParseError, DefusedXmlException and what decoding raises."""
+        parser: Any = XMLParser(target=self, forbid_dtd=True)
+        # Expat calls this object itself: by way of the parser's own handlers, reading takes twice as long.
+        self._expat = parser.parser
+        self._expat.ordered_attributes, self._expat.DefaultHandlerExpand = False, None
+        self._expat.StartElementHandler, self._expat.EndElementHandler = self._start, self._end
+        try:
+            parser.feed(data)
+            parser.close()
+        finally:
+            del self._expat  # which refers to this object
+
+    def _start(self, tag: str, attributes: Attributes) -> None:
+        self._depth = depth = self._depth + 1
+        self._count += 1
+        if depth > MOST_DEPTH or self._count > MOST_ELEMENTS:
+            raise ModelError(f"{self._path} has elements {depth} deep and {self._count} in number, which no model has")
+        if depth == 6:
+            if tag == "dim" and self._ports is self._groups.get("output"):
+                self._dims.append("")
+                self._expat.CharacterDataHandler = self._dim
+        elif depth == 5:
+            if tag == "port":
+                self._ports.append(attributes)
+        elif depth == 4:
+            self._ports = self._groups.get(tag, [])
+            if tag == "data" and self._data is None:
+                self._data = attributes
+        elif depth == 3:
+            if tag == "edge" and self._section == "edges":
+                self.edges.append(_edge(attributes))
+            elif tag == "layer" and self._section == "layers":
+                self._layer, self._data, self._groups, self._dims = attributes, None, {"input": [], "output": []}, []
+        elif depth == 2:
+            self._section = tag
+        elif depth == 1:
+            self.root, self.version = tag, attributes.get("version")
+
+    def _dim(self, text: str) -> None:
+        self._dims[-1] += text
+
+    def _end(self, _: str) -> None:
+        if self._depth == 6:
+            self._expat.CharacterDataHandler = None
+        elif self._depth == 3 and self._layer is not None:
+            layer = _layer(self._layer, self._data or {}, self._groups["input"], self._groups["output"], self._dims)
+            if layer.id in self.layers:
+                raise ModelError(f"two layers have the id {layer.id}")
+            self.layers[layer.id] = layer
+            self._layer, self._groups = None, {}
+        self._depth -= 1
+
+
+def _layer(
+    given: Attributes, data: Attributes, inputs: list[Attributes], outputs: list[Attributes], dims: list[str]
+) -> Layer:
+    """Return a layer, from the attributes of its elements and the texts of its output's dims; raises ModelError."""
+    number = integer(given.get("id"), "the id of a layer")
+    kind, name = given.get("type") or "", given.get("name") or f"#{number}"
     if len(outputs) > 1:
         raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs; layers of one are supported")
     if len(outputs) != (kind != "Result"):
         raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs")
-    if len(set(inputs)) != len(inputs):
+    what = f"a port of layer {name!r}"
+    ports = tuple([integer(port.get("id"), what) for port in inputs])
+    if len(set(ports)) != len(ports):
         raise ModelError(f"layer {name!r} ({kind}) has two input ports of one number")
     port = outputs[0] if outputs else None
     return Layer(
         id=number,
         name=name,
         type=kind,
-        opset=element.get("version") or "opset1",
-        attributes=dict(data.attrib) if data is not None else {},
-        inputs=inputs,
+        opset=given.get("version") or "opset1",
+        attributes=data,
+        inputs=ports,
         sources=[],
-        output=None if port is None else Port(_dims(port, name), _names(port.get("names"))),
+        output=None if port is None else Port(_sizes(dims, name), _names(port.get("names"))),
         output_port=None if port is None else integer(port.get("id"), what),
-        result_names=_names(element.get("output_names")),
+        result_names=_names(given.get("output_names")),
     )
 
 
-def _ports(layer: Element, side: str) -> list[Element]:
-    return [port for group in layer.findall(side) for port in group.findall("port")]
-
-
-def _dims(port: Element, name: str) -> tuple[int, ...]:
+def _sizes(dims: list[str], name: str) -> tuple[int, ...]:
     what = f"a dim of layer {name!r}"
-    sizes = [integer(dim.text, what) for dim in port.findall("dim")]
+    sizes = [integer(dim, what) for dim in dims]
     if sizes and min(sizes) < -1:
         raise ModelError(f"layer {name!r} has dims {sizes}; a size is 0 or more, or -1 where it is not known")
-    return tuple(DYNAMIC if size == -1 else size for size in sizes)
+    return tuple([DYNAMIC if size == -1 else size for size in sizes])
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -186,16 +237,23 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(word.replace("\\,", ",") for word in words if word)
 
 
-def _connect(layers: dict[int, Layer], edges: list[Element]) -> None:
+def _edge(given: Attributes) -> Edge:
+    return (
+        integer(given.get("from-layer"), "from-layer of an edge"),
+        integer(given.get("from-port"), "from-port of an edge"),
+        integer(given.get("to-layer"), "to-layer of an edge"),
+        integer(given.get("to-port"), "to-port of an edge"),
+    )
+
+
+def _connect(layers: Mapping[int, Layer], edges: list[Edge]) -> None:
     """Put into every layer what feeds it.
 
     Raises:
         ModelError: an edge leads from or to nothing, two lead to one port, or a port has none.
     """
     feeds: dict[tuple[int, int], int] = {}
-    words = {word: f"{word} of an edge" for word in ("from-layer", "from-port", "to-layer", "to-port")}
-    for edge in edges:
-        source, source_port, target, target_port = [integer(edge.get(word), what) for word, what in words.items()]
+    for source, source_port, target, target_port in edges:
         wrong = ""
         if source not in layers or target not in layers:
             wrong = f" has no layer {target if source in layers else source} to join"

@@ -105,6 +105,11 @@ def constant_array(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.nda
     return None
 
 
+def is_constant(op: Operation) -> bool:
+    """Return whether `constant_array` may know what an operation gives."""
+    return type(op) in (WeightOp, arith.ConstantOp)
+
+
 def is_dense(array: np.ndarray) -> bool:
     """Return whether a constant is part of the text: few integers are."""
     return array.dtype.kind in "iu" and array.size <= MOST_DENSE_ELEMENTS

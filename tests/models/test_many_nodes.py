@@ -121,6 +121,45 @@ def test_constants_and_shapes_are_folded_in_few_steps(load, make):
     assert model[0].run({"x": np.zeros((6, 4), np.float32)})["y1992"].tolist() == [1992, 7, 3, 4]
 
 
+def openvino_chain(folder, count):
+    """Write an OpenVINO IR of so many gathers, each of the one before it by an input."""
+    x, i = "<dim>6</dim><dim>4</dim>", "<dim>6</dim>"
+    layers = [
+        f'<layer id="0" name="x" type="Parameter"><data shape="6,4" element_type="f32"/><output><port id="0">{x}</port>'
+        '</output></layer><layer id="1" name="i" type="Parameter"><data shape="6" element_type="i64"/><output>'
+        f'<port id="0">{i}</port></output></layer><layer id="2" name="axis" type="Const"><data element_type="i64" '
+        'shape="" offset="0" size="8"/><output><port id="0"/></output></layer>'
+    ]
+    edges = []
+    for number in range(3, count + 3):
+        layers.append(
+            f'<layer id="{number}" name="g{number}" type="Gather" version="opset8"><data batch_dims="0"/><input>'
+            f'<port id="0">{x}</port><port id="1">{i}</port><port id="2"/></input><output><port id="3">{x}</port>'
+            "</output></layer>"
+        )
+        sources = [(number - 1, 3) if number > 3 else (0, 0), (1, 0), (2, 0)]
+        edges += [
+            f'<edge from-layer="{source}" from-port="{port}" to-layer="{number}" to-port="{place}"/>'
+            for place, (source, port) in enumerate(sources)
+        ]
+    layers.append(f'<layer id="{count + 3}" name="y" type="Result"><input><port id="0">{x}</port></input></layer>')
+    edges.append(f'<edge from-layer="{count + 2}" from-port="3" to-layer="{count + 3}" to-port="0"/>')
+    path = folder / "model.xml"
+    path.with_suffix(".bin").write_bytes(bytes(8))
+    path.write_text(f'<net version="11"><layers>{"".join(layers)}</layers><edges>{"".join(edges)}</edges></net>')
+    return path
+
+
+def test_openvino_layer_takes_few_steps_however_many_there_are(tmp_path):
+    """A layer takes 3518 instructions (CPython 3.11); what expat and xDSL do is not among them."""
+    steps = []
+    for count in (4, 40, 140, 240):  # the first fills caches
+        path = openvino_chain(tmp_path, count)
+        steps.append(steps_of(lambda path=path: gn.load(path)))
+    assert steps[3] - steps[2] <= 1.05 * (steps[2] - steps[1])
+    assert steps[3] - steps[2] < 3700 * 100
+
+
 @pytest.mark.parametrize("kind", [chain, fan])
 def test_work_of_a_run_grows_with_the_nodes(load, make, kind):
     steps = []

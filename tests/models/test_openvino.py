@@ -290,6 +290,19 @@ def test_long_chain_needs_no_deep_stack(ir):
     assert model(x=np.array([1, 2], np.float32))["y"].tolist() == [1, 2]
 
 
+def test_elements_in_other_places_say_nothing_of_a_layer(ir):
+    """Files are indented, have notes (`rt_info`), and layers of other types have bodies of layers."""
+    path = small(ir).write()
+    notes = '<rt_info><port id="7"><dim>9</dim></port><data shape="9"/><edge/></rt_info>'
+    text = path.read_text().replace("<input>", f"{notes}<body><layers><layer id='0'/></layers></body><input>")
+    text = text.replace("</net>", f"<rt_info><edge/><layer/>{notes}</rt_info></net>")
+    text = text.replace("><", ">\n\t<").replace("<dim>4</dim>", "<dim> <!-- four -->4\n</dim>")
+    path.write_text(text)
+    model = gn.load(path)
+    assert str(model.inputs) == str(gn.load(small(Writer(ir.folder)).write()).inputs)
+    assert model(x=X[0])["y"].tobytes() == X[0][[1, 0]].tobytes()
+
+
 def test_missing_bin_is_rejected_where_it_is_needed(ir):
     path = small(ir).write()
     path.with_suffix(".bin").unlink()

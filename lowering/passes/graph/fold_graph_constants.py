@@ -53,7 +53,7 @@ class FoldGraphConstants(ModulePass):
         added_bytes = 0
         folded: dict[Operation, np.ndarray] = {}  # few integers each: constants where something else uses them
         for inner in operations(op):
-            if not isinstance(inner, GraphOp | AnyGather) or isinstance(inner, WeightOp) or not inner.results:
+            if not isinstance(inner, AnyGather | GraphOp) or isinstance(inner, WeightOp) or not inner.results:
                 continue
             array = _value(inner, constants, folded, MOST_ADDED_BYTES - added_bytes)
             if array is None:
@@ -79,11 +79,10 @@ def _value(
 ) -> np.ndarray | None:
     """Return what an operation gives, when that is known and does not take too many bytes."""
     result = op.results[0]
-    shape, dtype = shape_of_value(result), numpy_dtype(tensor_type(result).element_type)
-    known = constants.known(result)
+    known, dtype = constants.known(result), numpy_dtype(tensor_type(result).element_type)
     if known is not None and None not in known.flat:
         return known.astype(dtype)
-    if DYNAMIC in shape or isinstance(op, AnyGather):
+    if isinstance(op, AnyGather) or DYNAMIC in (shape := shape_of_value(result)):
         return None
     operands: list[np.ndarray] = []
     for operand in op.operands:

@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import node_name
 from ....ir.errors import ModelError
-from ....ir.modules.known_values import AnyGather, constant_array, constant_op
+from ....ir.modules.known_values import AnyGather, constant_array, constant_op, is_constant
 from ....ir.modules.weights import Weights
 from ...nest.queries import functions
 
@@ -19,8 +19,12 @@ MOST_ADDED_BYTES = 2**28
 
 def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[AnyGather, np.ndarray]]:
     """Yield every gather on tensors whose indices are a constant, with their values, in the order of the module."""
-    for gather in operations(module):
-        if not isinstance(gather, AnyGather) or not gather.results or gather.unsigned is not None:
+    inside = operations(module)
+    by_constants = {use.operation for op in inside if is_constant(op) for use in op.results[0].uses if use.index == 1}
+    for gather in inside if by_constants else ():
+        if gather not in by_constants or not isinstance(gather, AnyGather):
+            continue
+        if not gather.results or gather.unsigned is not None:
             continue
         if (values := constant_array(gather.operands[1], weights)) is not None:
             yield gather, values
