@@ -90,21 +90,35 @@ def _render(
     highlight: Highlight,
     comparison: dict[str, Any] | None,
 ) -> str:
-    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("report.html").render(
+    return render(
+        TEMPLATES / "report.html",
+        (TEMPLATES / "report.css",),
         title=title,
-        script=script,
-        style=style,
-        script_digest=digest,
         machine=machine_facts(),
         gathers=[_gather(number, section, highlight) for number, section in enumerate(sections)],
         others=others,
         comparison=comparison,
+    )
+
+
+def render(template: Path, styles: Sequence[Path], **values: Any) -> str:
+    """Return a page from its template and the script beside it, which is the only one that the page allows.
+
+    Args:
+        template: takes `style`, `script`, `script_digest` and the values.
+        styles: style sheets, the later over the earlier.
+        values: escaped where the template does not call them safe.
+    """
+    script = template.with_suffix(".js").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template(template.name).render(
+        script=script,
+        style="\n".join(path.read_text(encoding="utf-8") for path in styles),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **values,
     )
 
 

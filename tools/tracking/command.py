@@ -6,9 +6,10 @@ The first line of a module's docstring is its summary. Heavy imports wait until 
 import argparse
 
 from ..console.terminal import Parser
+from .history import command as history
 from .paired import compare
 
-COMMANDS = {"compare": compare}
+COMMANDS = {"compare": compare, "history": history}
 
 
 def add_commands(parser: Parser) -> None:

@@ -84,6 +84,16 @@ class Tab:
         return json.loads(message)
 
 
+def check_silent(tab: Tab, path: Path) -> None:
+    """Check that nothing was logged or thrown, and that nothing but the page itself was fetched."""
+    tab.evaluate("0")
+    assert tab.reported("Runtime.exceptionThrown") == []
+    assert tab.reported("Log.entryAdded") == []
+    assert tab.reported("Runtime.consoleAPICalled") == []
+    asked = {request["request"]["url"].partition("#")[0] for request in tab.reported("Network.requestWillBeSent")}
+    assert asked == {f"file://{path}"}
+
+
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Tab]:
     """Run Chromium with its profile in a folder, and end it."""

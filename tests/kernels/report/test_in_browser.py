@@ -9,7 +9,7 @@ import gathernest as gn
 from gathernest.kernels.report.page import page
 from gathernest.lowering.provenance.trace import Line
 
-from .browser import CHROMIUM, browser
+from .browser import CHROMIUM, browser, check_silent
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
 
@@ -45,16 +45,6 @@ def line_of(tab, level, pattern):
 
 def text_of(tab, name):
     return tab.evaluate(f"document.getElementById('{name}').textContent")
-
-
-def check_silent(tab, path):
-    """Check that nothing was logged or thrown, and that nothing but the page itself was fetched."""
-    tab.evaluate("0")
-    assert tab.reported("Runtime.exceptionThrown") == []
-    assert tab.reported("Log.entryAdded") == []
-    assert tab.reported("Runtime.consoleAPICalled") == []
-    asked = {request["request"]["url"].partition("#")[0] for request in tab.reported("Network.requestWillBeSent")}
-    assert asked == {f"file://{path}"}
 
 
 def test_a_load_in_the_nest_lights_its_vector_loads_and_the_reverse(tab, report):
