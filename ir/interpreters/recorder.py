@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialects.gather_dialect import AccumulateOp, LoopOp
-from ..dialects.upstream import FromElementsOp
+from ..dialects.upstream import FromElementsOp, PrefetchOp
 from ..errors import GathernestError
 from .scalar import Machine
 
@@ -60,6 +60,7 @@ class Event:
         results: what it gave; of an iteration, its induction variables.
         touches: what it loaded and stored, by lane.
         is_iteration: whether it is an iteration.
+        prefetches: of an iteration, those that it ran itself; no value depends on them.
     """
 
     number: int
@@ -70,6 +71,7 @@ class Event:
     results: tuple[Any, ...] = ()
     touches: list[Touch] = field(default_factory=list)
     is_iteration: bool = False
+    prefetches: "list[Event]" = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,13 @@ def record(
     roots = stores
     if error is not None:
         roots = [Part(event) for event in (machine.failed or machine.returned) if event is not None]
-    return Recording(tuple(slice_of(roots)), error, bool(machine.failed), bool(stores))
+    return Recording(tuple(_with_prefetches(slice_of(roots))), error, bool(machine.failed), bool(stores))
+
+
+def _with_prefetches(parts: list[Part]) -> list[Part]:
+    """Return parts with the prefetches of their iterations, in the order in which they ran."""
+    found = [*parts, *(Part(event) for part in parts for event in part.event.prefetches)]
+    return sorted(found, key=lambda part: part.event.number)
 
 
 def slice_of(roots: Iterable[Part]) -> list[Part]:
@@ -251,6 +259,13 @@ class _Recorder(Machine):
             self.carried[op] += [end for end, value in zip(ends, returned, strict=True) if value]
         elif isinstance(op, scf.IfOp):
             self.carried[op] = ends
+
+    def run_memref_prefetch(self, op: PrefetchOp, memory: np.ndarray, *subscripts: int) -> tuple[()]:
+        event = self.running[-1]
+        event.touches.append(Touch(tuple(subscripts), _address(memory, subscripts), False, None))
+        if self.iteration is not None:
+            self.iteration.prefetches.append(event)
+        return ()
 
     def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
         (buffer,) = super().run_memref_alloca(op)

@@ -19,6 +19,7 @@ from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.array_checks import index_array
 from ..runtime.compile import run_stages
 from ..runtime.plan import Plan
+from ..stepping.thread_share import thread_of
 from ..tuning.sample_arrays import strided_array
 from .small_instance import SmallInstance, small_instance, spread_indices
 
@@ -116,12 +117,6 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
         elements.append(ElementAccess(position, source, lines, () if access is None else _tile(access), thread))
     last = max(starts, default=0) - lowest + problem.table.dtype.itemsize
     return Accesses(problem, tuple(elements), math.ceil(last / LINE_BYTES), threads, instance.notes)
-
-
-def thread_of(iteration: int, iterations: int, threads: int) -> int:
-    """Return which thread has an iteration of a parallel loop in its range, as `lowering/native` shares them."""
-    parts = max(min(threads, iterations), 1)
-    return ((iteration + 1) * parts - 1) // max(iterations, 1)
 
 
 def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[Access]:

@@ -41,6 +41,7 @@ def step(
     pipeline: str | None = None,
     module: str | Path | ModuleOp | None = None,
     seed: int = 0,
+    threads: int | None = None,
 ) -> Steps:
     """Step through one element of a gather's result: the operations of a stage that it depends on, with their values.
 
@@ -54,6 +55,7 @@ def step(
         pipeline: the whole pipeline instead, as text; of a `module`, passes to run first.
         module: a stage to step through instead of one made here: MLIR text, a file of it, or a module.
         seed: fills arrays of which only the spec is given.
+        threads: how many share parallel loops, 1 or more; as many as a large gather uses here when omitted.
 
     Returns:
         The steps in the order in which they ran, loops in order; iterable, with `to_json()` and `to_html()`.
@@ -79,7 +81,7 @@ def step(
         name = str(module) if isinstance(module, Path) else "<text>"
         text = module.read_text(encoding="utf-8") if isinstance(module, Path) else str(module)
         name, text = stage_of_text(text, name, pipeline, stage)
-    return step_stage(text, name, problem, source, index, element, file=name)
+    return step_stage(text, name, problem, source, index, element, file=name, threads=threads)
 
 
 def stage_of(module: ModuleOp, pipeline: str, name: str | None, *, falls_back: bool = False) -> tuple[str, str]:

@@ -13,6 +13,9 @@ from ..runtime.plan import Plan
 from ..stepping.stage_steps import step_stage
 from ..stepping.steps import Steps
 
+# As many as the drawing of the accesses has.
+THREADS = 4
+
 
 def element_steps(plan: Plan) -> Steps | None:
     """Return the steps of the last element of a small gather with the plan's loops.
@@ -25,7 +28,7 @@ def element_steps(plan: Plan) -> Steps | None:
         stages = stages_by_name(instance.stages())
         name = SCHEDULED_NEST if SCHEDULED_NEST in stages else list(stages)[-1]
         arrays = _values(problem), spread_indices(problem)
-        return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1)
+        return step_stage(stages[name].text, name, problem, *arrays, problem.result.size - 1, threads=THREADS)
     return None
 
 

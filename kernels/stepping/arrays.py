@@ -56,6 +56,20 @@ class Arrays:
         byte = touch.address - first_byte(array)
         return Access(self.names[number], position, byte, byte // self.line_bytes, touch.is_store, value, unit)
 
+    def prefetched(self, memory: SSAValue, touch: Touch, name: str) -> str:
+        """Return in words what a prefetch through a memref loads, `name` where it is no view of an array."""
+        number, root = self.number_of(memory), viewed(memory)
+        assert isinstance(root.type, MemRefType)
+        place = (*touch.place, *[0] * (root.type.get_num_dims() - len(touch.place)))
+        if number is None:
+            return f"prefetches {name}{list(place)}"
+        array = self.arrays[number]
+        byte = touch.address - first_byte(array)
+        where = f"byte {byte}, cache line {byte // self.line_bytes}"
+        if all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True)):
+            return f"prefetches {self.names[number]}{list(self.caller_position(number, place))}: {where}, inside"
+        return f"prefetches {where} of {self.names[number]}, outside of the array: no error, and no use"
+
     def _position(self, number: int, place: Shape) -> tuple[Shape, int | None]:
         """Return the position in an array that subscripts of its view mean, and the part of the element."""
         array = self.arrays[number]

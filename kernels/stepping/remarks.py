@@ -10,6 +10,7 @@ from ...ir.problem import Problem
 from .arrays import ROLES
 from .rule import rule_of, said
 from .steps import Access, Shape, Step
+from .thread_share import said_of_thread
 
 # Places that are written out; of more, the first ones and the last are.
 MOST_PLACES = 6
@@ -26,13 +27,14 @@ def remarks(
     *,
     is_right: bool,
     undefined: bool,
+    threads: int,
 ) -> tuple[str, ...]:
-    """Return the lines: each says one thing in plain words."""
+    """Return the lines: each says one thing in plain words; `threads` share parallel loops."""
     return (
         *_outcome(position, value, expected, error, is_right=is_right, undefined=undefined),
         *_rule(problem, indices, position, steps),
         *_addresses(steps),
-        *_tiles(steps),
+        *_tiles(steps, threads),
     )
 
 
@@ -78,8 +80,8 @@ def _addresses(steps: Sequence[Step]) -> list[str]:
     return [f"addresses: {'; '.join(places)}"] if places else []
 
 
-def _tiles(steps: Sequence[Step]) -> list[str]:
-    """Return the tile and the thread that stored the element last."""
+def _tiles(steps: Sequence[Step], threads: int) -> list[str]:
+    """Return the tile and the thread of a team that stored the element last."""
     trips = next((one.trips for one in reversed(steps) if any(access.is_store for access in one.accesses)), ())
     if not trips:
         return []
@@ -88,5 +90,5 @@ def _tiles(steps: Sequence[Step]) -> list[str]:
     thread = "thread: the calling one, since no loop is parallel"
     if parallel:
         named = ", ".join(f"{trip.loop} {trip.number + 1} of {trip.count}" for trip in parallel)
-        thread = f"thread: any one, since parallel iterations are shared: {named}"
+        thread = f"thread: {said_of_thread(parallel, threads)}; this is {named}"
     return [*([f"tile: {', '.join(tiles)}"] if tiles else []), thread]

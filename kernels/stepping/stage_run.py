@@ -7,6 +7,7 @@ from xdsl.dialects import arith, memref
 from xdsl.ir import Operation
 
 from ...ir.dialects.gather_dialect import OperatorOp, ResolveOp
+from ...ir.dialects.upstream import PrefetchOp
 from ...ir.errors import BoundsError, GathernestError, InternalError, InvalidGatherError
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.graph import find_function
@@ -18,7 +19,8 @@ from ...ir.problem import Problem
 from ...lowering.schedule.machine_model import LINE_BYTES
 from .arrays import Arrays, elements_of
 from .operator_steps import OperatorSteps
-from .steps import Shape, Step, Trip
+from .steps import Access, Shape, Step, Trip
+from .thread_share import said_of_thread
 from .words import Words, trips_of
 
 _SILENT = (arith.ConstantOp, memref.GetGlobalOp, memref.CollapseShapeOp)
@@ -34,7 +36,17 @@ class StageRun:
         InvalidGatherError: the stage is of other arrays.
     """
 
-    def __init__(self, text: str, file: str, problem: Problem, data: np.ndarray, indices: np.ndarray, position: Shape):
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        problem: Problem,
+        data: np.ndarray,
+        indices: np.ndarray,
+        position: Shape,
+        threads: int,
+    ):
+        self.threads = threads
         self.problem, self.data, self.position, self.text = problem, data, position, text
         self.module, self.parser = read_placed(text, file, make_context())
         self.function = find_function(self.module, "gather")
@@ -95,20 +107,28 @@ class StageRun:
     def _step(self, part: Part, numbers: dict[tuple[int, int | None], int], recording: Recording) -> Step:
         event, lane = part
         own = trips_of(event, self.words) if event.is_iteration else ()
-        accesses = tuple(
-            self.arrays.access(memory, touch, self.words.name(memory))
-            for touch in touches_of(part)
-            if (memory := _memory(event.op)) is not None
-        )
+        trips = (*self._trips(event.around), *own)
         text, line = self._line(event.op)
-        note = "; ".join(self.words.note(part, accesses, trip) for trip in own or (None,))
+        accesses = self._accesses(part)
+        if isinstance(event.op, PrefetchOp):
+            note = self.arrays.prefetched(event.op.memref, event.touches[0], self.words.name(event.op.memref))
+        else:
+            note = "; ".join(self.words.note(part, accesses, trip) for trip in own or (None,))
+        if any(trip.is_parallel for trip in own):
+            shared = said_of_thread([trip for trip in trips if trip.is_parallel], self.threads)
+            note = f"{note}; the loop is parallel: thread {shared}"
         if recording.error is not None and part is recording.parts[-1]:
             is_said = not recording.is_inside or isinstance(event.op, ResolveOp)
             note = f"{note}; the call fails" if is_said else f"this fails: {recording.error}"
         linked = [numbers[key] for need in needs(part) if (key := (need.event.number, need.lane)) in numbers]
-        trips = (*self._trips(event.around), *own)
         values = self.words.values(part)
         return Step(event.op.name, text, line, trips, values, note, accesses, lane, tuple(sorted(set(linked))))
+
+    def _accesses(self, part: Part) -> tuple[Access, ...]:
+        memory = None if isinstance(part.event.op, PrefetchOp) else _memory(part.event.op)
+        if memory is None:
+            return ()
+        return tuple(self.arrays.access(memory, touch, self.words.name(memory)) for touch in touches_of(part))
 
     def _trips(self, iteration: Event | None) -> tuple[Trip, ...]:
         if iteration is None:

@@ -11,6 +11,7 @@ from ...ir import reference
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
+from ..runtime.launch import available_threads
 from .remarks import remarks
 from .stage_run import StageRun
 from .steps import Shape, Steps
@@ -28,6 +29,7 @@ def step_stage(
     element: int | Sequence[int] = 0,
     *,
     file: str = "<text>",
+    threads: int | None = None,
 ) -> Steps:
     """Step through one element of a problem's result in the text of a stage.
 
@@ -37,6 +39,7 @@ def step_stage(
         problem, data, indices: the gather with its arrays; of a gradient, `data` is grad.
         element: its position in the result, or its number in C order.
         file: what messages call the text.
+        threads: how many share parallel loops; as many as a large gather uses here when omitted.
 
     Raises:
         InputError: the text does not parse or is not valid.
@@ -49,7 +52,10 @@ def step_stage(
             f"the gather has {work} elements, and a stage is interpreted one operation at a time: at most "
             f"{MOST_ELEMENTS}; give smaller sizes"
         )
-    steps, sources, error, value = StageRun(text, file, problem, data, indices, position).steps()
+    threads = available_threads() if threads is None else threads
+    if threads < 1:
+        raise InvalidGatherError(f"threads must be a whole number from 1, got {threads}")
+    steps, sources, error, value = StageRun(text, file, problem, data, indices, position, threads).steps()
     undefined = problem.bounds is Bounds.UNCHECKED and _breaks_promise(problem, indices)
     expected: Any = None
     must_fail = False
@@ -60,7 +66,8 @@ def step_stage(
             must_fail = True
     same = value is not None and expected is not None and np.asarray(value).tobytes() == np.asarray(expected).tobytes()
     is_right = undefined or (isinstance(error, BoundsError) if must_fail else error is None and same)
-    said = remarks(problem, indices, position, steps, value, expected, error, is_right=is_right, undefined=undefined)
+    facts = {"is_right": is_right, "undefined": undefined, "threads": threads}
+    said = remarks(problem, indices, position, steps, value, expected, error, **facts)
     failed = None if error is None else str(error)
     gather = gather_line(problem)
     return Steps(gather, stage, text, position, value, expected, sources, said, failed, is_right, steps)

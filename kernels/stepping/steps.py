@@ -45,7 +45,8 @@ class Trip:
         variable: what the stage calls its induction variable.
         value: of the induction variable.
         number, count: which iteration it is, from 0, and how many there are.
-        is_parallel: whether any thread may run it.
+        lower, upper, step: the bounds that the loop was entered with; `upper` is behind the last value.
+        is_parallel: whether threads share the iterations.
         is_tile: whether the loop runs over tiles.
     """
 
@@ -54,6 +55,9 @@ class Trip:
     value: int
     number: int
     count: int
+    lower: int
+    upper: int
+    step: int
     is_parallel: bool = False
     is_tile: bool = False
 

@@ -102,8 +102,8 @@ class Words:
             said = str(bool(event.operands[0] & 1)).lower()
             return f"{self.name(condition)} is {said}: this branch runs"
         what = "tile" if trip.is_tile else "iteration"
-        thread = "; the loop is parallel: any thread may run it" if trip.is_parallel else ""
-        return f"{trip.loop}: {trip.variable} = {trip.value}, {what} {trip.number + 1} of {trip.count}{thread}"
+        place = f"{trip.variable} = {trip.value} in {trip.lower}..{trip.upper} step {trip.step}"
+        return f"{trip.loop}: {place}, {what} {trip.number + 1} of {trip.count}"
 
     def _said(self, event: Event, lane: int | None, accesses: tuple[Access, ...]) -> str:
         op = event.op
@@ -240,5 +240,5 @@ def trips_of(event: Event, words: Words) -> tuple[Trip, ...]:
         variable = words.name(op.regions[0].block.args[number])
         ordinal, total = (value - lower) // step, -(-(upper - lower) // step)
         is_tile = LoopName(name).is_outer_tile
-        trips.append(Trip(name, variable, value, ordinal, total, is_parallel, is_tile))
+        trips.append(Trip(name, variable, value, ordinal, total, lower, upper, step, is_parallel, is_tile))
     return tuple(trips)

@@ -9,7 +9,7 @@ from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from .exec import add_stage_options, gather_of, read_file, with_header
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--element", metavar="PLACE", default="0", help="position such as 3,1 or number (default: 0)")
     parser.add_argument(
         "--stage", metavar="NAME", help="operator or a pass; the scheduled nest, or FILE as it is, when omitted"
+    )
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="how many share parallel loops (default: those of a large gather)"
     )
     parser.add_argument(
         "-i", "--interactive", action="store_true", help="read commands where there is no terminal, too"
@@ -75,12 +78,12 @@ def _steps(options: argparse.Namespace) -> "Steps":
         passes = options.passes or make_plan(problem, schedule).pipeline
         is_default = options.stage is None
         name, text = stage_of(module_of(problem), passes, options.stage or SCHEDULED_NEST, falls_back=is_default)
-        return step_stage(text, name, problem, data, indices, element)
+        return step_stage(text, name, problem, data, indices, element, threads=options.threads)
     text, _ = read_file(options.file)
     given = with_header(options, text)
     problem, data, indices = gather_of(given)
     name, text = stage_of_text(text, options.file, given["passes"], options.stage)
-    return step_stage(text, name, problem, data, indices, element, file=options.file)
+    return step_stage(text, name, problem, data, indices, element, file=options.file, threads=options.threads)
 
 
 def _element(text: str) -> int | tuple[int, ...]:

@@ -1,6 +1,7 @@
 """What the steps of an element say in plain words, and what is said where a call or a stage is wrong."""
 
 import json
+import re
 from html.parser import HTMLParser
 from typing import ClassVar
 
@@ -82,17 +83,57 @@ def test_the_rule_of_the_operator_is_the_one_of_the_reference():
 
 
 def test_tile_thread_and_lane_are_said():
-    steps = gn.step("gather", DATA, INDICES, element=(2, 3), schedule=SHARED, stage="cse")
+    steps = gn.step("gather", DATA, INDICES, element=(2, 3), schedule=SHARED, stage="cse", threads=4)
     assert steps.remarks[-2:] == (
         "tile: 2 of 2 of indices_o",
-        "thread: any one, since parallel iterations are shared: indices_o 2 of 2",
+        "thread: 1 of 0 to 3 begins with iteration 2 of 2; one that is done may take it over; this is indices_o 2 of 2",
     )
+    place = "indices_o: i_o = 2 in 0..3 step 2, tile 2 of 2; the loop is parallel: thread 1 of 0 to 3 begins with "
+    assert f"{place}iteration 2 of 2; one that is done may take it over" in notes(steps)
     assert steps[-1].note == "3.0 is stored to out[2, 3]: byte 44, cache line 0 (lane 3 of 4)"
     assert [(trip.loop, trip.value, trip.number, trip.count) for trip in steps[-1].trips] == [
         ("indices_o", 2, 1, 2),
         ("indices_i", 2, 0, 1),
         ("inner", 0, 0, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("stage", "element", "threads", "said"),
+    [
+        ("cse", (1, 1, 0), 4, "1 of 0 to 3 begins with iterations 3 to 4 of 8; one that is done may take it over"),
+        (
+            "hoist-invariants",
+            (3, 0, 0),
+            3,
+            "2 of 0 to 2 begins with iterations 6 to 8 of 8; one that is done may take it",
+        ),
+        ("cse", (3, 0, 0), 1, "the calling one, since there is one thread or one iteration"),
+    ],
+)
+def test_several_parallel_loops_are_shared_as_one(stage, element, threads, said):
+    schedule = "tile-loops{loops=indices sizes=2},interchange-loops{order=batch,indices_o,indices_i,inner},"
+    steps = gn.step(
+        "gather", "4x5x4xf32", "4x3xi64", 1, batch_dims=1, element=element, threads=threads, stage=stage,
+        schedule=f"{schedule}parallelize-loops{{loops=batch,indices_o}}",
+    )  # fmt: skip
+    assert steps.remarks[-1].startswith(f"thread: {said}")
+
+
+def test_prefetches_of_its_iterations_are_steps_with_their_address():
+    schedule = "prefetch-indices{loop=indices distance=1 lines=1 locality=3}"
+    steps = gn.step("gather", DATA, INDICES, element=(1, 3), schedule=schedule)
+    (found,) = [one for one in steps if one.op == "memref.prefetch"]
+    assert found.note == "prefetches data[0, 0]: byte 0, cache line 0, inside"
+    assert found.accesses == () and steps.sources == ((4, 3),) and steps.is_right
+    far = re.sub(r"(memref.prefetch %data\[\S+ \S+ )%\w+", r"\1%n_axis", steps.text)
+    outside = [one.note for one in gn.step("gather", DATA, INDICES, element=(1, 3), module=far)]
+    assert "prefetches byte 80, cache line 1 of data, outside of the array: no error, and no use" in outside
+
+
+def test_no_thread_at_all_is_rejected():
+    with pytest.raises(gn.InvalidGatherError, match="threads must be a whole number from 1, got 0"):
+        gn.step("gather", DATA, INDICES, threads=0)
 
 
 def test_a_staged_index_is_followed_into_its_buffer():
@@ -169,7 +210,7 @@ def test_an_element_that_is_not_written_says_so():
 
 
 def test_json_has_every_field_and_reads_back():
-    steps = gn.step("gather", DATA, INDICES, element=(2, 3), schedule=SHARED, stage="cse")
+    steps = gn.step("gather", DATA, INDICES, element=(2, 3), schedule=SHARED, stage="cse", threads=4)
     facts = json.loads(json.dumps(steps.to_json()))
     assert (facts["element"], facts["value"], facts["sources"]) == ([2, 3], 3.0, [[0, 3]])
     assert len(facts["steps"]) == len(steps)
