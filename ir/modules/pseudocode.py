@@ -153,6 +153,18 @@ class _Printer:
         elif op.results and _has_line(op.results[0]):
             text = self.written_out(op)
             self.add(op, f"{self.name(op.results[0])} = {text}")
+        elif op.name.partition(".")[0] not in _DIALECTS:
+            self.of_others(op)
+
+    def of_others(self, op: Operation) -> None:
+        """Write an operation of another package by its name and operands, and its blocks below it."""
+        results = ", ".join(map(self.name, op.results))
+        text = f"{f'{results} = ' if results else ''}{op.name}({', '.join(map(self.bare, op.operands))})"
+        blocks = [block for region in op.regions for block in region.blocks]
+        if not blocks:
+            self.add(op, text)
+        for block in blocks:
+            self.nested(op, text, block)
 
     def loop_head(self, op: Operation) -> tuple[str, str]:
         """Return `parallel for `, with the sum in front where the loop has one, and `batch(b) in 0..n_batch`."""
@@ -233,6 +245,8 @@ class _Printer:
         raise InternalError(f"a nest has no picture of {op.name}")
 
 
+# Operations of other dialects are those of other packages.
+_DIALECTS = ("arith", "builtin", "func", "gather", "memref", "scf", "vector")
 _CASTS = (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
 _LOADS = (memref.LoadOp, MaskedLoadOp, vector.LoadOp)
 # What stands where it is used, as arithmetic that is used once does.

@@ -59,7 +59,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A function, a loop or a condition with what is in it.
+    """A function, a loop, or a condition or another operation with what is in it.
 
     Attributes:
         kind: what it is.
@@ -99,7 +99,7 @@ def _children(lines: Sequence[NestLine], depth: int) -> tuple[Box | Statement, .
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         line, inner = lines[start], lines[start + 1 : end]
         is_loop = isinstance(line.op, LOOPS)
-        if is_loop or isinstance(line.op, scf.IfOp):
+        if is_loop or inner or isinstance(line.op, scf.IfOp):
             found.append(_box(line, is_loop, _children(inner, depth + 1)))
         else:
             found.append(Statement(line.text, _line(line.op)))
@@ -109,8 +109,8 @@ def _children(lines: Sequence[NestLine], depth: int) -> tuple[Box | Statement, .
 def _box(line: NestLine, is_loop: bool, children: tuple[Box | Statement, ...]) -> Box:
     op, text = line.op, line.text.removesuffix(":")
     if not is_loop:
-        assert isinstance(op, scf.IfOp)
-        badges = (Badge("checked", "checked"),) if text != "else" and _is_guard(op) else ()
+        is_guard = isinstance(op, scf.IfOp) and text != "else" and _is_guard(op)
+        badges = (Badge("checked", "checked"),) if is_guard else ()
         return Box("condition", text, (), badges, children, _line(op))
     return Box("loop", line.trips, loop_names(op), tuple(_badges(op)), children, _line(op))
 

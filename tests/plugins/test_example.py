@@ -50,6 +50,12 @@ said["offered"] = [str(schedule).rpartition(",")[2] for schedule in offered]
 record = Record(SCHEDULE, "", 2.0, 1.0, 2.0, 21, 21, "2026-01-01T00:00:00Z", "any", {}, {})
 save({kernel.plan.problem_class: record})
 said["recorded"] = str(gn.compile("gather", data, indices).schedule)
+from gathernest.kernels.report.section import section_of
+section = section_of(kernel, timing=False)
+said["levels"] = [[level.name, level.is_changed] for level in section.trace.levels]
+said["mapped"] = section.trace.mapped
+said["steps"] = [section.steps.is_right, section.steps.stage]
+said["drawings"] = [figure.title for figure in section.figures if figure.svg]
 """
 WITHOUT = """
 for key, given in {"schedule": SCHEDULE, "pipeline": "sort-indices,default"}.items():
@@ -114,6 +120,10 @@ def test_it_works_in_all_places_and_nowhere_without_it(run):
     assert found["offered"] == ["sort-indices{pages=64}", "sort-indices{pages=512}"]
     assert found["recorded"] == found["language"] == SCHEDULE
     assert found["stage"] is True
+    assert ["sort-indices{pages=7}", True] in found["levels"]
+    assert found["mapped"][0] == found["mapped"][1] > 0
+    assert found["steps"] == [True, "hoist-invariants"]
+    assert {"The scheduled nest", "The memory accesses"} <= set(found["drawings"])
 
     without = said(WITHOUT, installed=False)
     assert "'sort-indices' is not a pass of a schedule; use " in without["schedule"]

@@ -1,6 +1,7 @@
 """Passes and operations of other packages: where they are known, and what is said of packages with faults."""
 
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 import gathernest as gn
 from gathernest.ir.modules import plugins
 from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.pseudocode import print_loop_nest
 from gathernest.kernels.runtime.disk_cache import entry_folder
 from gathernest.lowering import registry
+from gathernest.lowering.drawings.nest_drawing import nest_drawing
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import all_passes
 from gathernest.tools import cli
@@ -17,6 +20,32 @@ from gathernest.tools import cli
 EMPTY = "func.func @f() { func.return }\n"
 TOUCH = "func.func @f() {\n  %x = own.touch : i64\n  func.return\n}\n"
 BROKEN = "import a_module_that_is_not_there\n"
+AROUND = """
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Dialect
+from xdsl.irdl import *
+from xdsl.traits import NoTerminator
+from xdsl.universe import Universe
+
+
+@irdl_op_definition
+class NumberOp(IRDLOperation):
+    name = "around.number"
+    res = result_def(i64)
+    assembly_format = "attr-dict `:` type($res)"
+
+
+@irdl_op_definition
+class BodyOp(IRDLOperation):
+    name = "around.body"
+    of = operand_def(i64)
+    body = region_def()
+    traits = traits_def(NoTerminator())
+    assembly_format = "`(` $of `)` $body attr-dict"
+
+
+UNIVERSE = Universe(all_dialects={{"around": lambda: Dialect("around", [NumberOp, BodyOp], [])}})
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +208,17 @@ def test_a_pass_of_another_package_is_a_step_of_a_script(install):
     with pytest.raises(gn.ScheduleError, match="own-pass failed: AssertionError: no size"):
         script.apply("own-pass{size=0}")
     assert script.passes == passes
+
+
+def test_operations_of_another_package_are_drawn_by_their_names(install):
+    install("another", source=AROUND)
+    inner = "%n = around.number : i64\naround.body(%n) {\naround.number : i64\n}\n"
+    loop = f'gather.loop "rows"(%i) = %c to %c step %c {{\n{inner}}}\n'
+    text = f"func.func @gather() {{\n%c = arith.constant 1 : index\n{loop}func.return\n}}"
+    nest = "for rows(i) in 1..1:\n  n = around.number()\n  around.body(n):\n    value = around.number()\n"
+    assert print_loop_nest(parse_module(text)) == nest
+    drawn = list(ElementTree.fromstring(nest_drawing(text)).itertext())
+    assert {"n = around.number()", "around.body(n)", "value = around.number()"} <= set(drawn)
 
 
 def test_a_schedule_without_its_package_says_which_pass_is_unknown():

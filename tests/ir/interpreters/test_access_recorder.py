@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from xdsl.dialects import scf
 
+from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.access_recorder import record_accesses
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
@@ -15,6 +16,23 @@ from gathernest.lowering.schedule.schedule import Schedule
 SCHEDULE = (
     "tile-loops{loops=outer,indices sizes=2,4},interchange-loops{order=outer_o,indices_o,outer_i,indices_i,inner},"
 )
+NESTED = """
+func.func @gather(%data: memref<1xi32>, %out: memref<2x3xi32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  scf.parallel (%i) = (%c0) to (%c2) step (%c1) {
+    scf.parallel (%j) = (%c0) to (%c3) step (%c1) {
+      %element = memref.load %data[%c0] : memref<1xi32>
+      memref.store %element, %out[%i, %j] : memref<2x3xi32>
+      scf.reduce
+    }
+    scf.reduce
+  }
+  func.return
+}
+"""
 DATA, INDICES = np.arange(4 * 9 * 3, dtype=np.float32).reshape(4, 9, 3), np.array([3, 1, 8, 0, 2, 5, 7])
 
 
@@ -48,6 +66,22 @@ def test_loads_of_data_are_recorded_with_its_strides(module):
     }  # fmt: skip
     assert offsets == wanted
     assert min(offsets) < 0
+
+
+def test_only_stores_are_recorded_of_a_result_that_is_read_too():
+    grad, indices, out = np.ones((3, 2), np.float32), np.array([1, 4, 1]), np.zeros((5, 2), np.float32)
+    problem = problem_of("gather_grad", ArraySpec.parse("5x2xf32"), indices)
+    nests = parse_module(run_stages(make_plan(problem, Schedule()))[-1].text)
+    found = record_accesses(nests, grad, indices, out, of="out")
+    assert out[1].tolist() == [2, 2]
+    assert len(found) == out.size + grad.size  # the table is cleared, and each element of grad is added
+
+
+def test_of_a_parallel_loop_in_another_the_outer_one_is_shared():
+    module = parse_module(NESTED)
+    found = record_accesses(module, np.zeros(1, np.int32), None, np.zeros((2, 3), np.int32), of="out")
+    shares = {access.offset_bytes // 4: (access.iteration, access.iterations) for access in found}
+    assert shares == {place: (place // 3, 2) for place in range(6)}
 
 
 def test_recording_changes_no_byte(module):

@@ -118,6 +118,8 @@ def test_several_parallel_loops_are_shared_as_one(stage, element, threads, said)
         schedule=f"{schedule}parallelize-loops{{loops=batch,indices_o}}",
     )  # fmt: skip
     assert steps.remarks[-1].startswith(f"thread: {said}")
+    bounds = [(trip.loop, trip.lower, trip.upper, trip.step) for trip in steps[-1].trips[:2]]
+    assert bounds == [("batch", 0, 4, 1), ("indices_o", 0, 3, 2)]
 
 
 def test_prefetches_of_its_iterations_are_steps_with_their_address():
@@ -155,6 +157,10 @@ def test_a_gradient_has_its_contributions_in_order(stage):
     assert "contributions: 2, in this order: grad[0, 2], grad[2, 2]" in steps.remarks
     sums = [note for note in notes(steps) if "0.0 + 2.0 = 2.0" in note or "2.0 + 10.0 = 12.0" in note]
     assert len(sums) == 2 and "= 2.0" in sums[0] and "= 12.0" in sums[1]
+    if stage == "operator":
+        assert notes(steps)[-1] == "12.0 * 0.5 = 6.0 is stored to out[1, 2]: byte 24, cache line 0"
+        whole = gn.step("gather_grad", GRAD, [1, 4, 1], data_shape=(5, 4), element=(1, 2), stage=stage)
+        assert notes(whole)[-1] == "12.0 is stored to out[1, 2]: byte 24, cache line 0"
 
 
 def test_an_index_outside_is_followed_to_the_error():

@@ -95,6 +95,10 @@ def test_boxes_stand_in_one_another_as_the_loops_do(name, stage):
     assert loops_of_drawing(elements(nest_drawing(text))) == expected
 
 
+# Pixels between boxes, and below the last one in another.
+GAP, PAD = 7, 13
+
+
 def boxes(group: ElementTree.Element) -> tuple[tuple[float, ...], list[ElementTree.Element]]:
     rect = group.find(f"{SVG}rect")
     x, y, width, height = (float(rect.get(name)) for name in ("x", "y", "width", "height"))
@@ -114,7 +118,8 @@ def test_a_box_lies_inside_of_the_one_around_it_and_none_overlap(name, stage):
         lines = [float(line.get("y")) for line in group if line.tag == f"{SVG}text"]
         places = [boxes(child)[0] for child in inner]
         assert all(left < a and top < b and c < right and d < bottom for a, b, c, d in places)
-        assert all(above[3] < below[1] for above, below in pairwise(places))
+        assert all(above[3] + GAP <= below[1] for above, below in pairwise(places))
+        assert all(place[3] + PAD <= bottom for place in places)
         assert all(top < y < bottom and not any(b < y < d for _, b, _, d in places) for y in lines)
         waiting += inner
 
