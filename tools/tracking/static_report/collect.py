@@ -124,6 +124,8 @@ def _environment(conditions: Conditions, folder: Path, given: Mapping[str, str])
         "GATHERNEST_TUNING": "off",
         "NUMBA_DISABLE_INTEL_SVML": "1",
     }
+    if conditions.threads is not None:
+        chosen["GATHERNEST_NUM_THREADS"] = str(conditions.threads)
     if conditions.target is not None:
         chosen |= {"NUMBA_CPU_NAME": conditions.target, "NUMBA_CPU_FEATURES": ""}
     if conditions.machine is not None:

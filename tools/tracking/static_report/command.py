@@ -1,7 +1,6 @@
 """`gathernest bench --static`: what the kernels of the suite are compiled to, and what explains a difference."""
 
 import argparse
-import contextlib
 import json
 import platform
 import subprocess
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....ir.errors import GathernestError, did_you_mean
-from ....kernels.host.checkout import RevisionError, commit_of, git
+from ....kernels.host.checkout import RevisionError
 from ....kernels.host.dependencies import require_compiler
 from ....kernels.host.knobs import KnobError, knobs
 from ....kernels.host.machine import machine_model
 from ....lowering.schedule.machine_model import BUILT_IN
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 from .kernel_facts import Conditions
+from .revisions import COMMITTED, report_at
 
 if TYPE_CHECKING:
     from ....asv_bench.benchmarks.cases import Case
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # The machine of the committed report: what most x86-64 CPUs can run, and enough threads to share the work.
 TARGET, MACHINE, THREADS = "x86-64-v3", "avx2", 4
-COMMITTED = "asv_bench/static.json"
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # CPUs of LLVM that a wrong name is compared with; it knows many more.
 _CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
@@ -104,7 +103,7 @@ def _compare(before: "StaticReport | None", after: "StaticReport", options: argp
     if options.json != "-":
         console, kernels = make_console(), len(after.grouped())
         if before is not None and kernels and not changes:
-            console.print(f"{kernels} kernels of {len(after.kernels)} cases are those of {options.against}")
+            console.print(f"the kernels of {len(after.kernels)} cases are those of {options.against}")
         elif changes:
             console.print(f"{len(changes)} of {kernels} kernels are not those of {options.against}:\n", style="bold")
             for line in explained(changes, versions, after.versions, in_full=not whole):
@@ -224,21 +223,19 @@ def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
     """Return the report that a file or a revision has; None for a file that is to be written and is not there."""
     from .report import read_report
 
-    if Path(said).is_file() or (may_miss and Path(said).parent.is_dir()):
-        with contextlib.suppress(FileNotFoundError):
-            return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)
-        return None
+    if Path(said).is_file():
+        return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)
     if may_miss:
-        raise UsageError(f"--write: there is no folder {Path(said).parent}; make it first")
+        if not Path(said).parent.is_dir():
+            raise UsageError(f"--write: there is no folder {Path(said).parent}; make it first")
+        return None
     try:
-        commit = commit_of(said)
+        found = report_at(said)
     except RevisionError as error:
         raise UsageError(f"--against: there is no file {said!r}; {error}") from None
-    try:
-        text = git("show", f"{commit}:{COMMITTED}", otherwise="")
-    except RevisionError:
+    if found is None:
         raise UsageError(
             f"revision {said} has no {COMMITTED}, as it is older than the static report; "
             f"`gathernest bench compare {said}` compiles its kernels and compares them with these"
-        ) from None
-    return read_report(text, f"{COMMITTED} of {said}")
+        )
+    return found

@@ -102,10 +102,12 @@ class Conditions:
     Attributes:
         target: LLVM's name of a CPU; None for this one.
         machine: fields of a machine model, as a file has them; None for the model of this machine.
+        threads: that share the work where `machine` does not say; None for one for each usable core.
     """
 
     target: str | None
     machine: Mapping[str, Any] | None
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

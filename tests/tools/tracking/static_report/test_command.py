@@ -9,7 +9,7 @@ import pytest
 
 from gathernest.asv_bench.benchmarks.cases import SUITE
 from gathernest.kernels.host.cpu import PACKAGE
-from gathernest.tools.tracking.static_report import collect, command, cycles
+from gathernest.tools.tracking.static_report import collect, command, cycles, revisions
 from gathernest.tools.tracking.static_report.kernel_facts import Conditions
 from gathernest.tools.tracking.static_report.report import read_report
 
@@ -83,7 +83,7 @@ def test_machine_and_target_are_those_of_the_options(gathernest, compiled, tmp_p
 
 def test_report_that_is_the_same_is_told_in_a_line(gathernest, committed):
     ended = gathernest(*STATIC, "--against", str(committed))
-    assert (ended.status, ended.out, ended.err) == (0, f"1 kernels of 2 cases are those of {committed}\n", "")
+    assert (ended.status, ended.out, ended.err) == (0, f"the kernels of 2 cases are those of {committed}\n", "")
 
 
 @pytest.fixture
@@ -193,9 +193,21 @@ def test_file_that_is_no_report_is_told(gathernest, tmp_path):
     assert "other.json is no static report, or one of another revision" in ended.err
 
 
-@pytest.mark.skipif(not (PACKAGE / ".git").exists(), reason="the sources are in no git checkout")
+IN_CHECKOUT = pytest.mark.skipif(not (PACKAGE / ".git").exists(), reason="the sources are in no git checkout")
+
+
+@IN_CHECKOUT
+def test_revision_has_the_report_of_its_own_file(gathernest, compiled, committed, monkeypatch):
+    monkeypatch.setattr(revisions, "git", lambda *command, otherwise: committed.read_text())
+    ended = gathernest(*STATIC, "--against", "HEAD")
+    assert (ended.status, ended.out) == (0, "the kernels of 2 cases are those of HEAD\n")
+    assert revisions.difference("HEAD", "HEAD") == []
+
+
+@IN_CHECKOUT
 def test_revision_without_a_report_is_told_what_to_do(gathernest, monkeypatch):
-    monkeypatch.setattr(command, "COMMITTED", "asv_bench/no_such.json")
+    for module in (command, revisions):
+        monkeypatch.setattr(module, "COMMITTED", "asv_bench/no_such.json")
     ended = gathernest(*STATIC, "--against", "HEAD")
     assert (ended.status, ended.err) == (
         2,
