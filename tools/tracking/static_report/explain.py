@@ -62,9 +62,12 @@ def _cause(change: Change, versions: str) -> str:
     return _CAUSES[change.kind].format(versions=f" ({versions})" if versions else "")
 
 
-def _length(change: Change) -> int:
-    """Return how many lines explain a kernel: of a cause, the simplest example is shown."""
-    return sum(len(loop.diff()) for loop in change.loops) or 10**6
+def _length(change: Change) -> tuple[int, int]:
+    """Order kernels of one cause by how simply they show it: the same loops on both sides, few lines."""
+    unpaired = sum(
+        loop.before is None or loop.after is None or loop.before.is_hot != loop.after.is_hot for loop in change.loops
+    )
+    return unpaired, sum(len(loop.diff()) for loop in change.loops) or 10**6
 
 
 def _kernel(change: Change, versions: str, *, in_full: bool) -> Iterator[str]:
