@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: demo test fuzz check lint docs static site bench asv clean help
+.PHONY: demo test fuzz check lint docs static site bench asv asv-compare asv-history asv-site asv-machine clean help
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checked against NumPy
 	$(BIN)/gathernest demo
@@ -42,9 +42,29 @@ site: $(DEV_STAMP)  ## build the pages as a site in build/site; a broken link is
 bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed
 	$(BIN)/gathernest bench
 
-asv: $(DEV_STAMP)  ## run the tracked benchmarks once
-	cd asv_bench && ../$(BIN)/asv machine --yes > /dev/null
-	cd asv_bench && ../$(BIN)/asv run --quick --show-stderr --environment existing:../$(BIN)/python
+# Benchmarks whose names match $(BENCH); asv_bench/README.md has more.
+BENCH ?= .
+BASE ?= HEAD^
+RANGE ?= HEAD~10..HEAD
+ASV = cd asv_bench && ../$(BIN)/asv
+
+asv: asv-machine  ## measure the last commit with asv, and keep the results in asv_bench/results
+	$(ASV) run --show-stderr --bench '$(BENCH)' 'HEAD^!'
+
+asv-compare: asv-machine  ## compare the last commit with BASE, round by round, as asv does
+	$(ASV) continuous --interleave-rounds --append-samples --show-stderr --bench '$(BENCH)' $(BASE) HEAD
+
+asv-history: asv-machine  ## measure the commits of RANGE that have no results, and make the site
+	$(ASV) run --skip-existing --bench '$(BENCH)' '$(RANGE)'
+	$(MAKE) asv-site
+
+asv-site: $(DEV_STAMP)  ## write the site of all results to asv_bench/html; it opens from disk, without a network
+	$(ASV) publish --no-pull
+	$(BIN)/python asv_bench/site/make_offline.py asv_bench/html
+
+asv-machine: $(DEV_STAMP)
+	@$(ASV) machine --yes > /dev/null
+	@test -z "$$(git status --porcelain --untracked-files=no)" || echo "note: the tree has changes; asv measures commits"
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

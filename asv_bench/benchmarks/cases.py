@@ -122,16 +122,20 @@ class Case:
         shapes = [tuple(min(size, most) for size in shape) for shape in (self.data, self.indices)]
         return dataclasses.replace(self, data=shapes[0], indices=shapes[1])
 
-    def make(self, sets: int | None = None) -> Inputs:
+    def make(self, sets: int | None = None, *, zeros: bool = False) -> Inputs:
         """Return its arrays, the same ones every time, with so many sets of indices, or as many as their size asks for.
 
-        A gradient has small whole numbers, whose sums are exact in any order.
+        A gradient has small whole numbers, whose sums are exact in any order. With `zeros` all but the indices is 0 and
+        takes no time to make: enough for what is not timed.
         """
         rng = np.random.default_rng(0)
         if sets is None:
             by_size = next(number for most, number in SETS_BY_INDEX_BYTES.items() if self.index_bytes <= most)
             sets = 1 if self.family == "call" else by_size
         indices = tuple(self._draw(rng) for _ in range(sets))
+        if zeros:
+            given, result = (self.gathered, self.data) if self.is_gradient else (self.data, self.gathered)
+            return Inputs(np.zeros(given, self.dtype), indices, np.zeros(result, self.dtype))
         # np.ones touches the pages of the result: the first write to a page is slow.
         if not self.is_gradient:
             return Inputs(_elements(self.data, self.dtype, rng), indices, np.ones(self.gathered, self.dtype))

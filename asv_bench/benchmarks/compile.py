@@ -1,38 +1,57 @@
-"""What it costs to get a kernel: the pipeline alone, and a cold compile."""
+"""What it costs to get a kernel: the pipeline to generated source, and all of it to machine code without a cache."""
 
-import gathernest as gn
-from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.modules.operator_module import gather_module
-from gathernest.lowering.numba.emitter import emit
-from gathernest.lowering.pipeline import run_pipeline
-from gathernest.lowering.registry import default_pipeline
-from gathernest.lowering.schedule.schedule import Schedule
+import functools
+from typing import Any
 
-SCHEDULE = Schedule(tiles=(("indices", 256),), parallel=("indices_o",))
+from .cases import BY_NAME, Inputs, compiled
+from .isolated import package
+
+CASES = ["rows-256B", "elements-middle-axis", "gradient-rows-256B"]
+
+
+@functools.lru_cache(maxsize=1)
+def inputs_of(name: str) -> Inputs:
+    return BY_NAME[name].make(sets=1, zeros=True)
+
+
+@functools.lru_cache(maxsize=1)
+def kernel_of(name: str) -> Any:
+    kernel = compiled(BY_NAME[name], inputs_of(name), package())
+    dict(kernel.stages)
+    return kernel
 
 
 class Pipeline:
-    """Operator to generated source, without Numba."""
+    """Every pass from operator to loops, with the verification and the text of each stage; no Numba."""
 
-    def setup(self) -> None:
-        self.data, self.indices = ArraySpec.parse("1000x64xf32"), ArraySpec.parse("100xi64")
+    params = CASES
+    param_names = ["case"]
+    number = 1
+    rounds = 2
+    repeat = (3, 10, 2.0)
+    warmup_time = 0
 
-    def time_operator_to_source(self) -> None:
-        module = gather_module(self.data, self.indices)
-        run_pipeline(module, default_pipeline(SCHEDULE))
-        emit(module)
+    def setup(self, case: str) -> None:
+        self.kernel = kernel_of(case)
+
+    def time_stages(self, case: str) -> None:
+        dict(self.kernel.stages)
 
 
 class ColdCompile:
-    """Operator to machine code, with no cache to read or write."""
+    """Operator to machine code, with no cache to read or write; libraries are imported."""
 
-    params = ["serial", "parallel"]
-    param_names = ["schedule"]
+    params = CASES[:2]
+    param_names = ["case"]
     number = 1
-    repeat = (2, 3, 20.0)
+    rounds = 2
+    repeat = (2, 4, 4.0)
     warmup_time = 0
 
-    def time_compile(self, schedule: str) -> None:
-        with gn.knobs.scope(always_compile=True):
-            chosen = Schedule() if schedule == "serial" else SCHEDULE
-            gn.compile("gather", "1000x64xf32", "100xi64", schedule=chosen)
+    def setup(self, case: str) -> None:
+        self.gn, self.inputs = package(), inputs_of(case)
+        kernel_of(case)
+
+    def time_compile(self, case: str) -> None:
+        with self.gn.knobs.scope(always_compile=True):
+            compiled(BY_NAME[case], self.inputs, self.gn)

@@ -19,11 +19,13 @@ def test_package_runs_as_a_module() -> None:
 
 def test_wheel_has_every_package_the_types_and_the_licence() -> None:
     settings = PROJECT["tool"]["setuptools"]
-    floors = ("ir", "lowering", "kernels", "tools", "asv_bench")
+    floors = ("ir", "lowering", "kernels", "tools", "asv_bench/benchmarks")
     found = {
         ".".join(path.parent.relative_to(ROOT).parts) for floor in floors for path in ROOT.glob(f"{floor}/**/*.py")
     }
-    assert sorted(settings["packages"]) == sorted(["gathernest", *(f"gathernest.{name}" for name in found)])
+    assert sorted(settings["packages"]) == sorted(
+        ["gathernest", "gathernest.asv_bench", *(f"gathernest.{name}" for name in found)]
+    )
     assert settings["package-data"] == {
         "gathernest": ["__init__.pyi", "py.typed"],
         "gathernest.kernels.report": ["templates/*"],

@@ -1,0 +1,94 @@
+"""Instructions of calls, of kernels and of the pipeline under callgrind; kernels come from the cache of `session.py`.
+
+`count` is what `../counts.py` calls; as a program it is what runs in valgrind.
+"""
+
+import gc
+import json
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import cases
+from . import fresh
+from .client_requests import RUNNING_ON_VALGRIND, Requests
+from .generic_cpu import be_generic
+from .session import KERNELS
+
+TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
+CALLS = 200
+PIPELINE = "rows-256B"
+
+
+def why_not() -> str | None:
+    """Return why there are no counts here, or None."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed: no instruction counts (apt-get install valgrind)"
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return "client requests are x86-64 code for Linux: no instruction counts"
+    return None
+
+
+def count(place: fresh.Place) -> dict[str, float]:
+    """Return instructions by name: of a call, of a kernel for each row or element that it reads, of the pipeline."""
+    valgrind = ("valgrind", *("-q", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=callgrind"))
+    names = place.ask("instructions", before=valgrind)
+    dumps = sorted(place.folder.glob("callgrind.*"), key=lambda path: int(path.suffix[1:]))
+    totals = [int(found[1]) for path in dumps if (found := TOTAL.search(path.read_text()))]
+    if len(totals) != len(names):
+        raise fresh.CountError(f"callgrind wrote {len(totals)} counts of {len(names)}")
+    nothing = totals[0]
+    return {name: (total - nothing) / over for (name, over), total in zip(names[1:], totals[1:], strict=True)}
+
+
+def regions(gn: Any) -> dict[tuple[str, int], Callable[[], Any]]:
+    """Return what is counted, by its name and what the count is divided by."""
+    data, indices, out = np.zeros((5, 4), np.float32), np.array([0, 4, 2]), np.zeros((3, 4), np.float32)
+    kernel = gn.compile("gather", data, indices)
+    found: dict[tuple[str, int], Callable[[], Any]] = {
+        ("nothing", 1): lambda: None,
+        ("call gather", CALLS): _often(lambda: gn.gather(data, indices)),
+        ("call gather out", CALLS): _often(lambda: gn.gather(data, indices, out=out)),
+        ("call gather list", CALLS): _often(lambda: gn.gather(data, [0, 4, 2])),
+        ("call kernel", CALLS): _often(lambda: kernel(data, indices)),
+        ("call kernel out", CALLS): _often(lambda: kernel(data, indices, out)),
+    }
+    for name in KERNELS:
+        case = cases.BY_NAME[name]
+        found["kernel " + name, case.rows] = cases.bind(case, case.make(sets=1, zeros=True), gn)
+    compiled = cases.compiled(cases.BY_NAME[PIPELINE], cases.BY_NAME[PIPELINE].make(sets=1, zeros=True), gn)
+    found["pipeline", 1] = lambda: dict(compiled.stages)
+    return found
+
+
+def _often(call: Callable[[], Any]) -> Callable[[], None]:
+    def calls() -> None:
+        for _ in range(CALLS):
+            call()
+
+    return calls
+
+
+def main() -> None:
+    be_generic()
+    import gathernest
+
+    requests = Requests()
+    if not requests.send(RUNNING_ON_VALGRIND):
+        raise SystemExit("this script runs in valgrind")
+    names = regions(gathernest)
+    gc.disable()
+    for call in names.values():
+        for _ in range(3):  # the second like call is remembered, and found from the third on
+            call()
+        requests.count(call)
+    print(json.dumps(list(names)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""A fixed session of gathers, in a process of its own: prints what it compiled, allocated and imported as JSON.
+
+With the word "modules" it only imports and gathers.
+Only public functions of gathernest are used, so that it runs with any commit.
+"""
+
+import collections
+import gc
+import json
+import re
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cases
+from .generic_cpu import be_generic
+
+# Kernels of every operator and of the schedules that differ most.
+KERNELS = (
+    "rows-256B",
+    "scalars-256KB-table",
+    "last-axis",
+    "few-batches-scalars",
+    "nd-pairs-rows",
+    "elements-middle-axis",
+    "gradient-rows-256B",
+)
+OPERATION = re.compile(r'^\s*(?:[%\w:, ]+ = )?"?[a-z_]+\.[\w.]+', re.MULTILINE)
+LARGE = (250_000, 64)
+# What runs between passes: the module is verified and printed there.
+OUTSIDE = "between passes"
+
+
+def count(gn: Any) -> dict[str, Any]:
+    """Return the counts by name."""
+    found: dict[str, Any] = {"calls": {}, "operations": {}, "source_lines": {}}
+    for name in KERNELS:
+        case = cases.BY_NAME[name]
+        inputs = case.make(sets=1, zeros=True)
+        kernel = cases.compiled(case, inputs, gn)
+        found["source_lines"][name] = len(kernel.source.splitlines())
+        _ = kernel.stages  # fills what is remembered for the process
+        calls, stages = by_pass(lambda kernel=kernel: dict(kernel.stages))
+        _add(found["calls"], calls)
+        _add(
+            found["operations"],
+            {stage.partition("#")[0]: len(OPERATION.findall(text)) for stage, text in stages.items()},
+        )
+    found["memory"] = {name: traced(call) for name, call in allocating(gn).items()}
+    return found
+
+
+def by_pass(call: Any) -> tuple[dict[str, int], Any]:
+    """Return how many Python functions each pass called, by its name, and what the call returned.
+
+    A pass is a method `apply` of an xDSL `ModulePass`; what runs between them is under `OUTSIDE`.
+    """
+    from xdsl.passes import ModulePass
+
+    calls: dict[str, int] = collections.defaultdict(int)
+    inside: list[tuple[Any, str]] = []
+
+    def see(frame: Any, event: str, _argument: Any) -> None:
+        if event == "call":
+            if frame.f_code.co_name == "apply" and isinstance(one := frame.f_locals.get("self"), ModulePass):
+                inside.append((frame, one.name))
+            # xDSL looks for a trait through a frozenset, whose order is that of addresses.
+            if frame.f_back is None or frame.f_back.f_code.co_name != "get_trait":
+                calls[inside[-1][1] if inside else OUTSIDE] += 1
+        elif event == "return" and inside and frame is inside[-1][0]:
+            inside.pop()
+
+    gc.disable()
+    sys.setprofile(see)
+    try:
+        returned = call()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return dict(calls), returned
+
+
+def allocating(gn: Any) -> dict[str, Any]:
+    """Return calls by name; each returns its result."""
+    rng = np.random.default_rng(0)
+    table, elements = np.zeros(LARGE, np.float32), np.zeros((2000, 1000), np.float32)
+    rows, tuples = rng.integers(0, LARGE[0], LARGE[0]), rng.integers(0, 500, (LARGE[0], 1))
+    narrow = rows.astype(np.int32)
+    out, picks = np.zeros(LARGE, np.float32), rng.integers(0, 2000, elements.shape)
+    return {
+        "gather": lambda: gn.gather(table, rows),
+        "gather int32 indices": lambda: gn.gather(table, narrow),
+        "gather strided table": lambda: gn.gather(table[::2], rows // 2),
+        "gather last axis": lambda: gn.gather(elements, picks[0] // 2, 1),
+        "gather out": lambda: gn.gather(table, rows, out=out),
+        "gather_nd": lambda: gn.gather_nd(table, tuples),
+        "gather_elements": lambda: gn.gather_elements(elements, picks),
+        "gather_grad": lambda: gn.gather_grad(table, rows, LARGE),
+    }
+
+
+def traced(call: Any) -> float:
+    """Return the peak of traced memory of a call over the bytes of its result, in hundredths."""
+    call()
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    result = call()
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    gc.enable()
+    return round(peak / result.nbytes, 2)
+
+
+def cached(folder: Path) -> dict[str, int]:
+    """Return how many kernels a cache folder has, and its bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        "kernels": len({path.parent for path in files if path.suffix == ".py"}),
+        "bytes": sum(path.stat().st_size for path in files),
+    }
+
+
+def modules() -> dict[str, int]:
+    """Return how many modules are imported by `import gathernest`, and by it and a gather whose kernel is cached."""
+    before = set(sys.modules)
+    import gathernest as gn
+
+    imported = set(sys.modules) - before
+    gn.gather(np.zeros((5, 4), np.float32), np.array([0, 4, 2]))
+    return {"import": len(imported), "first gather": len(set(sys.modules) - before)}
+
+
+def _add(sums: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        sums[name] = sums.get(name, 0) + number
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["modules"]:
+        print(json.dumps(modules()))
+    else:
+        be_generic()
+        import gathernest
+
+        from .instructions import regions
+
+        for region in regions(gathernest).values():  # valgrind finds every kernel in the cache
+            region()
+        print(json.dumps(count(gathernest)))

@@ -1,0 +1,86 @@
+"""What the exact counts of asv's benchmarks count, on things of known size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from gathernest.asv_bench.benchmarks import counts
+from gathernest.asv_bench.benchmarks.cases import BY_NAME
+from gathernest.asv_bench.benchmarks.counting import fresh, instructions, session
+from gathernest.asv_bench.benchmarks.counting.client_requests import RUNNING_ON_VALGRIND, Requests
+from gathernest.lowering.registry import all_passes
+
+
+@dataclass(frozen=True)
+class CallsThree(ModulePass):
+    name = "calls-three"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for _ in range(3):
+            nothing()
+
+
+def nothing() -> None:
+    pass
+
+
+def test_calls_are_those_of_the_pass_that_makes_them():
+    def run() -> str:
+        nothing()
+        CallsThree().apply(Context(), module)
+        nothing()
+        return "returned"
+
+    module = ModuleOp([])
+    calls, returned = session.by_pass(run)
+    assert returned == "returned"
+    assert calls["calls-three"] == 4
+    assert session.by_pass(run)[0] == calls
+
+
+def test_hidden_copy_doubles_the_traced_memory():
+    table = np.zeros(1_000_000, np.float32)
+    assert session.traced(lambda: table + 1) == 1.0
+    assert session.traced(lambda: (table + 1).copy()) == 2.0
+
+
+def test_requests_do_nothing_outside_of_valgrind():
+    if why := instructions.why_not():
+        pytest.skip(why)
+    called = []
+    requests = Requests()
+    requests.count(lambda: called.append(1))
+    assert (requests.send(RUNNING_ON_VALGRIND), called) == (0, [1])
+
+
+def test_operations_are_counted_in_the_text_of_a_stage():
+    lines = (
+        "builtin.module {",
+        "  func.func @g(%a: index) {",
+        "    %b, %c = gather.resolve %a : i64",
+        '"x.y"() : () -> ()',
+    )
+    assert len(session.OPERATION.findall("\n".join([*lines, "  }", "}"]))) == 4
+
+
+def test_names_of_passes_and_cases_exist():
+    assert set(counts.PASSES) <= set(all_passes())
+    assert set(session.KERNELS) <= set(BY_NAME)
+
+
+def test_process_that_fails_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with fresh.place() as place, pytest.raises(fresh.CountError, match=r"No module named .*counting\.nothing"):
+        place.ask("nothing")
+    assert not place.folder.exists()
+
+
+def test_missing_valgrind_is_one_line(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert instructions.why_not() == "valgrind is not installed: no instruction counts (apt-get install valgrind)"
+    with pytest.raises(NotImplementedError, match="valgrind is not installed"):
+        counts.Instructions().setup({"why not": instructions.why_not()}, "pipeline")
