@@ -22,7 +22,7 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule.schedule import Prefetch, Schedule
+from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
 # How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
@@ -205,11 +205,10 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     indices = rng.integers(-min(sizes), min(sizes), indices_shape)
     grad = numbers(operator.result_shape(shape, indices_shape), np.dtype("f4"))
     results = []
-    for text in (None, "", schedule):
-        for threads in (1, 2):
-            with gn.knobs.scope(num_threads=threads):
-                plan = None if text is None else Schedule.parse(text)
-                results.append(run_gradient(operator, grad, indices, shape, Bounds.ERROR, 0.5, schedule=plan))
+    for text, threads in ((None, 2), ("", 1), (schedule, 1), (schedule, 2)):
+        with gn.knobs.scope(num_threads=threads):
+            plan = None if text is None else Schedule.parse(text)
+            results.append(run_gradient(operator, grad, indices, shape, Bounds.ERROR, 0.5, schedule=plan))
     assert len({result.tobytes() for result in results}) == 1
     by_hand = np.zeros(shape, "f4")
 
@@ -223,6 +222,8 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     assert agree(results[0], by_hand * np.float32(0.5))
 
 
+# The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
+SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
 FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch")
 
 
@@ -255,9 +256,9 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracl
     def check(data):
         draw = data.draw
         positions, row, n = (
-            draw(st.integers(1, 9)),
+            draw(st.integers(1, 5)),
             draw(st.sampled_from([1, 3, 7, 32, 40, 64])),
-            draw(st.integers(0, 9)),
+            draw(st.integers(0, 5)),
         )
         dtype = draw(st.sampled_from(ADDED))
         bounds = draw(st.sampled_from(BOUNDS))
@@ -283,6 +284,8 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracl
                 wanted[position] += values
         reached["drawn"] += 1
         for stage, module in stages:
+            if stage.pass_name not in SCHEDULED:
+                continue
             memory[...] = 7
             interpret(module, grad, indices, out)
             assert agree(out, wanted), f"{stage.name} of {schedule}:\n{stage.text}"

@@ -12,7 +12,8 @@ import gathernest as gn
 from gathernest.ir.modules.context import make_context
 from gathernest.kernels.bisection.wrong_pass import WrongPass
 from gathernest.kernels.playground.run_stage import parsed
-from gathernest.lowering.pipeline import parse_passes
+from gathernest.kernels.runtime.compile import module_of
+from gathernest.lowering.pipeline import parse_passes, run_pipeline
 
 TILED = "tile-loops{loops=indices sizes=4}"
 STAGED = f"{TILED},interchange-loops{{order=indices_o,outer,indices_i,inner}},hoist-indices{{before=outer}}"
@@ -158,12 +159,13 @@ WRONG = {
 
 def bisected(case: str) -> tuple[WrongPass | None, str]:
     gather, bounds, schedule, wrong, pattern, into = WRONG[case]
-    kernel = gn.compile(*gather, bounds=bounds, schedule=schedule)
-    text = kernel.stages[wrong]
-    assert re.search(pattern, text), text
-    steps = parse_passes(kernel.pipeline)
-    places = [number for number, step in enumerate(steps) if step.name == wrong]
-    steps[places[0]] = Edited(steps[places[0]], pattern, into)
+    script = gn.schedule(*gather, bounds=bounds).apply(schedule)
+    steps = parse_passes(str(script))
+    place = next(number for number, step in enumerate(steps) if step.name == wrong)
+    module = module_of(script.problem)
+    run_pipeline(module, ",".join(str(step).replace('"', "") for step in steps[: place + 1]))
+    assert re.search(pattern, str(module)), module
+    steps[place] = Edited(steps[place], pattern, into)
     return gn.bisect(*gather, bounds=bounds, pipeline=steps), wrong
 
 

@@ -21,7 +21,7 @@ from gathernest.lowering.pipeline import run_pipeline
 MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
 
 RNG = np.random.default_rng(11)
-ROWS = RNG.random((3, 9, 11), dtype=np.float32)
+ROWS = RNG.random((3, 6, 9), dtype=np.float32)
 TABLE = RNG.random((40, 6)).astype(np.float64)
 
 
@@ -61,19 +61,19 @@ class Gather:
 
 
 GATHERS = {
-    "rows": Gather("gather", ROWS, RNG.integers(-9, 9, 13), {"axis": 1}),
+    "rows": Gather("gather", ROWS, RNG.integers(-6, 6, 9), {"axis": 1}),
     "table": Gather("gather", TABLE, RNG.integers(0, 40, 21), {"bounds": "unchecked"}),
-    "columns": Gather("gather", ROWS, RNG.integers(-22, 22, 15), {"axis": 2, "bounds": "wrap"}),
+    "columns": Gather("gather", ROWS, RNG.integers(-22, 22, 13), {"axis": 2, "bounds": "wrap"}),
     "batches": Gather("gather", ROWS, RNG.integers(-12, 12, (3, 5)), {"axis": 1, "batch_dims": 1, "bounds": "zero"}),
-    "strided": Gather("gather", ROWS[:, ::2, ::-1], RNG.integers(-5, 5, 7).astype(np.int8), {"axis": 1}),
-    "tuples": Gather("gather_nd", ROWS, RNG.integers(-4, 10, (17, 2)), {"bounds": "zero"}),
-    "elements": Gather("gather_elements", ROWS, RNG.integers(-20, 20, (3, 5, 11)), {"axis": 1, "bounds": "clip"}),
+    "strided": Gather("gather", ROWS[:, ::2, ::-1], RNG.integers(-3, 3, 7).astype(np.int8), {"axis": 1}),
+    "tuples": Gather("gather_nd", ROWS, RNG.integers(-4, 8, (11, 2)), {"bounds": "zero"}),
+    "elements": Gather("gather_elements", ROWS, RNG.integers(-20, 20, (3, 5, 9)), {"axis": 1, "bounds": "clip"}),
     "sums": Gather(
         "gather_grad",
         np.zeros((9, 10), np.float32),
-        RNG.integers(-9, 9, 25),
+        RNG.integers(-9, 9, 15),
         {"scale": 0.5},
-        ROWS.reshape(-1)[:250].reshape(25, 10),
+        ROWS.reshape(-1)[:150].reshape(15, 10),
     ),
 }
 
@@ -189,7 +189,7 @@ def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
         before = script.ir
         exec(step, {"s": script}, known)
         assert (script.ir != before) == ("= s.loop" not in step and step != "")
-        for seed in (0, 1):
+        for seed in (0, 1) if "parallel" in script.passes else (0,):
             assert gather.interpreted(script.ir, seed).tobytes() == wanted
         if MORE > 1:
             assert script.compile()(gather.read, gather.indices).tobytes() == wanted
