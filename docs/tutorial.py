@@ -469,7 +469,7 @@ def _(mo):
 
     ## Where to go next
 
-    * [Run a stage, and find the pass that broke it](playground.md)
+    * [Run a stage](playground.md), [step through one element](step.md), and [find the pass that broke it](bisect.md)
     * [Schedules, step by step](schedules.md)
     * [Writing and debugging passes](writing_passes.md)
     * [Proofs of passes](proof.md)

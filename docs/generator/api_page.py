@@ -25,12 +25,13 @@ GROUPS = {
     "ir.errors": "Errors",
 }
 MORE = {
-    "bisect": "playground.md",
+    "bisect": "bisect.md",
     "knobs": "knobs.md",
     "load": "models.md",
     "ops": "operators.md",
     "run_stage": "playground.md",
     "schedule": "schedules.md",
+    "step": "step.md",
     "tune": "tuning.md",
 }
 # Members of these are Python's own.
