@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ...ir.problem import Problem
-from ...lowering.provenance.assembly import read_assembly
+from ...lowering.provenance.assembly import Instruction, read_assembly
 from ...lowering.provenance.control_flow import loops_of
 from ...lowering.provenance.trace import Level, Line, Trace
 from ...lowering.schedule.schedule import Schedule
@@ -86,10 +87,19 @@ def _trace_of_texts(said: dict[str, Any]) -> Trace:
         is_changed = not levels or levels[-1].lines != lines
         levels.append(Level(name, "stage", lines, len(levels) - 1 if levels else None, is_changed))
     levels.append(Level("source", "source", tuple(map(Line, said["source"].splitlines())), len(levels) - 1))
-    instructions = read_assembly(said["asm"], "")
+    instructions = _functions_with_loops(read_assembly(said["asm"], ""))
     lines = tuple(Line(at.text, (), at.kind) for at in instructions)
     levels.append(Level("assembly", "assembly", lines, len(levels) - 1, loops=loops_of(instructions)))
     return Trace(tuple(levels), same_code=True)
+
+
+def _functions_with_loops(instructions: list[Instruction]) -> list[Instruction]:
+    """Return the functions of an assembly that have loops, all where none has: old revisions have long wrappers."""
+    starts = [at for at, each in enumerate(instructions) if each.text.endswith(":") and not each.text.startswith(".L")]
+    spans = [range(start, end) for start, end in pairwise([*starts, len(instructions)])]
+    looped = {loop.first for loop in loops_of(instructions)}
+    found = [instructions[at] for span in spans if not looped.isdisjoint(span) for at in span]
+    return found or instructions
 
 
 def _ask(folder: Path, revision: str, call: dict[str, Any]) -> dict[str, Any]:
