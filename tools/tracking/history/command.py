@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .noise import Candidate
     from .series import Series
 
+# Lines of a static difference that the terminal shows; the page shows more.
+MOST_STATIC_LINES = 8
 FOLDERS = ("asv_bench/results", "asv_bench/paired")
 EXAMPLES = f"""examples:
   gathernest bench history
@@ -153,8 +155,10 @@ def _print(history: "History", target: str) -> None:
             levels = f"{number(change.before, series.unit)} → {number(change.after, series.unit)}"
             by = f", {chance}" if (chance := p_value(change)) else ""
             console.print(f"  {percent(change.relative):>9}  {series.name}: {levels}{by}")
-        for line in at.static:
+        for line in at.static[:MOST_STATIC_LINES]:
             console.print(f"    {line}", style="dim")
+        if len(at.static) > MOST_STATIC_LINES:
+            console.print(f"    … {count(len(at.static) - MOST_STATIC_LINES, 'more line')}: {target}", style="dim")
     worse, of = sum(1 for _ in history.regressions()), sum(len(at.changes) for at in history.at)
     by = f"otava {history.otava}" if history.otava else "the thresholds alone"
     found = f"{count(of, 'change')} by {by}, {worse} for the worse"

@@ -1,16 +1,9 @@
-"""The commits that results are shown for, and what each changed in the static report of its kernels."""
+"""The commits that results are shown for."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ....kernels.host.checkout import RevisionError, git
 from ...console.terminal import UsageError
-
-STATIC = "asv_bench/static.json"
-# Lines of a static difference that are shown.
-MOST_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +33,3 @@ def commits_of(range_: str) -> list[Commit]:
     except RevisionError as error:
         raise UsageError(str(error)) from None
     return [Commit(*line.split("\t", 2)) for line in said.splitlines()]
-
-
-def static_difference(before: str, after: str) -> list[str]:
-    """Return what differs between the static reports of two commits, one line a fact that changed."""
-    old, new = _static_report(before), _static_report(after)
-    if old is None or new is None:
-        return [f"no static report at {(before if old is None else after)[:10]}"]
-    facts, others = dict(_facts(old)), dict(_facts(new))
-    lines = [
-        f"{name}: {facts.get(name, 'none')} → {others.get(name, 'none')}"
-        for name in dict.fromkeys([*facts, *others])
-        if facts.get(name) != others.get(name)
-    ]
-    if len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} more; git diff {before[:10]} {after[:10]} -- {STATIC}"]
-    return lines or ["the static reports are equal: no kernel changed"]
-
-
-def _static_report(commit: str) -> Any:
-    """Return the static report of a commit; None where it has none that can be read."""
-    try:
-        return json.loads(git("show", f"{commit}:{STATIC}", otherwise="none"))
-    except (RevisionError, ValueError):
-        return None
-
-
-def _facts(data: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Yield each leaf of a report by its path."""
-    if isinstance(data, dict | list):
-        for name, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _facts(value, (*names, str(name)))
-    else:
-        yield " ".join(names), str(data)

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .commits import Commit, static_difference
+from .commits import Commit
 from .noise import Candidate, Change, Noise, find_changes, noise_of
 from .series import Series
+from .static_difference import static_difference
 
 
 @dataclass(frozen=True, slots=True)

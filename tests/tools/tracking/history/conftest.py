@@ -9,8 +9,23 @@ import pytest
 
 from gathernest.kernels.host import checkout
 
+ROOT = Path(__file__).resolve().parents[4]
 COMMITS, CHANGED = 60, 37
+LOOP = "gather indices_i#2"
 COLUMNS = ("result", "params", "version", "started_at", "duration", "stats_ci_99_a", "samples")
+
+
+def static_reports() -> list[str]:
+    """Return the first kernel of the committed static report, and the same with another load in a loop."""
+    report = json.loads((ROOT / "asv_bench" / "static.json").read_text(encoding="utf-8"))
+    (kernel, *_), report["bytes"] = report["kernels"], {}
+    texts = []
+    for more in (0, 1):
+        loop = next(loop for loop in kernel["loops"] if loop["name"] == LOOP)
+        loops = [{**loop, "loads": 4 + more, "code": [".L1:", *["movq (%rax), %rbx"] * (4 + more), "jne .L1"]}]
+        report["kernels"] = [{**kernel, "cases": ["rows"], "assembly": str(more), "loops": loops}]
+        texts.append(json.dumps(report))
+    return texts
 
 
 @pytest.fixture(scope="session")
@@ -18,9 +33,8 @@ def repository(tmp_path_factory) -> tuple[Path, list[str]]:
     """Return a repository and its commits, oldest first; the static report changes at commit `CHANGED`."""
     folder = tmp_path_factory.mktemp("repository")
     blobs, commits = [], []
-    for vectors in (8, 4):
-        text = json.dumps({"kernels": {"rows-64": {"loops": [{"vector": vectors, "loads": 2}]}}})
-        blobs.append(f"blob\nmark :{len(blobs) + 1}\ndata {len(text)}\n{text}\n")
+    for text in static_reports():
+        blobs.append(f"blob\nmark :{len(blobs) + 1}\ndata {len(text.encode())}\n{text}\n")
     for number in range(COMMITS):
         subject = f"change {number} <of> the suite"
         line = (

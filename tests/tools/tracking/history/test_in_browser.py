@@ -2,7 +2,7 @@
 
 import pytest
 
-from gathernest.tools.tracking.history import commits, otava
+from gathernest.tools.tracking.history import history, otava
 from gathernest.tools.tracking.history.commits import Commit
 from gathernest.tools.tracking.history.history import judge, make_history
 from gathernest.tools.tracking.history.page import page
@@ -33,9 +33,7 @@ def written(tmp_path_factory):
         Series("call", "beside 1", "times the base", tuple(NAMES[::2]), noise[:10]),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            commits, "_static_report", lambda name: {"rows": {"loads": 1 + (name >= NAMES[10]), "x": HOSTILE}}
-        )
+        patch.setattr(history, "static_difference", lambda *_: ["loads 1 → 2", HOSTILE])
         made = make_history(measured, judge(series, {}), otava=otava.VERSION, notes=[f"note {HOSTILE}"])
     path = tmp_path_factory.mktemp("history") / "history.html"
     path.write_text(page(made), encoding="utf-8")
@@ -51,8 +49,8 @@ def test_page_has_a_chart_a_benchmark_and_the_change_with_its_commit(tab, writte
     tab.open(written)
     assert shown(tab) == ["work.track_calls(rows)", f"work.track_{HOSTILE}", "call"]
     assert tab.evaluate("document.querySelectorAll('.change').length") == 1
-    text = tab.evaluate("document.querySelector('.change').innerText")
-    assert NAMES[10][:8] in text and HOSTILE in text and "+2.00 %" in text and "rows loads: 1 → 2" in text
+    text = tab.evaluate("document.querySelector('.change').textContent")
+    assert NAMES[10][:8] in text and HOSTILE in text and "+2.00 %" in text and "loads 1 → 2" in text
     assert tab.evaluate("document.querySelectorAll('figure')[0].querySelectorAll('.worse').length") == 1
     check_silent(tab, written)
 
