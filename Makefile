@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: demo test fuzz check lint docs static site bench asv asv-compare asv-history asv-site asv-machine clean help
+.PHONY: demo test fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
+.PHONY: clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -25,10 +26,11 @@ check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the te
 	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
 
-lint: $(DEV_STAMP)  ## style and types
+lint: $(DEV_STAMP)  ## style, types, and the workflows of CI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 docs: $(DEV_STAMP)  ## check that the generated pages are up to date (`make docs WRITE=--write` writes them)
 	$(BIN)/python docs/generator/generate.py $(WRITE)
@@ -65,6 +67,20 @@ asv-site: $(DEV_STAMP)  ## write the site of all results to asv_bench/html; it o
 asv-machine: $(DEV_STAMP)
 	@$(ASV) machine --yes > /dev/null
 	@test -z "$$(git status --porcelain --untracked-files=no)" || echo "note: the tree has changes; asv measures commits"
+
+# HEAD= is the working tree.
+HEAD ?=
+BUDGET ?= 2m
+SINCE ?=
+
+compare: $(RUN_STAMP)  ## time BASE and HEAD in turn, and write build/compared.md and .json; fails when HEAD is slower
+	@mkdir -p build
+	@$(BIN)/gathernest bench compare $(BASE) $(HEAD) --budget $(BUDGET) --json build/compared.json --markdown \
+	  > build/compared.md; status=$$?; cat build/compared.md; test $$status = 0 || test $$status = 3
+
+history: $(DEV_STAMP)  ## find changes in the stored results, and write build/history.html; fails for those after SINCE
+	@mkdir -p build
+	$(BIN)/gathernest bench history -o build/history.html $(if $(SINCE),--since $(SINCE))
 
 clean:  ## remove .venv and everything built
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

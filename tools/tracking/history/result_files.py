@@ -123,10 +123,10 @@ def _asv_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Poin
 
 
 def _paired_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Point]]:
-    """Yield the ratios of a comparison of two commits."""
+    """Yield the ratios of a comparison of two commits, but for those of too few restarts for an interval."""
     base, head = data["base"]["commit"], data["head"]["commit"]
     if data["head"]["changed_files"]:
         raise ValueError(f"it measured files that differ from commit {head[:10]}")
     for name, found in data["benchmarks"].items():
-        if math.isfinite(ratio := float(found["ratio"])):
+        if math.isfinite(ratio := float(found["ratio"])) and None not in found["interval"]:
             yield (f"times beside {base[:10]}, {data['machine']}", name), Point(head, ratio)

@@ -28,8 +28,14 @@ def compared(head, *, changed=0, ratio=1.25):
     """Return what `gathernest bench compare --json` writes, as far as it is read."""
     side = {"revision": "main", "commit": "b" * 40, "changed_files": 0}
     found = {"ratio": ratio, "interval": [1.2, 1.3], "verdict": "slower", "family": "kernel"}
+    few = {"ratio": 3.0, "interval": [None, None], "verdict": "cannot tell", "family": "kernel"}
     sides = {"base": side, "head": {**side, "commit": head, "changed_files": changed}}
-    return {"kind": "gathernest paired comparison", **sides, "machine": "a CPU", "benchmarks": {"rows": found}}
+    return {
+        "kind": "gathernest paired comparison",
+        **sides,
+        "machine": "a CPU",
+        "benchmarks": {"rows": found, "few restarts": few},
+    }
 
 
 def test_numbers_and_parameters_are_read_from_files_of_asv(tmp_path):

@@ -1,0 +1,79 @@
+"""What CI runs: every command of the workflow is one that the repository has, and results are stored and read again."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / ".github" / "workflows" / "performance.yml"
+
+yaml = pytest.importorskip("yaml", reason="MkDocs of the extra docs installs it")
+
+
+def commands() -> list[str]:
+    """Return every command of the workflow."""
+    jobs = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    return [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+
+
+def test_targets_of_the_workflow_are_those_of_the_makefile():
+    asked = {name for command in commands() for name in re.findall(r"\bmake ([\w./-]+)", command)}
+    made = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert asked >= {"static", "asv", "compare", "history"}
+    assert asked - made == {".venv/.installed-run", ".venv/.installed-dev"}
+
+
+def test_every_job_of_the_workflow_ends():
+    assert all(
+        job["timeout-minutes"] <= 30 for job in yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"].values()
+    )
+
+
+@pytest.fixture
+def checkouts(tmp_path):
+    """Return two clones of a repository that has the script of results."""
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+
+    git("init", "-q", "--bare", "remote")
+    clones = [tmp_path / "one", tmp_path / "two"]
+    for clone in clones:
+        git("clone", "-q", "remote", clone.name)
+        (clone / ".ci").mkdir()
+        (clone / "asv_bench" / "results").mkdir(parents=True)
+        shutil.copy(ROOT / ".ci" / "results", clone / ".ci")
+        git("-C", clone.name, "commit", "-q", "--allow-empty", "-m", "first")
+    return clones
+
+
+def results(checkout: Path, word: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([checkout / ".ci" / "results", word], capture_output=True, text=True, check=False)
+
+
+def test_results_of_two_checkouts_merge_on_their_branch(checkouts):
+    one, two = checkouts
+    assert results(one, "fetch").stdout == "no results yet\n"
+    for checkout, name in ((one, "a.json"), (two, "b.json")):
+        assert results(checkout, "fetch").returncode == 0
+        (checkout / "asv_bench" / "results" / name).write_text(name)
+        assert (ended := results(checkout, "store")).returncode == 0, ended.stderr
+    assert results(one, "fetch").returncode == 0
+    assert sorted(path.name for path in (one / "asv_bench" / "results").iterdir()) == ["a.json", "b.json"]
+
+
+def test_results_that_were_not_fetched_are_never_dropped(checkouts):
+    for checkout, name in zip(checkouts, ("a.json", "b.json"), strict=True):
+        (checkout / "asv_bench" / "results" / name).write_text(name)
+    one, two = checkouts
+    assert results(one, "store").returncode == 0
+    assert results(two, "store").returncode != 0
+
+
+def test_storing_nothing_is_said(checkouts):
+    shutil.rmtree(checkouts[0] / "asv_bench" / "results")
+    ended = results(checkouts[0], "store")
+    assert (ended.returncode, ended.stderr) == (2, "there are no results in asv_bench; make asv writes some\n")
