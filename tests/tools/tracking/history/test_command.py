@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gathernest.tools.tracking.history import command, otava
+from gathernest.tools.tracking.history.noise import Candidate
 
 from .conftest import CHANGED, COMMITS, write_asv
 
@@ -119,7 +120,7 @@ def test_p_value_of_otava_is_shown(history, stored, monkeypatch):
     wave = [1e6 + 300 * (number * 7 % 11) for number in range(COMMITS)]
     values = [value * (1.02 if number >= 30 else 1) for number, value in enumerate(wave)]
     monkeypatch.setattr(otava, "is_installed", lambda: True)
-    monkeypatch.setattr(otava, "candidates", lambda series: {name: [otava.Candidate(30, 2e-9)] for name in series})
+    monkeypatch.setattr(otava, "candidates", lambda series: {name: [Candidate(30, 2e-9)] for name in series})
     ended = history("--results", str(stored(track_calls=values)), alone=False)
     assert ended.status == 1
     assert ", p 2e-09\n" in ended.out and "1 change by otava 0.8.0" in ended.out

@@ -24,7 +24,7 @@ def save_by_asv(folder, commit, benchmarks, started=0):
     results.save(str(folder))
 
 
-def compared(head, *, changed=0, ratio=1.25):
+def compared(head, *, changed=0, ratio: object = 1.25):
     """Return what `gathernest bench compare --json` writes, as far as it is read."""
     side = {"revision": "main", "commit": "b" * 40, "changed_files": 0}
     found = {"ratio": ratio, "interval": [1.2, 1.3], "verdict": "slower", "family": "kernel"}
