@@ -6,6 +6,7 @@ import islpy as isl
 import z3
 
 from ...ir.errors import InternalError
+from .constants import places_in, with_values
 from .copies import Copy, copy_of, in_order, visible, with_names
 from .relations import bit_vectors as bits
 from .relations.integer_sets import (
@@ -113,6 +114,8 @@ def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted)
     """Check that a write finds its positions, and its zeros, as the operator does."""
     if [dim for dim, _ in copy.positions] != [dim for dim, _ in target.positions]:
         return Failure("an index is not used where the operator uses it", dict.fromkeys(meaning.sizes, 2))
+    if wanted.constants is not None:
+        return same_constants(copy, target, meaning, wanted)
     if set(copy.arrays) - {"indices"} or (copy.widths != target.widths):
         raise Undecided("positions are computed from other things than the operator's indices")
     known = assumptions(meaning, wanted.least)
@@ -120,6 +123,36 @@ def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted)
         known.append(with_names(wanted.valid.expression, in_order([wanted.valid])))
     reason = "an index gives zeros where it should not, or none where it should"
     return same_positions(copy, target, meaning, known, reason)
+
+
+def same_constants(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
+    """Check that a write does with each of the constants, or the positions made of them, what the operator does."""
+    if meaning.constants is None or wanted.constants is None or len(copy.widths) != len(target.widths):
+        raise Undecided("positions are computed from other things than the operator's constant indices")
+    names = [f"index{number_}" for number_ in range(len(copy.widths))]
+    sized = list(zip(names, copy.widths, strict=True))
+    own = [(bits.variable(each, width), bits.variable(f"own_{each}", width)) for each, width in sized]
+    mask = z3.substitute(copy.mask, *own)
+    pairs = zip(copy.positions, target.positions, strict=True)
+    moved = [(z3.substitute(left, *own), right) for (_, left), (_, right) in pairs]
+    wrong = z3.Or(mask != target.mask, z3.And(target.mask, z3.Or(*(left != right for left, right in moved))))
+    elements = [f"a{number_}_0" for number_ in range(len(names))]
+    seen: set[tuple[int, ...]] = set()
+    for places in places_in(target.relation, elements):
+        given = (*(meaning.constants[place] for place in places), *(wanted.constants[place] for place in places))
+        if given in seen:
+            continue
+        seen.add(given)
+        every = [*(f"own_{each}" for each in names), *names]
+        told = with_values(wrong, every, [*copy.widths, *target.widths], given)
+        reason = f"constant index {', '.join(str(wanted.constants[place]) for place in places)} leads elsewhere"
+        if z3.is_true(told):
+            return Failure(reason, dict.fromkeys(meaning.sizes, 2))
+        if not z3.is_false(told):
+            failure = find_case(reason, [*assumptions(meaning, wanted.least), told], meaning, [])
+            if failure is not None:
+                return failure
+    return None
 
 
 def same_positions(copy: Copy, target: Copy, meaning: Meaning, known: list[z3.BoolRef], reason: str) -> Failure | None:
@@ -166,6 +199,8 @@ def _position_inside(reason: str, access: Access, dim: int, meaning: Meaning, wa
     place, size = access.subscripts[dim], access.sizes[dim]
     assert isinstance(place, Term)
     atoms = in_order([place, *access.under])
+    if meaning.constants is not None:
+        return _constants_inside(reason, access, dim, meaning, wanted)
     known = assumptions(meaning, 0 if wanted is None else wanted.least)
     known += [with_names(term.expression, atoms) for term in access.under]
     indices = [bits.variable(f"index{number_}", atom.bits) for number_, atom in enumerate(atoms.values())]
@@ -177,6 +212,32 @@ def _position_inside(reason: str, access: Access, dim: int, meaning: Meaning, wa
         length = bits.variable(name)
     position = with_names(place.expression, atoms)
     return find_case(reason, [*known, z3.Not(z3.ULT(position, length))], meaning, indices)
+
+
+def _constants_inside(reason: str, access: Access, dim: int, meaning: Meaning, wanted: Wanted | None) -> Failure | None:
+    """Check the same where the indices are constants: for the values of those that the access reads."""
+    place, size = access.subscripts[dim], access.sizes[dim]
+    assert isinstance(place, Term) and meaning.constants is not None
+    atoms = in_order([place, *access.under])
+    length = (
+        bits.variable(names_of(size)[0]) if constant_of(size) is None else bits.constant(constant_of(size) or 0, 64)
+    )
+    outside_ = z3.Not(z3.ULT(with_names(place.expression, atoms), length))
+    wrong = z3.And(outside_, *(with_names(term.expression, atoms) for term in access.under))
+    promised = None if wanted is None or access.array != wanted.table else wanted.valid_along.get(dim)
+    names, widths = [f"index{number_}" for number_ in range(len(atoms))], [atom.bits for atom in atoms.values()]
+    held = _elements(access.domain, list(atoms.values()), meaning)
+    for places in places_in(held, [f"a{number_}_0" for number_ in range(len(atoms))]):
+        told = with_values(wrong, names, widths, [meaning.constants[each] for each in places])
+        if z3.is_false(told):
+            continue
+        if promised is not None and wanted is not None and wanted.constants is not None and len(places) == 1:
+            value = [wanted.constants[places[0]]]
+            told = z3.simplify(z3.And(told, with_values(promised.expression, [*promised.atoms], [bits.WIDE], value)))
+        failure = find_case(reason, [*assumptions(meaning, 0 if wanted is None else wanted.least), told], meaning, [])
+        if failure is not None:
+            return failure
+    return None
 
 
 def _known_valid(
@@ -233,6 +294,8 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     valid = with_names(wanted.valid.expression, atoms)
     indices = [bits.variable(f"index{place}", atom.bits) for place, atom in enumerate(atoms.values())]
     known = assumptions(meaning, wanted.least)
+    if meaning.guard is None and wanted.constants is not None:
+        return _constants_valid(meaning, wanted)
     if meaning.guard is None:
         failure = find_case("an index outside is not found", [*known, z3.Not(valid)], meaning, indices)
         return [] if failure is None else [failure]
@@ -242,7 +305,8 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     for domain, term in meaning.guard.terms:
         if len(in_order([term])) != len(atoms):
             raise Undecided("the check looks at some components of a tuple only")
-        if (failure := _one_check(term, valid, known, meaning)) is not None:
+        check = _one_check if wanted.constants is None else _constants_check
+        if (failure := check(term, valid, known, meaning, domain, wanted)) is not None:
             return [failure]
         checked = checked.union(_elements(domain, list(in_order([term]).values()), meaning))
     needed = _elements(wanted.write.domain, list(atoms.values()), meaning)
@@ -252,7 +316,45 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     return []
 
 
-def _one_check(term: Term, valid: Expression, known: list[Expression], meaning: Meaning) -> Failure | None:
+def _constants_check(
+    term: Term, valid: Expression, known: list[Expression], meaning: Meaning, domain: isl.Set, wanted: Wanted
+) -> Failure | None:
+    """Check that a count says of constant indices what the operator does."""
+    assert meaning.constants is not None and wanted.constants is not None
+    own, count = in_order([term]), term.expression
+    says = with_names(count if z3.is_bool(count) else count != bits.constant(0, count.size()), own)
+    names, widths = [f"index{place}" for place in range(len(own))], [atom.bits for atom in own.values()]
+    for places in places_in(
+        _elements(domain, list(own.values()), meaning), [f"a{place}_0" for place in range(len(own))]
+    ):
+        found = with_values(says, names, widths, [meaning.constants[place] for place in places])
+        right = with_values(valid, names, [bits.WIDE] * len(own), [wanted.constants[place] for place in places])
+        reason = "a constant index outside is not found, or one inside is counted"
+        failure = find_case(reason, [*known, z3.simplify(found == right)], meaning, [])
+        if failure is not None:
+            return failure
+    return None
+
+
+def _constants_valid(meaning: Meaning, wanted: Wanted) -> list[Failure]:
+    """Check that constant indices which nothing checks any more are all valid."""
+    assert wanted.valid is not None and wanted.constants is not None
+    atoms = in_order([wanted.valid])
+    elements = _elements(wanted.write.domain, list(atoms.values()), meaning)
+    for places in places_in(elements, [f"a{number_}_0" for number_ in range(len(atoms))]):
+        values = [wanted.constants[place] for place in places]
+        told = with_values(wanted.valid.expression, [*atoms], [bits.WIDE] * len(atoms), values)
+        if not z3.is_true(told):
+            reason = f"constant index {', '.join(map(str, values))} is not checked"
+            failure = find_case(reason, [*assumptions(meaning, wanted.least), z3.Not(told)], meaning, [])
+            if failure is not None:
+                return [failure]
+    return []
+
+
+def _one_check(
+    term: Term, valid: Expression, known: list[Expression], meaning: Meaning, domain: isl.Set, wanted: Wanted
+) -> Failure | None:
     """Check that a count says of a tuple of indices what the operator does."""
     own, count = in_order([term]), term.expression
     indices = [bits.variable(f"index{place}", atom.bits) for place, atom in enumerate(own.values())]

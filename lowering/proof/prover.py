@@ -1,7 +1,7 @@
 """Prove a pipeline: each pass by itself, for all sizes, against what the operator means."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from xdsl.context import Context
@@ -74,7 +74,10 @@ def prove_passes(
     Raises:
         GathernestError: a pass rejects the module.
     """
-    start, known = module.clone(), known or specification_of(module)
+    start, found = module.clone(), specification_of(module)
+    known = known or found
+    if known is not None and found is not None and known.constants is None:
+        known = replace(known, constants=found.constants)
     for number, step in enumerate(passes):
         before = module.clone()
         step.apply(context, module)

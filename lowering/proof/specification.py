@@ -13,6 +13,7 @@ from ...ir.loop_name import LoopName
 from ...ir.operator_spec import OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
+from .constants import Constants, constants_of, place_in
 from .relations import bit_vectors as bits
 from .relations.integer_sets import constant_of, everything, number, parameter
 from .relations.meaning import Loop, Meaning, Write
@@ -29,6 +30,7 @@ class Specification:
         is_gradient: whether it adds to the table.
         operator: with its attributes; None where only its nest is known.
         scale: of a gradient.
+        constants: its indices, where they are a constant.
     """
 
     mode: Bounds
@@ -36,6 +38,7 @@ class Specification:
     is_gradient: bool
     operator: OperatorSpec | None = None
     scale: float = 1.0
+    constants: Constants | None = None
 
 
 def specification_of(module: ModuleOp) -> Specification | None:
@@ -44,7 +47,9 @@ def specification_of(module: ModuleOp) -> Specification | None:
         for op in function.walk():
             if isinstance(op, OperatorOp):
                 facts = op.bounds.data, _is_unsigned(op), isinstance(op, GradientOp)
-                return Specification(*facts, op.normalized(), op.factor if isinstance(op, GradientOp) else 1.0)
+                scale = op.factor if isinstance(op, GradientOp) else 1.0
+                constants = constants_of(op.operands[1], module, unsigned=_is_unsigned(op))
+                return Specification(*facts, op.normalized(), scale, constants)
             if isinstance(op, ResolveOp):
                 adds = any(isinstance(other, AccumulateOp) for other in function.walk())
                 return Specification(op.bounds.data, op.unsigned is not None, adds)
@@ -69,6 +74,7 @@ class Wanted:
         least: the smallest axis for which the operator is defined.
         table: the argument that the indices point into.
         sizes: of the array that is written.
+        constants: the values of constant indices.
     """
 
     write: Write
@@ -78,6 +84,7 @@ class Wanted:
     least: int
     table: str
     sizes: tuple[isl.PwAff, ...]
+    constants: tuple[int, ...] | None = None
 
 
 def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Wanted:
@@ -87,9 +94,10 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     out[b, o, position, j] += grad[b, o, i, j]
     """
     arguments = [argument for argument in function.body.block.args if isinstance(argument.type, MemRefType)]
-    if len(arguments) != 3:
-        raise Undecided("the indices are a constant")
-    first, indices, last = (_array(function, argument) for argument in arguments)
+    constants = specification.constants if len(arguments) == 2 else None
+    if len(arguments) != 3 and (constants is None or specification.operator is None):
+        raise Undecided("the indices are a constant, and nothing says what they were; begin with the operator")
+    first, *others, last = (_array(function, argument) for argument in arguments)
     table, slices = (last, first) if specification.is_gradient else (first, last)
     domain, loops, here = meaning.context, [], dict[str, isl.PwAff]()
     for name, size in slices.sizes:
@@ -102,11 +110,19 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
             subscripts.append(here[LoopName(name).loop])
             continue
         component = len(along)
-        places = tuple(number(component) if each == "tuple" else here[each] for each, _ in indices.sizes)
-        atom = {f"wanted#{component}": Atom("indices", places, everything(), indices.bits)}
+        if constants is not None and specification.operator is not None:
+            view = view_of(arguments[0 if specification.is_gradient else -1], function)
+            assert view is not None
+            at = place_in(constants, specification.operator, view, here)
+            places, width = (at.add(number(component)),), bits.WIDE
+        else:
+            (indices,) = others
+            places = tuple(number(component) if each == "tuple" else here[each] for each, _ in indices.sizes)
+            width = indices.bits
+        atom = {f"wanted#{component}": Atom("indices", places, everything(), width)}
         length = constant_of(size)
         extent = bits.variable(f"n_{name}") if length is None else bits.constant(length, 64)
-        index = bits.variable(f"wanted#{component}", indices.bits)
+        index = bits.variable(f"wanted#{component}", width)
         position, inside = bits.resolved(index, extent, specification.mode, unsigned=specification.unsigned)
         subscripts.append(Term(position.expression, atom))
         along[dim] = Term(inside.expression, atom)
@@ -123,7 +139,8 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     promised = (truth, along) if must else (None, {})
     name = "out" if specification.is_gradient else "data"
     sizes = tuple(size for _, size in last.sizes)
-    return Wanted(write, *promised, specification.mode is Bounds.ERROR, least, name, sizes)
+    values = None if constants is None else constants.values
+    return Wanted(write, *promised, specification.mode is Bounds.ERROR, least, name, sizes, values)
 
 
 @dataclass(frozen=True)

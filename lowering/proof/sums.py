@@ -13,6 +13,7 @@ from .obligations import (
     failure_at,
     guard_complete,
     parallel_disjoint,
+    same_constants,
     same_positions,
 )
 from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed
@@ -143,6 +144,8 @@ def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
 
 
 def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
+    if wanted.constants is not None and len(copy.positions) == len(target.positions):
+        return same_constants(copy, target, meaning, wanted)
     if [dim for dim, _ in copy.positions] != [dim for dim, _ in target.positions] or copy.widths != target.widths:
         raise Undecided("positions are computed from other things than the operator's indices")
     known = assumptions(meaning, max(wanted.least, 1))

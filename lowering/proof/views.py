@@ -10,10 +10,11 @@ from xdsl.ir import Block, SSAValue
 from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.dialects.types import strides_of
 from ...ir.loop_name import LoopName
-from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ...ir.operator_spec import GatherElements
 from ...ir.semantics import DYNAMIC
 from ..nest.constant_indices import find_global
 from ..nest.queries import functions, view_of
+from .dimensions import followed
 from .obligations import Failure
 from .products import Product, contiguous, product
 from .relations.values import Undecided
@@ -156,7 +157,7 @@ def _arrays_as_they_came(op: OperatorOp) -> dict[str, _Array]:
     """Return the arrays of an operator. Sizes that the module leaves open have names; equal ones have one name."""
     values = _values(op)
     shapes = {name: value.type.get_shape() for name, value in values.items()}
-    follows = _follows(op.normalized(), len(shapes["data"]), shapes["indices"], len(shapes["out"]))
+    follows = followed(op.normalized(), len(shapes["data"]), shapes["indices"], len(shapes["out"]))
     is_larger = isinstance(op.normalized(), GatherElements)
     sizes: dict[int, Product] = {}
     for name in ("out", "indices") if is_larger else NAMES:
@@ -192,7 +193,7 @@ def _arrays_as_views(op: OperatorOp, module: ModuleOp, was: dict[str, _Array]) -
     """Return the arrays of an operator as their views show them: what the module leaves open is that of the array."""
     values, function = _values(op), functions(module)[0]
     shapes = {name: value.type.get_shape() for name, value in values.items()}
-    follows = _follows(op.normalized(), len(shapes["data"]), shapes["indices"], len(shapes["out"]))
+    follows = followed(op.normalized(), len(shapes["data"]), shapes["indices"], len(shapes["out"]))
     found: dict[str, _Array] = {}
     for name, value in values.items():
         view, array = view_of(value, function), was[name]
@@ -213,26 +214,3 @@ def _arrays_as_views(op: OperatorOp, module: ModuleOp, was: dict[str, _Array]) -
             )
         found[name] = _Array(shape, strides, follows[name], groups, names)
     return found
-
-
-def _follows(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: int) -> dict[str, tuple[int | None, ...]]:
-    """Return which dimension of out each dimension of the arrays runs along, as the operator's document says."""
-    places, out = len(indices), tuple(range(out_rank))
-    if isinstance(spec, Gather):
-        axis, shared = spec.axis, spec.batch_dims
-        data = [dim if dim < axis else dim - 1 + places - shared for dim in range(rank)]
-        return {
-            "data": (*data[:axis], None, *data[axis + 1 :]),
-            "indices": tuple(dim if dim < shared else axis + dim - shared for dim in range(places)),
-            "out": out,
-        }
-    if isinstance(spec, GatherNd):
-        shared, length = spec.batch_dims, indices[-1]
-        behind = tuple(places - 1 + dim for dim in range(rank - shared - length))
-        return {"data": (*range(shared), *[None] * length, *behind), "indices": (*range(places - 1), None), "out": out}
-    assert isinstance(spec, GatherElements)
-    return {
-        "data": tuple(None if dim == spec.axis else dim for dim in range(rank)),
-        "indices": tuple(range(places)),
-        "out": out,
-    }

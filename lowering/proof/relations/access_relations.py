@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import islpy as isl
 import z3
 from xdsl.dialects import func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ....ir.dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
+from ....ir.dialects.types import dense_array
 from ....ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds
+from ...nest.constant_indices import find_global
 from ...nest.queries import view_of
 from . import bit_vectors as bits
 from .accesses import Accesses
@@ -108,6 +110,17 @@ class _Walk(Accesses):
                     if name.role == "axis":
                         found.setdefault(f"n_{name}", size)
         return list(found.items())
+
+    def run_memref_get_global(self, op: memref.GetGlobalOp) -> None:
+        """Return constant indices, which are the only global that a nest has."""
+        module, type_ = self.function.parent_op(), op.memref.type
+        assert isinstance(module, ModuleOp) and isinstance(type_, MemRefType)
+        dense = find_global(module, op).initial_value
+        if not isinstance(dense, DenseIntOrFPElementsAttr) or self.meaning.constants is not None:
+            raise Undecided("the nest has several constants")
+        self.meaning.constants = tuple(dense_array(dense).reshape(-1).tolist())
+        sizes = tuple(map(number, type_.get_shape()))
+        self.values[op.memref] = Argument("indices", sizes, is_integer=True, is_constant=True)
 
     # Blocks, loops, branches
 

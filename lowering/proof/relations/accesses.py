@@ -73,6 +73,8 @@ class Accesses(Staged, Arithmetic):
         places = tuple(place for place in subscripts if isinstance(place, isl.PwAff))
         if len(places) != len(subscripts):
             raise Undecided("an index is found by another index")
+        if array.is_constant:
+            places = (_flat(array, places),)
         atom = Atom(array.name, places, everything(), width)
         name = self.name_of(atom)
         return Term(bits.variable(name, width), {name: atom})
@@ -165,6 +167,14 @@ class Accesses(Staged, Arithmetic):
         if not isinstance(value, Mask) and not is_zero(value):
             raise Undecided("a vector of one number that is neither a mask nor zero")
         self.values[op.vector] = value if isinstance(value, Mask) else Zero()
+
+
+def _flat(array: Argument, places: tuple[isl.PwAff, ...]) -> isl.PwAff:
+    """Return the place of an element of a constant in C order."""
+    flat = number(0)
+    for place, size in zip(places, array.sizes, strict=True):
+        flat = flat.mul(size).add(place)
+    return flat
 
 
 def _in_full(array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff | Term, ...]:

@@ -171,6 +171,8 @@ class Arithmetic:
         return Term(chosen, condition.atoms | first.atoms | second.atoms)
 
     def _of_elements(self, op: Operation, operands: list[Value]) -> Value:
+        if len(operands) > 1 and operands[-1] is operands[-2] and op.name in ("arith.select", "arith.andi"):
+            return operands[-1]
         if isinstance(op, arith.SelectOp):
             condition, left, right = operands
             if isinstance(condition, Term) and isinstance(left, Element) and is_zero(right):

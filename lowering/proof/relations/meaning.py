@@ -79,6 +79,7 @@ class Meaning:
             loops around each, and its range.
         races: memory that iterations of a parallel loop share and write.
         raises: whether an index outside raises where it is resolved.
+        constants: the values of constant indices, or of the positions that a pass made of them, in C order.
     """
 
     sizes: list[str] = field(default_factory=list)
@@ -91,3 +92,4 @@ class Meaning:
     wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     raises: bool = False
+    constants: tuple[int, ...] | None = None

@@ -120,6 +120,7 @@ class Argument:
     sizes: tuple[isl.PwAff, ...]
     is_integer: bool = False
     dropped: int = 0
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
