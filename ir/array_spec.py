@@ -46,9 +46,12 @@ class ArraySpec:
         chosen = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
         if len(chosen) != len(shape):
             raise InvalidGatherError(f"shape {shape} needs {len(shape)} strides, got {len(chosen)}")
+        self._set(shape, dtype, chosen)
+
+    def _set(self, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> None:
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "strides", chosen)
+        object.__setattr__(self, "strides", strides)
 
     @classmethod
     def of(cls, array: Any) -> "ArraySpec":
@@ -57,8 +60,9 @@ class ArraySpec:
             return array
         if isinstance(array, str):
             return cls.parse(array)
-        array = np.asarray(array)
-        return cls(array.shape, array.dtype, array.strides)
+        array, spec = np.asarray(array), cls.__new__(cls)
+        spec._set(array.shape, array.dtype, array.strides)  # of an array that is there, nothing has to be checked
+        return spec
 
     @classmethod
     def parse(cls, text: str) -> "ArraySpec":

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class GathernestError(Exception):
@@ -56,6 +55,8 @@ class InternalError(GathernestError, RuntimeError):
 
 def did_you_mean(got: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `allowed`, or an empty string when none is close."""
+    from difflib import get_close_matches
+
     allowed = list(allowed)
     close = get_close_matches(got, allowed, n=1, cutoff=0.8)
     close = close or [name for name in allowed if len(got) > 2 and name.startswith(got)]

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,6 +168,8 @@ def _named(kind: "type[ModulePass]") -> str:
 @functools.cache
 def _version_and_source(module: str) -> str:
     """Return the version of the package that a module is in, and a digest of all its sources."""
+    from importlib.metadata import PackageNotFoundError, version
+
     package, *rest = module.split(".")
     outer = [".".join([package, *rest[:depth]]) for depth in range(len(rest) + 1)]
     file = next((file for name in outer if (file := getattr(sys.modules.get(name), "__file__", None))), None)

@@ -8,10 +8,12 @@ import contextlib
 import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ScheduleError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "xdsl.universe"
 Kind = Literal["passes", "dialects"]
@@ -47,11 +49,13 @@ class Plugin:
 @functools.cache
 def plugins() -> tuple[Plugin, ...]:
     """Import the package of every entry point but xDSL's own; in the order of their names."""
+    from importlib.metadata import entry_points  # takes as long to import as all of ours that a first call needs
+
     found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     return tuple(_load(entry) for entry in found if not entry.value.startswith("xdsl."))
 
 
-def _load(entry: EntryPoint) -> Plugin:
+def _load(entry: "EntryPoint") -> Plugin:
     package = entry.value.partition(".")[0] if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
     facts = package, f"{entry.name} = {entry.value}"
     try:

@@ -9,7 +9,6 @@ import platform
 import re
 import sys
 from collections.abc import Collection
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -38,6 +37,8 @@ MAKES_CODE = (
 
 def package_version(name: str) -> str:
     """Return the version of an installed distribution, or "not installed"."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

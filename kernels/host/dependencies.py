@@ -2,7 +2,6 @@
 
 import functools
 import re
-from importlib.metadata import PackageNotFoundError, version
 
 from ...ir.errors import DependencyError
 
@@ -19,6 +18,8 @@ REPORTERS = {"jinja2": (3, 1), "pygments": (2, 18)}
 
 def problem_with(package: str) -> str | None:
     """Return what is wrong with the installed version of a package, or None."""
+    from importlib.metadata import PackageNotFoundError, version
+
     least = (LEAST_VERSIONS | READERS | PROVERS | REPORTERS)[package]
     wanted = ".".join(map(str, least))
     try:

@@ -66,6 +66,7 @@ def add_numbered(gradient: Gradient, shape: Shape, grad: np.ndarray, numbers: np
     """Add each element of grad to that of data with its number, and scale the sums."""
     flat, scale = numbers.reshape(-1), gradient.scale
     sums = np.zeros(math.prod(shape), grad.dtype)
-    np.add.at(sums, flat[flat > 0] - 1, grad.reshape(-1)[flat > 0])
+    is_taken = flat > 0
+    np.add.at(sums, flat[is_taken] - 1, grad.reshape(-1)[is_taken])
     factor = int(scale) if scale.is_integer() and scale != 0 else scale
     return (sums * factor if scale != 1 else sums).reshape(shape)

@@ -116,10 +116,12 @@ def test_model_runs_from_several_threads(model):
 
 @pytest.mark.parametrize(("package", "suffix"), [("onnx", "onnx"), ("defusedxml", "xml")])
 def test_missing_package_is_named_with_the_command(monkeypatch, tmp_path, package, suffix):
+    from importlib import metadata
+
     from gathernest.kernels.host import dependencies
 
-    found = dependencies.version
-    monkeypatch.setattr(dependencies, "version", lambda name: found("no-such-package" if name == package else name))
+    found = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: found("no-such-package" if name == package else name))
     dependencies.require.cache_clear()
     try:
         with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install '{package}>="):

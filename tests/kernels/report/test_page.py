@@ -6,6 +6,7 @@ import hashlib
 import html.parser
 import json
 import re
+from importlib import metadata
 
 import pytest
 
@@ -223,12 +224,12 @@ def test_gathers_behind_the_first_lose_large_drawings_before_they_go(section, mo
 def test_without_its_packages_there_is_one_clear_error(monkeypatch):
     def found(name):
         if name == "jinja2":
-            raise dependencies.PackageNotFoundError(name)
+            raise metadata.PackageNotFoundError(name)
         return version(name)
 
-    kernel, version = gn.compile("gather", "100x64xf32", "10xi64"), dependencies.version
+    kernel, version = gn.compile("gather", "100x64xf32", "10xi64"), metadata.version
     dependencies.require.cache_clear()
-    monkeypatch.setattr(dependencies, "version", found)
+    monkeypatch.setattr(metadata, "version", found)
     with pytest.raises(DependencyError, match=r"^jinja2 is not installed; gathernest needs jinja2 3\.1"):
         kernel.report()
 

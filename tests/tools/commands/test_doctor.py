@@ -1,9 +1,9 @@
 import json
+from importlib import metadata
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
-from gathernest.kernels.host import dependencies
 from gathernest.kernels.host.cpu import cpu_quota
 from gathernest.kernels.roofline import peak_rates
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
@@ -92,7 +92,7 @@ def test_cache_that_cannot_be_written_is_a_note(gathernest, monkeypatch, tmp_pat
 
 @pytest.mark.parametrize("package", ["numba", "llvmlite", "xdsl"])
 def test_package_that_is_too_old_is_a_problem(gathernest, monkeypatch, package):
-    monkeypatch.setattr(dependencies, "version", lambda name: "0.1.2" if name == package else version(name))
+    monkeypatch.setattr(metadata, "version", lambda name: "0.1.2" if name == package else version(name))
     ended = gathernest("doctor")
     assert ended.status == 1
     assert f"problem: {package} 0.1.2 is too old; gathernest needs " in ended.out
@@ -103,7 +103,7 @@ def test_package_that_is_missing_is_a_problem(gathernest, monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(dependencies, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     ended = gathernest("doctor", "--json")
     assert ended.status == 1
     assert any(problem.startswith("numba is not installed") for problem in facts_of(ended)["problems"])

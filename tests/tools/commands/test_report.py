@@ -2,6 +2,7 @@
 
 import html.parser
 import re
+from importlib import metadata
 
 import onnx
 import pytest
@@ -133,12 +134,12 @@ def test_a_wrong_command_line_is_one_line(gathernest, model, words, status, mess
 def test_without_its_packages_it_says_what_to_install(gathernest, monkeypatch):
     def found(name):
         if name == "pygments":
-            raise dependencies.PackageNotFoundError(name)
+            raise metadata.PackageNotFoundError(name)
         return version(name)
 
-    version = dependencies.version
+    version = metadata.version
     dependencies.require.cache_clear()
-    monkeypatch.setattr(dependencies, "version", found)
+    monkeypatch.setattr(metadata, "version", found)
     ended = gathernest("report", *ROWS)
     assert ended.status == 1
     assert "pygments is not installed; gathernest needs pygments 2.18: pip install 'pygments>=2.18'\n" in ended.err
