@@ -50,6 +50,9 @@ def code_fingerprint() -> str:
     """Return a digest of everything but the kernel's own key that decides its machine code.
 
     That is: the sources that make it, the versions of Python and the packages that do, and the CPU as LLVM names it.
+
+    A changed comment is a changed source. To leave comments out, by code objects without their lines, takes 11 to 13 ms
+    in every process that calls a kernel, and 100 where there is no bytecode; the bytes take 1.5 (Zen 4).
     """
     import llvmlite.binding as llvm
 
