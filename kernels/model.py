@@ -179,7 +179,7 @@ class Model:
         values: list[np.ndarray | None] = list(self._values)
         for place, array in enumerate(_checked_inputs(self.inputs, inputs)):
             values[place] = array
-        held = {id(array): array for array in values if array is not None}
+        taken = {id(array): array for array in values if array is not None}
         for step in self._steps:
             try:
                 values[step.result] = step.call(*[values[place] for place in step.operands])
@@ -191,8 +191,8 @@ class Model:
         for name, place in zip(self.outputs, self._results, strict=True):
             array = values[place]
             assert array is not None
-            results[name] = array = _owned(array, held)
-            held[id(array)] = array
+            results[name] = array = _owned(array, taken)
+            taken[id(array)] = array
         return results
 
     def __str__(self) -> str:
@@ -293,10 +293,10 @@ def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -
     return arrays
 
 
-def _owned(array: np.ndarray, held: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return an array that nobody else holds: a copy of a view, and of what `held` has by its `id`."""
+def _owned(array: np.ndarray, taken: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Return an array that nobody else holds: a copy of a view, and of what `taken` has by its `id`."""
     is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
-    return array if is_ours and id(array) not in held else array.copy()
+    return array if is_ours and id(array) not in taken else array.copy()
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:

@@ -97,7 +97,7 @@ class CallTable:
         self.find: Any = _finds_nothing
         self._slots = slots
         self._words: np.ndarray | None = None
-        self._kept: dict[int, RememberedCall] = {}
+        self._calls: dict[int, RememberedCall] = {}
         self._hash: Any = None
         self._is_changing = False
 
@@ -140,7 +140,7 @@ class CallTable:
         assert words is not None
         place = place_in_table(words, slot)
         words[place + len(slot) - 1] = 0  # a slot without a call is empty, and so it is while it changes
-        self._kept[place] = call
+        self._calls[place] = call
         words[place : place + len(slot)] = slot
 
     def native(self) -> np.ndarray | None:
@@ -164,9 +164,9 @@ class CallTable:
         if self._words is not None:
             from ...lowering.native.call_layout import Slot
 
-            for place in self._kept:
+            for place in self._calls:
                 self._words[place + Slot.CALL] = 0
-        self._kept = {}
+        self._calls = {}
 
 
 # The calls of the public functions.

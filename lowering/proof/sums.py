@@ -59,13 +59,13 @@ def _without_owners(write: Write, meaning: Meaning) -> Write:
     for loop in write.loops:
         if loop.step is not None:
             continue
-        kept = [_without_owner(term, loop, write, meaning) for term in write.under]
-        if all(after is before for after, before in zip(kept, write.under, strict=True)):
+        terms = [_without_owner(term, loop, write, meaning) for term in write.under]
+        if all(after is before for after, before in zip(terms, write.under, strict=True)):
             if not any(atom.array == "" for term in write.under for atom in term.atoms.values()):
                 raise Refuted(f"each iteration of {loop.label} adds the same")
             raise Undecided(f"the step of loop {loop.label} is no number, and the mask is not that of its part")
         others = tuple(each for each in write.loops if each is not loop)
-        under = tuple(term for term in kept if term is not None)
+        under = tuple(term for term in terms if term is not None)
         path = tuple((place, None if of is loop else of) for place, of in write.path)
         return _without_owners(replace(write, loops=others, under=under, path=path), meaning)
     return write
@@ -130,16 +130,16 @@ def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
         failure = _same_arithmetic(copy, target, meaning, wanted)
         if failure is not None:
             return [failure]
-    held = meaning.context
+    sizes = meaning.context
     for name in meaning.axes:
-        held = held.intersect(parameter(name).ge_set(number(1))) if name in meaning.sizes else held
+        sizes = sizes.intersect(parameter(name).ge_set(number(1))) if name in meaning.sizes else sizes
     union = isl.Set("{ : }").complement()
     for copy in given:
         union = union.union(copy.relation)
-    lost = target.relation.subtract(union).intersect(held)
+    lost = target.relation.subtract(union).intersect(sizes)
     if not lost.is_empty():
         return [failure_at("an element of grad is not added where it belongs", lost, meaning)]
-    strange = union.subtract(target.relation).intersect(held)
+    strange = union.subtract(target.relation).intersect(sizes)
     return [] if strange.is_empty() else [failure_at("an element of grad is added elsewhere", strange, meaning)]
 
 
@@ -160,7 +160,7 @@ class _Instances:
     """The iterations of one write: by its loops, the element of grad `e0`, ... and the affine subscripts of out."""
 
     write: Write
-    held: isl.Set
+    iterations: isl.Set
     elements: tuple[str, ...]
     places: tuple[str, ...]
 
@@ -172,15 +172,15 @@ def _instances(write: Write, meaning: Meaning) -> _Instances:
     targets = [place for place in write.subscripts if isinstance(place, isl.PwAff)]
     elements = tuple(f"e{place}" for place in range(len(sources)))
     places = tuple(f"d{place}" for place in range(len(targets)))
-    held = write.domain.intersect(equal_tuple(elements, sources)).intersect(equal_tuple(places, targets))
-    kept = [*elements, *places, *(loop.parameter for loop in write.loops), "lane", *meaning.sizes]
-    return _Instances(write, only(held, kept), elements, places)
+    iterations = write.domain.intersect(equal_tuple(elements, sources)).intersect(equal_tuple(places, targets))
+    names = [*elements, *places, *(loop.parameter for loop in write.loops), "lane", *meaning.sizes]
+    return _Instances(write, only(iterations, names), elements, places)
 
 
 def _twin(instances: _Instances, apart: tuple[str, ...] = ()) -> isl.Set:
     """Return the iterations under other names: of the loops, and of what is `apart`."""
     names = [*(loop.parameter for loop in instances.write.loops), "lane", *apart]
-    return renamed(instances.held, {name: f"{name}_twin" for name in names})
+    return renamed(instances.iterations, {name: f"{name}_twin" for name in names})
 
 
 def _once(adds: list[Write], meaning: Meaning) -> list[Failure]:
@@ -188,10 +188,10 @@ def _once(adds: list[Write], meaning: Meaning) -> list[Failure]:
     found = [_instances(write, meaning) for write in adds]
     for number_, one in enumerate(found):
         for other in found[number_:]:
-            pairs = one.held.intersect(_twin(other))
+            pairs = one.iterations.intersect(_twin(other))
             if one is other:
                 names = [loop.parameter for loop in one.write.loops]
-                names += ["lane"] if "lane" in names_of(one.held) else []
+                names += ["lane"] if "lane" in names_of(one.iterations) else []
                 apart = isl.Set("{ : }").complement()
                 for name in names:
                     apart = apart.union(parameter(name).lt_set(parameter(f"{name}_twin")))
@@ -207,7 +207,7 @@ def _ordered(adds: list[Write], meaning: Meaning) -> list[Failure]:
     for one in found:
         for other in found:
             later = _twin(other, other.elements)
-            pairs = one.held.intersect(later).intersect(_before(one.elements, "_twin"))
+            pairs = one.iterations.intersect(later).intersect(_before(one.elements, "_twin"))
             wrong = pairs.intersect(_perhaps_not_before(one.write, other.write))
             if not wrong.is_empty():
                 return [failure_at("additions to one element may run in another order", wrong, meaning)]
@@ -254,8 +254,8 @@ def _whole(reason: str, writes: list[Write], wanted: Wanted, meaning: Meaning) -
         places = [place for place in write.subscripts if isinstance(place, isl.PwAff)]
         if len(places) != len(names):
             raise Undecided("an element of out is cleared or scaled at an index")
-        held = write.domain.intersect(equal_tuple(names, places))
-        reached = reached.union(only(held, [*names, *meaning.sizes]))
+        iterations = write.domain.intersect(equal_tuple(names, places))
+        reached = reached.union(only(iterations, [*names, *meaning.sizes]))
     missed = box.subtract(reached)
     return [] if missed.is_empty() else [failure_at(reason, missed, meaning)]
 

@@ -124,7 +124,7 @@ def test_a_table_holds_no_more_calls_than_it_has_slots():
         prepared = prepared_gather(data, indices)
         table.remember(prepared, data, indices, None, call_cache.NO_KEYS)
         assert table.find(data, indices, None, *call_cache.NO_KEYS).shape == (size,)
-    assert 1 <= len(table._kept) <= 8
+    assert 1 <= len(table._calls) <= 8
     found = [table.find(np.arange(5.0), np.zeros(size, np.int64), None, *call_cache.NO_KEYS) for size in range(1, 60)]
     assert 1 <= sum(result is not None for result in found) <= 8
     assert all(result is None or not result.any() for result in found)
@@ -181,7 +181,7 @@ def test_whatever_comes_between_two_steps_of_the_table_a_slot_points_to_a_call_t
     for step in (lambda: remember(1), table.forget):
         for _ in with_every_opcode(step, between[what], lambda name: what != "an interrupt" or name in in_block):
             if address := table.native()[Header.WORDS + Slot.CALL]:
-                assert [kept._call.ctypes.data for kept in table._kept.values()] == [address]
+                assert [call._call.ctypes.data for call in table._calls.values()] == [address]
             remember(0)
             assert table.find(data, indices[0], None, *call_cache.NO_KEYS).shape == (1,)
 

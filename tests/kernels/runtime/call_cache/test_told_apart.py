@@ -139,7 +139,7 @@ def test_a_call_that_hashes_like_another_is_not_taken_for_it(warm, other):
     words, hash_of = call_cache.CALLS.native(), call_cache.CALLS._hash
     assert words is not None
     hashes = [hash_of(*(own | changed).values()) for changed in ({}, other)]
-    slot = next(words[place : place + 7] for place in call_cache.CALLS._kept if words[place] == hashes[0])
+    slot = next(words[place : place + 7] for place in call_cache.CALLS._calls if words[place] == hashes[0])
     place = place_in_table(words, [hashes[1]])
     words[place : place + 7] = [hashes[1], *slot[1:]]
     assert find(**(own | other)) is None
