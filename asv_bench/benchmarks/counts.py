@@ -23,7 +23,7 @@ CALLS = ("gather", "gather out", "gather list", "kernel", "kernel out")
 class Counted:
     """The session of `counting/session.py`, and what valgrind counts of its kernels."""
 
-    timeout = 600
+    timeout = 1800
 
     def setup_cache(self) -> dict[str, Any]:
         """Return all counts by name, and under "why not" why there are no instructions."""

@@ -4,6 +4,7 @@ asv's page loads jQuery, Flot, Bootstrap and others from other hosts. Here they 
 `package-lock.json`, and the results become scripts, which a page that is opened from disk may load.
 """
 
+import json
 import re
 import shutil
 import sys
@@ -16,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 # An element that loads from another host: its start, the address, and the rest of its attributes.
 REMOTE = re.compile(r'(<(?:script|link)\b[^>]*?\b(?:src|href)=")(https?://[^"]+)"[^>]*>')
 
-JQUERY = re.compile(r'(<script src="vendor/jquery-[^>]*></script>)(?!<script src="vendor/offline)')
+JQUERY = re.compile(r'(<script src="vendor/jquery-[^>]*></script>)(?!<script src="vendor/files)')
 
 
 class SiteError(RuntimeError):
@@ -42,9 +43,13 @@ def make_offline(site: Path) -> int:
         shutil.copytree(packages / "bootstrap" / "dist" / "fonts", site / "fonts", dirs_exist_ok=True)
     text, count = REMOTE.subn(lambda found: f'{found[1]}vendor/{found[2].rpartition("/")[2]}">', text)
     shutil.copyfile(HERE / "offline.js", vendor / "offline.js")
-    page.write_text(JQUERY.sub(r'\1<script src="vendor/offline.js"></script>', text), encoding="utf-8")
-    for data in site.rglob("*.json"):
-        name = data.relative_to(site).as_posix()
+    page.write_text(
+        JQUERY.sub(r'\1<script src="vendor/files.js"></script><script src="vendor/offline.js"></script>', text),
+        encoding="utf-8",
+    )
+    files = {data.relative_to(site).as_posix(): data for data in sorted(site.rglob("*.json"))}
+    (vendor / "files.js").write_text(f"gathernest_files = {json.dumps(list(files))};\n", encoding="utf-8")
+    for name, data in files.items():
         data.with_name(data.name + ".js").write_text(
             f'gathernest_data("{name}", {data.read_text(encoding="utf-8")});\n'
         )

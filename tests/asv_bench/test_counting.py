@@ -22,6 +22,7 @@ class CallsThree(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _ in range(3):
             nothing()
+        assert any(one for one in (0, 0, 1))
 
 
 def nothing() -> None:

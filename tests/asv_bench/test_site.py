@@ -43,6 +43,7 @@ def test_page_loads_nothing_from_elsewhere(site, packages):
     assert not make_offline.REMOTE.search(page)
     assert page.index("vendor/jquery-3.3.1.min.js") < page.index("vendor/offline.js") < page.index("vendor/jquery.flot")
     assert (site / "vendor" / "jquery.flot.min.js").read_text() == "/* jquery.flot.js */"
+    assert (site / "vendor" / "files.js").read_text() == 'gathernest_files = ["graphs/a.json"];\n'
     assert (site / "graphs" / "a.json.js").read_text() == 'gathernest_data("graphs/a.json", [1, 2]);\n'
 
 

@@ -67,8 +67,9 @@ def by_pass(call: Any) -> tuple[dict[str, int], Any]:
         if event == "call":
             if frame.f_code.co_name == "apply" and isinstance(one := frame.f_locals.get("self"), ModulePass):
                 inside.append((frame, one.name))
-            # xDSL looks for a trait through a frozenset, whose order is that of addresses.
-            if frame.f_back is None or frame.f_back.f_code.co_name != "get_trait":
+            # xDSL searches frozensets of traits, whose order is that of addresses, here and in generator expressions.
+            in_search = frame.f_back is not None and frame.f_back.f_code.co_name == "get_trait"
+            if not in_search and frame.f_code.co_name != "<genexpr>":
                 calls[inside[-1][1] if inside else OUTSIDE] += 1
         elif event == "return" and inside and frame is inside[-1][0]:
             inside.pop()
