@@ -83,7 +83,9 @@ def _history(options: argparse.Namespace) -> "tuple[History, int]":
     said = " and ".join(map(str, folders))
     if not results.points:
         _say(*results.notes)
-        raise UsageError(f"there are no results in {said}; make asv writes some, and --results names other folders")
+        raise UsageError(
+            f"there are no counts or ratios in {said}; make asv BENCH=counts writes some, and --results names others"
+        )
     measured = results.commits
     shown = [commit for commit in commits if commit.name in measured]
     if not shown:

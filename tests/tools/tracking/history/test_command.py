@@ -129,7 +129,7 @@ def test_p_value_of_otava_is_shown(history, stored, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--results", "empty"], "there are no results in empty; make asv writes some, and --results names other"),
+        (["--results", "empty"], "there are no counts or ratios in empty; make asv BENCH=counts writes some, and"),
         (["--results", "none"], "--results none: there is no such folder; make asv writes results to asv_bench/"),
         (
             ["nowhere..main", "--results", "empty"],
