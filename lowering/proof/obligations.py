@@ -9,6 +9,7 @@ from ...ir.errors import InternalError
 from .constants import places_in, with_values
 from .copies import Copy, copy_of, in_order, visible, with_names
 from .relations import bit_vectors as bits
+from .relations.alignment import misaligned
 from .relations.integer_sets import (
     constant_of,
     equal_tuple,
@@ -177,6 +178,15 @@ def _for_any_address(name: str, copies: list[Copy], meaning: Meaning) -> bool:
         if around <= {loop.parameter for loop in copy.write.loops}:
             union = union.union(only(copy.whole, [*copy.names, *around, *visible(meaning)]))
     return without(union, [name]).intersect(allowed).is_subset(union)
+
+
+def streams_aligned(meaning: Meaning) -> list[Failure]:
+    """Check that non-temporal stores of vectors are aligned."""
+    found = misaligned(meaning)
+    if found is None:
+        return []
+    alignment, bad = found
+    return [failure_at(f"a non-temporal store is at an address that is no multiple of {alignment} bytes", bad, meaning)]
 
 
 def accesses_inside(meaning: Meaning, wanted: Wanted | None) -> list[Failure]:
@@ -376,7 +386,7 @@ def _elements(domain: isl.Set, atoms: list[Atom], meaning: Meaning) -> isl.Set:
 
 def failures_of(meaning: Meaning, wanted: Wanted | None) -> list[Failure]:
     """Return what does not hold of a stage; raises Undecided where something cannot be decided."""
-    failures = parallel_disjoint(meaning) or accesses_inside(meaning, wanted)
+    failures = parallel_disjoint(meaning) or accesses_inside(meaning, wanted) or streams_aligned(meaning)
     if failures or wanted is None:
         return failures
     return guard_complete(meaning, wanted) or same_copies(meaning, wanted)

@@ -15,6 +15,7 @@ from .obligations import (
     parallel_disjoint,
     same_constants,
     same_positions,
+    streams_aligned,
 )
 from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed
 from .relations.meaning import Loop, Meaning, Write
@@ -28,7 +29,7 @@ def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> lis
     clears = [write for write in meaning.writes if not write.adds and isinstance(write.value, Zero)]
     scales = [write for write in meaning.writes if not write.adds and isinstance(write.value, Element)]
     plain = replace_writes(meaning, [*adds, *clears, *scales])
-    failures = parallel_disjoint(plain) or accesses_inside(meaning, wanted)
+    failures = parallel_disjoint(plain) or accesses_inside(meaning, wanted) or streams_aligned(meaning)
     if failures:
         return failures
     inside = replace_writes(meaning, adds)

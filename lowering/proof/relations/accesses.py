@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import islpy as isl
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from ....ir.dialects.gather_dialect import AccumulateOp, MaskedLoadOp
-from ....ir.dialects.upstream import FromElementsOp, PrefetchOp
+from ....ir.dialects.types import element_size_bytes
+from ....ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
 from .integer_sets import constant_of, everything, number, parameter
-from .meaning import Access, Loop, Write
+from .meaning import Access, Loop, Stream, Write
+from .polynomials import named, polynomial_of
 from .staged import Staged
 from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Term, Undecided, Value, Zero
 
@@ -95,7 +97,22 @@ class Accesses(Staged, Arithmetic):
         """Store a vector."""
         array, value, type_ = self.values[op.base], self.values[op.vector], op.vector.type
         assert isinstance(type_, VectorType)
+        alignment = op.attributes.get("alignment")
+        if is_nontemporal(op) and isinstance(alignment, IntegerAttr) and alignment.value.data > 1:
+            self._streamed(array, self._subscripts(op.indices, False), type_, alignment.value.data)
         self._in_lanes(op, array, self._subscripts(op.indices, True), value, type_.get_shape()[0])
+
+    def _streamed(self, array: Value, subscripts: tuple, type_: VectorType, alignment: int) -> None:
+        """Remember a non-temporal store, with its address."""
+        places = [self.polynomial(place) for place in subscripts]
+        if not isinstance(array, Argument) or any(place is None for place in places):
+            raise Undecided("the address of a non-temporal store is not known")
+        place = polynomial_of(number(0))
+        for subscript, size in zip(places, array.sizes, strict=True):
+            assert subscript is not None
+            place = place.times(polynomial_of(size)).plus(subscript)
+        address = named(f"the address of {array.name}").plus(place, element_size_bytes(type_.element_type))
+        self.meaning.streams.append(Stream(self.domain, address, alignment))
 
     def _in_lanes(self, op: Operation, array: Value, subscripts: tuple, value: Value, lanes: int, **how: bool) -> None:
         before = self.domain
@@ -144,8 +161,10 @@ class Accesses(Staged, Arithmetic):
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
 
     def run_memref_extract_aligned_pointer_as_index(self, op: Operation) -> None:
-        """Return an address, of which nothing is known."""
-        self.values[op.results[0]] = Opaque()
+        """Return an address."""
+        array = self.values[op.operands[0]]
+        assert isinstance(array, Argument)
+        self.values[op.results[0]] = Opaque(named(f"the address of {array.name}"))
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
         """Drop dimensions of size 1 at the end."""

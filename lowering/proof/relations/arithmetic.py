@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerAt
 from xdsl.ir import Attribute, Operation
 
 from . import bit_vectors as bits
-from .integer_sets import constant_of, either, number, parameter, within
+from .integer_sets import constant_of, either, names_of, number, parameter, within
 from .meaning import Loop, Meaning
+from .polynomials import Polynomial, polynomial_of
 from .values import (
     Atom,
     Carried,
@@ -189,9 +190,22 @@ class Arithmetic:
 
     def _of_opaque(self, op: Operation, operands: list[Value]) -> Value:
         divisor = constant_of(operands[-1]) if isinstance(operands[-1], isl.PwAff) else None
+        known = [self.polynomial(value) for value in operands]
         if op.name == "arith.remui" and divisor:
-            return self.wobble("rest", 0, divisor)
-        return Opaque()
+            rest = self.wobble("rest", 0, divisor)
+            if known[0] is not None:
+                self.meaning.remainders[names_of(rest)[0]] = known[0], divisor
+            return rest
+        left, right = known[0], known[-1]
+        if left is None or right is None or op.name not in ("arith.addi", "arith.subi", "arith.muli"):
+            return Opaque()
+        if op.name == "arith.muli":
+            return Opaque(left.times(right))
+        return Opaque(left.plus(right, 1 if op.name == "arith.addi" else -1))
+
+    def polynomial(self, value: Value) -> Polynomial | None:
+        """Return a value as a polynomial, or None where it is not known."""
+        return polynomial_of(value) if isinstance(value, isl.PwAff) else getattr(value, "polynomial", None)
 
     def _of_terms(self, op: Operation, operands: list[Value]) -> Value:
         result = op.results[0].type

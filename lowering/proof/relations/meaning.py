@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import islpy as isl
 from xdsl.ir import Operation
 
+from .polynomials import Polynomial
 from .values import Counted, Element, Term, Zero
 
 
@@ -66,6 +67,15 @@ class Write:
     is_guarded: bool
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A non-temporal store of a vector, whose address must be a multiple of so many bytes."""
+
+    domain: isl.Set
+    address: Polynomial
+    alignment: int
+
+
 @dataclass
 class Meaning:
     """All that a function does.
@@ -79,6 +89,8 @@ class Meaning:
             loops around each, and its range.
         races: memory that iterations of a parallel loop share and write.
         raises: whether an index outside raises where it is resolved.
+        remainders: of the wobbling values, the address that each is the remainder of, and the divisor.
+        streams: the non-temporal stores of vectors.
         constants: the values of constant indices, or of the positions that a pass made of them, in C order.
     """
 
@@ -92,4 +104,6 @@ class Meaning:
     wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     raises: bool = False
+    remainders: dict[str, tuple[Polynomial, int]] = field(default_factory=dict)
+    streams: list[Stream] = field(default_factory=list)
     constants: tuple[int, ...] | None = None

@@ -6,6 +6,8 @@ from typing import Any
 import islpy as isl
 import z3
 
+from .polynomials import Polynomial
+
 # A bit-vector or a truth of z3, whose own types do not say which operators they have.
 Expression = Any
 
@@ -50,7 +52,9 @@ class Term:
 
 @dataclass(frozen=True)
 class Opaque:
-    """An integer of which nothing is known."""
+    """An integer that is not affine: a polynomial such as an address, or one of which nothing is known."""
+
+    polynomial: Polynomial | None = None
 
 
 @dataclass(frozen=True)
