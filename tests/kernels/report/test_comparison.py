@@ -73,17 +73,18 @@ def test_a_level_is_cut_where_the_page_is_too_large_and_says_how_many_rows_are_l
     assert [row.kind for row in diff.rows] == ["changed"] * 5 + ["more"]
     assert diff.rows[-1].count == 3
     assert diff.added == 8
-    long = [stage("operator", *(f"{side}{number}" for number in range(500))) for side in "ab"]
+    long = [stage("operator", *(f"{side}{number}" for number in range(150))) for side in "ab"]
     first, second = (
         dataclasses.replace(section, name=name, trace=dataclasses.replace(trace, levels=(level, *trace.levels[1:])))
         for name, level in zip("AB", long, strict=True)
     )
     whole = page([first, second], compare=True)
-    assert whole.count("<tr class=d>") == 500 and "left out since" not in whole
+    assert whole.count("<tr class=d>") == 150 and "left out since" not in whole
+    monkeypatch.setattr(page_module, "FEWER_ROWS", (140, 40))
     monkeypatch.setattr(page_module, "MOST_BYTES", len(whole.encode()) - 9_000)
     less = page([first, second], compare=True)
-    assert less.count("<tr class=d>") == 400
-    assert "… 100 more rows, left out since the page would be larger than 1 MB" in less
+    assert less.count("<tr class=d>") == 40
+    assert "… 110 more rows, left out since the page would be larger than 1 MB" in less
 
 
 def test_llvm_names_that_are_only_numbered_anew_are_no_difference():

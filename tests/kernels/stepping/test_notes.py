@@ -128,6 +128,7 @@ def test_prefetches_of_its_iterations_are_steps_with_their_address():
     (found,) = [one for one in steps if one.op == "memref.prefetch"]
     assert found.note == "prefetches data[0, 0]: byte 0, cache line 0, inside"
     assert found.accesses == () and steps.sources == ((4, 3),) and steps.is_right
+    assert steps[-1].op == "memref.store" and found.trips == steps[-1].trips[:1]
     far = re.sub(r"(memref.prefetch %data\[\S+ \S+ )%\w+", r"\1%n_axis", steps.text)
     outside = [one.note for one in gn.step("gather", DATA, INDICES, element=(1, 3), module=far)]
     assert "prefetches byte 80, cache line 1 of data, outside of the array: no error, and no use" in outside
