@@ -7,9 +7,9 @@ import argparse
 
 from ..console.terminal import Parser
 from .history import command as history
-from .paired import compare
+from .paired import calibrate_noise, compare, upgrade
 
-COMMANDS = {"compare": compare, "history": history}
+COMMANDS = {"compare": compare, "history": history, "calibrate-noise": calibrate_noise, "upgrade": upgrade}
 
 
 def add_commands(parser: Parser) -> None:

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,9 @@ from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, 
 
 if TYPE_CHECKING:
     from .benchmarks import Benchmark
+    from .processes import Session
     from .report import Comparison
+    from .sampling import Series
     from .sides import Side
 
 # Nothing is slower, as far as can be told, and of something it cannot be told.
@@ -102,7 +104,7 @@ def check_outputs(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def wrong_revision_is_misuse():
+def wrong_revision_is_misuse() -> Iterator[None]:
     """Turn a RevisionError into a UsageError: the status 1 is for regressions."""
     from ....kernels.host.checkout import RevisionError
 
@@ -125,36 +127,46 @@ def compare_sides(
     Raises:
         RevisionError: a side does not run.
     """
-    from ....kernels.host.cpu import cpu_model, usable_cores
-    from .processes import prepare, restart
     from .report import Comparison
-    from .sampling import MARGIN, START_MARGIN, Series, fewest_restarts, sample
+    from .sampling import fewest_restarts, sample
 
     begin = clock()
-    arrays = sides[0].folder.parent / "arrays"
-    arrays.mkdir()
-    with progress("preparing", 3 * len(benchmarks)) as advance:
-        for benchmark in benchmarks:
-            benchmark.write_arrays(arrays)
-            advance(1)
-        prepared = prepare(sides, benchmarks, arrays, options.threads, advance)
-    left = {one.name: one for one in benchmarks if one.name in prepared.turns}
-    series = [Series(name, START_MARGIN if one.forks else MARGIN) for name, one in left.items()]
+    session = prepared(sides, benchmarks, options.threads)
+    series = series_of(session)
     for_restarts = max(options.budget - (clock() - begin), LEAST_SHARE * options.budget)
-    restarts = 0
-    if series:
-        with progress("restarts") as advance:
+    with progress("restarts") as advance:
 
-            def timed(names: Sequence[str], number: int):
-                found = restart(sides, [left[name] for name in names], prepared.turns, arrays, options.threads, number)
-                advance(1, said=f"{len(names)} undecided")
-                return found
+        def timed(names: list[str], number: int) -> "Mapping[str, tuple[float, float]]":
+            found = session.restart(names, number)
+            advance(1, said=f"{len(names)} undecided")
+            return found
 
-            restarts = sample(series, timed, for_restarts, clock)
-    machine = f"{cpu_model()}, {usable_cores()} cores"
-    comparison = Comparison(sides, series, prepared.missing, restarts, options.threads, machine)
+        restarts = sample(series, timed, for_restarts, clock) if series else 0
+    comparison = Comparison(sides, series, session.missing, restarts, options.threads, machine())
     comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), for_restarts)
     return comparison
+
+
+def prepared(sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", threads: int) -> "Session":
+    """Return a session of two sides, with a bar meanwhile; raises RevisionError where a side does not run."""
+    from .processes import prepare
+
+    with progress("preparing", 3 * len(benchmarks)) as advance:
+        return prepare(sides, benchmarks, threads, advance)
+
+
+def series_of(session: "Session") -> "list[Series]":
+    """Return an empty series for each benchmark that both sides have."""
+    from .sampling import MARGIN, START_MARGIN, Series
+
+    return [Series(name, START_MARGIN if one.forks else MARGIN) for name, one in session.benchmarks.items()]
+
+
+def machine() -> str:
+    """Return the CPU and its cores, as a few words."""
+    from ....kernels.host.cpu import cpu_model, usable_cores
+
+    return f"{cpu_model()}, {usable_cores()} cores"
 
 
 def _notes(comparison: "Comparison", fewest: int, spent_s: float) -> list[str]:
@@ -162,7 +174,7 @@ def _notes(comparison: "Comparison", fewest: int, spent_s: float) -> list[str]:
     for side in comparison.sides:
         if side.changed:
             notes.append(
-                f"{side.name} is the working tree with {side.changed} file{'s'[: side.changed > 1]} changed since "
+                f"{side.name} is the working tree, with {side.changed} file{'s'[: side.changed > 1]} changed since "
                 f"{side.commit[:10]}; commit them to have a result that can be repeated"
             )
     undecided = comparison.of("cannot tell")

@@ -9,9 +9,10 @@ import random
 import select
 import statistics
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +28,7 @@ LIMIT_S = 300  # of one answer; the slowest is the first compile of a process
 # Turns of a third of a millisecond: the load of a busy machine changes little from one to the next. On two busy cores
 # of a Zen 4 the median of 60 such pairs varied by 1 to 2.5 % between restarts, that of 4 pairs of 4 ms by 2 to 14 %.
 SLOT_NS = 3e5
-CASE_NS = 4e7  # of one benchmark in a restart, both sides together
+CASE_NS = 3e7  # of one benchmark in a restart, both sides together
 FEWEST_TURNS, MOST_TURNS = 4, 60
 FORKS = {"import": 12, "first-call": 1}
 MOST_PADDING = 4096  # bytes of the environment, which moves the stack
@@ -45,11 +46,48 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What both sides can run: how each benchmark is timed, and why others are not, by name."""
+class Session:
+    """Two sides that have run every benchmark once, so that their caches have the kernels.
 
-    turns: dict[str, Turns]
-    missing: dict[str, str]
+    Attributes:
+        sides: base and head.
+        benchmarks: those that both sides have, by name.
+        turns: how each is timed, by name.
+        missing: why others are not timed, by name.
+        arrays: folder of their arrays.
+        threads: that gathernest may use; with one, both processes have the same core.
+    """
+
+    sides: tuple[Side, Side]
+    benchmarks: Mapping[str, Benchmark]
+    turns: Mapping[str, Turns]
+    missing: Mapping[str, str]
+    arrays: Path
+    threads: int
+
+    def restart(self, names: Sequence[str], number: int) -> dict[str, tuple[float, float]]:
+        """Time benchmarks in a fresh process of each side, in turn.
+
+        Args:
+            names: of the benchmarks.
+            number: of the restart, which decides the core and who is first.
+
+        Returns:
+            By name, the median over the turns of the logarithm of head's time over base's, and base's nanoseconds.
+
+        Raises:
+            RevisionError: a process ends.
+        """
+        cores, starts = _cores(self.threads), number % 2
+        core, seed = cores[number // 2 % len(cores)] if cores else None, random.randrange(2**32)
+        found: dict[str, tuple[float, float]] = {}
+        with _processes(self.sides, self.threads, core, seed) as processes:
+            for name in names:
+                times = _times(processes, self.benchmarks[name], self.turns[name], self.arrays, starts)
+                if times is not None:
+                    ratios = [math.log(head / base) for base, head in zip(*times, strict=True)]
+                    found[name] = statistics.median(ratios), statistics.median(times[0])
+        return found
 
 
 class Process:
@@ -112,71 +150,65 @@ class Process:
         return self.heard()
 
 
-def prepare(sides: Sequence[Side], benchmarks: Sequence[Benchmark], arrays: Path, threads: int, said: Said) -> Prepared:
+def prepare(sides: tuple[Side, Side], benchmarks: Sequence[Benchmark], threads: int, said: Said) -> Session:
     """Run every benchmark once in a process of each side, both at once, which compiles kernels to the sides' caches.
+
+    Args:
+        sides: base and head.
+        benchmarks: what to time.
+        threads: that gathernest may use.
+        said: called with 1 three times for each benchmark.
 
     Raises:
         RevisionError: a process ends, or a side can run nothing.
     """
-    cores = _cores(threads)
-
-    def of_side(number: int) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        core = cores[number % len(cores)] if cores else None
-        with Process(sides[number], threads=threads, core=core, seed=0) as process:
-            for benchmark in benchmarks:
-                given = {"fork": benchmark.name, "turns": 2, "starts": True}
-                found[benchmark.name] = process.asked(given if benchmark.forks else _ready(benchmark, arrays))
-                said(1)
-        return found
-
+    arrays = sides[0].folder.parent / "arrays"
+    arrays.mkdir()
+    for benchmark in benchmarks:
+        benchmark.write_arrays(arrays)
+        said(1)
     with ThreadPoolExecutor(len(sides)) as pool:
-        answers = list(pool.map(of_side, range(len(sides))))
-    for side, answer in zip(sides, answers, strict=True):
-        reasons = [said.get("missing") for said in answer.values()]
-        if all(reasons):
-            raise RevisionError(f"nothing runs at {side.name}, {side.revision}: {reasons[0]}; name another revision")
-    prepared = Prepared({}, {})
+        of_side = partial(_prepared, benchmarks=benchmarks, arrays=arrays, threads=threads, said=said)
+        answers = list(pool.map(of_side, sides, range(len(sides))))
+    turns: dict[str, Turns] = {}
+    missing: dict[str, str] = {}
     for benchmark in benchmarks:
         of_sides = [answer[benchmark.name] for answer in answers]
-        missing = [
-            (side, answer["missing"]) for side, answer in zip(sides, of_sides, strict=True) if "missing" in answer
+        why = [
+            f"not there at {side.name}: {answer['missing']}"
+            for side, answer in zip(sides, of_sides, strict=True)
+            if "missing" in answer
         ]
-        if missing:
-            prepared.missing[benchmark.name] = "; ".join(f"not there at {side.name}: {why}" for side, why in missing)
+        if why:
+            missing[benchmark.name] = "; ".join(why)
         elif benchmark.forks:
-            prepared.turns[benchmark.name] = Turns(0, FORKS[benchmark.name])
+            turns[benchmark.name] = Turns(0, FORKS[benchmark.name])
         else:
-            prepared.turns[benchmark.name] = _turns(of_sides[0]["number"], statistics.mean(a["ns"] for a in of_sides))
-    return prepared
+            turns[benchmark.name] = _turns(of_sides[0]["number"], statistics.mean(a["ns"] for a in of_sides))
+    left = {one.name: one for one in benchmarks if one.name in turns}
+    return Session(sides, left, turns, missing, arrays, threads)
 
 
-def restart(
-    sides: Sequence[Side],
-    benchmarks: Sequence[Benchmark],
-    turns: Mapping[str, Turns],
-    arrays: Path,
-    threads: int,
-    number: int,
-) -> dict[str, tuple[float, float]]:
-    """Time benchmarks in a fresh process of each side, in turn.
+def _prepared(
+    side: Side, number: int, *, benchmarks: Sequence[Benchmark], arrays: Path, threads: int, said: Said
+) -> dict[str, dict[str, Any]]:
+    """Return a side's answer for each benchmark; raises RevisionError where there is nothing that it can run."""
+    answers: dict[str, dict[str, Any]] = {}
+    cores = _cores(threads)
+    with Process(side, threads=threads, core=cores[number % len(cores)] if cores else None, seed=0) as process:
+        for benchmark in benchmarks:
+            given = {"fork": benchmark.name, "turns": 2, "starts": True}
+            answers[benchmark.name] = process.asked(given if benchmark.forks else _ready(benchmark, arrays))
+            said(1)
+    reasons = [answer.get("missing") for answer in answers.values()]
+    if all(reasons):
+        raise RevisionError(f"nothing runs at {side.name}, {side.revision}: {reasons[0]}; name another revision")
+    return answers
 
-    Args:
-        sides: base and head.
-        benchmarks: those to time.
-        turns: how each is timed, by name.
-        arrays: folder of their arrays.
-        threads: that gathernest may use; with one, both processes have the same core.
-        number: of the restart, which decides the core and who is first.
 
-    Returns:
-        By name, the median over the turns of the logarithm of head's time divided by base's, and base's nanoseconds.
-
-    Raises:
-        RevisionError: a process ends.
-    """
-    cores, found, starts = _cores(threads), dict[str, tuple[float, float]](), number % 2
-    core, seed = cores[number // 2 % len(cores)] if cores else None, random.randrange(2**32)
+@contextlib.contextmanager
+def _processes(sides: Sequence[Side], threads: int, core: int | None, seed: int) -> Iterator[list[Process]]:
+    """Start a process of each side; they hand the baton to each other."""
     with contextlib.ExitStack() as stack:
         first, second = os.pipe(), os.pipe()
         processes: list[Process] = []
@@ -187,12 +219,7 @@ def restart(
         finally:
             for end in (*first, *second):
                 os.close(end)
-        for benchmark in benchmarks:
-            times = _times(processes, benchmark, turns[benchmark.name], arrays, starts)
-            if times is not None:
-                ratios = [math.log(head / base) for base, head in zip(*times, strict=True)]
-                found[benchmark.name] = statistics.median(ratios), statistics.median(times[0])
-    return found
+        yield processes
 
 
 def _times(
@@ -204,7 +231,7 @@ def _times(
         given["fork"] = benchmark.name
     else:
         given["number"] = turns.number
-        if any("missing" in process.asked(_ready(benchmark, arrays)) for process in processes):
+        if any("missing" in process.asked(_ready(benchmark, arrays, turns.number)) for process in processes):
             return None
     for number, process in enumerate(processes):
         process.tell({**given, "starts": number == starts})
@@ -212,10 +239,11 @@ def _times(
     return None if any("missing" in answer for answer in answers) else [answer["ns"] for answer in answers]
 
 
-def _ready(benchmark: Benchmark, arrays: Path) -> dict[str, Any]:
+def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:
+    given = {"slot_ns": SLOT_NS, "number": number}
     if benchmark.case is None:
-        return {"ready": benchmark.name, "slot_ns": SLOT_NS}
-    return {"ready": dataclasses.asdict(benchmark.case), "arrays": str(arrays / benchmark.name), "slot_ns": SLOT_NS}
+        return {"ready": benchmark.name, **given}
+    return {"ready": dataclasses.asdict(benchmark.case), "arrays": str(arrays / benchmark.name), **given}
 
 
 def _turns(number: int, ns: float) -> Turns:

@@ -1,7 +1,7 @@
 """A comparison as a table, as JSON and as Markdown for a pull request."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ class Comparison:
 
     sides: tuple[Side, Side]
     series: Sequence[Series]
-    missing: dict[str, str]
+    missing: Mapping[str, str]
     restarts: int
     threads: int
     machine: str
@@ -83,7 +83,7 @@ def title(sides: tuple[Side, Side]) -> str:
 
 def _called(side: Side) -> str:
     short = side.commit[:10]
-    return side.revision if short.startswith(side.revision) else f"{side.revision} ({short})"
+    return short if side.commit.startswith(side.revision) else f"{side.revision} ({short})"
 
 
 def as_table(comparison: Comparison) -> "Table":
@@ -117,7 +117,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "error": ERROR,
         "tolerance": TOLERANCE,
         "benchmarks": {one.name: _facts(one, comparison) for one in comparison.series},
-        "missing": comparison.missing,
+        "missing": dict(comparison.missing),
         "notes": comparison.notes,
     }
 

@@ -8,11 +8,12 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from ....kernels.host.checkout import RevisionError, commit_of, extract_tree, git, tree_of_files
+from ....kernels.host.cpu import package_version
 
 INSTALL_LIMIT_S = 1800
 WORKING_TREE = "the working tree"
@@ -57,13 +58,18 @@ def two_sides(base: str | None, head: str | None, versions: Sequence[str] = ()) 
 
     Args:
         base, head: commits, branches or tags of the checkout that gathernest runs from.
-        versions: requirements such as "numba==0.68.1" that head's environment has instead of its own of that name.
+        versions: such as "numba==0.68.1", of head's environment, whose other packages have the versions installed here;
+            the sides are called by them.
 
     Raises:
         RevisionError: there is no git, no checkout or no such revision, or packages cannot be installed.
     """
     with tempfile.TemporaryDirectory(prefix="gathernest-compare-") as folder:
-        yield _side("base", base, Path(folder), ()), _side("head", head, Path(folder), versions)
+        sides = _side("base", base, Path(folder), ()), _side("head", head, Path(folder), versions)
+        if versions:
+            here = " ".join(f"{_name(text)}=={package_version(_name(text))}" for text in versions)
+            sides = replace(sides[0], revision=here), replace(sides[1], revision=" ".join(versions))
+        yield sides
 
 
 def _side(name: str, revision: str | None, folder: Path, versions: Sequence[str]) -> Side:
@@ -81,9 +87,14 @@ def _side(name: str, revision: str | None, folder: Path, versions: Sequence[str]
 
 def _python_of(sources: Path, environment: Path, versions: Sequence[str]) -> str:
     """Return an interpreter with the packages that sources depend on: this one, or one of a new environment."""
-    wanted = {_name(text): text for text in _dependencies(sources)} | {_name(text): text for text in versions}
+    wanted = {_name(text): text for text in _dependencies(sources)}
     if not versions and {_normal(text) for text in wanted.values()} <= {_normal(text) for text in _installed()}:
         return sys.executable
+    if versions:
+        given = {_name(text): text for text in versions}
+        wanted = {name: f"{name}=={package_version(name)}" for name in wanted} | given
+        if "numba" in given and "llvmlite" in wanted.keys() - given:
+            wanted["llvmlite"] = "llvmlite"  # each Numba asks for its own
     _run("make a virtual environment", [sys.executable, "-m", "venv", str(environment)])
     python = str(environment / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

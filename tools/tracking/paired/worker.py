@@ -6,7 +6,7 @@ public functions alone. It reads one JSON object a line from standard input and 
     {"cases": FOLDER, "threads": 1, "core": 0}         first of all; no answer
     {"fork": "import", "turns": 8, "starts": true}     {"ns": [..]}: of children that import gathernest
     {"fork": "first-call", ..}                         {"ns": [..]}: and call it once
-    {"ready": "pipeline", "slot_ns": 3e5}              {"ns": .., "number": ..}: calls that fill the slot
+    {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
     {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel
     {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
 
@@ -98,8 +98,8 @@ class Worker:
         self.call = self._pipeline() if given["ready"] == "pipeline" else self._kernel(given["ready"], given["arrays"])
         for _ in range(UNTIMED_CALLS if given["ready"] != "pipeline" else 1):
             self.call()
-        number = 1
-        while (taken := self._time(number)) < given["slot_ns"] / 2:
+        number = given["number"] or 1
+        while (taken := self._time(number)) < given["slot_ns"] / 2 and not given["number"]:
             number = max(2 * number, int(number * given["slot_ns"] / max(taken, 1)))
         self.call_ns = taken / number
         return {"ns": self.call_ns, "number": number}

@@ -1,9 +1,11 @@
+import itertools
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gathernest.kernels.host import checkout
+from gathernest.tools.tracking.paired import compare
 
 PYPROJECT = '[project]\nname = "gathernest"\ndependencies = []\n'
 # The public functions that the worker calls, by NumPy. `WAIT` is what a call does besides.
@@ -62,3 +64,10 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.setattr(checkout, "PACKAGE", folder)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return Repository(folder)
+
+
+@pytest.fixture
+def eight_restarts(monkeypatch):
+    """Have the time of `--budget 24s` pass with the questions for it, so that a busy machine has as many restarts."""
+    passed = itertools.count()
+    monkeypatch.setattr(compare, "clock", lambda: float(next(passed)))

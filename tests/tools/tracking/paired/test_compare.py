@@ -1,26 +1,17 @@
 """Comparisons of a tiny package with itself and with slower ones, by the command line, and its misuse."""
 
-import itertools
 import json
 import subprocess
 
 import pytest
 
 from gathernest.kernels.host import checkout
-from gathernest.tools.tracking.paired import compare as compare_module
 
 QUICK = ("--case", "import,call-kernel", "--budget", "8s")
 
 
 def compare(gathernest, *words):
     return gathernest("bench", "compare", *words)
-
-
-@pytest.fixture
-def eight_restarts(monkeypatch):
-    """Have the time of `--budget 24s` pass with the questions for it, so that a busy machine has as many restarts."""
-    passed = itertools.count()
-    monkeypatch.setattr(compare_module, "clock", lambda: float(next(passed)))
 
 
 def test_slower_call_is_found_beside_what_is_not_there(gathernest, repository, tmp_path, eight_restarts):
@@ -52,7 +43,7 @@ def test_too_few_restarts_cannot_tell_and_say_so(gathernest, repository):
     ended = compare(gathernest, "plain", "--case", "call-kernel", "--budget", "0.1s")
     assert ended.status == 3
     assert "1 cannot tell: the working tree (" in ended.out
-    assert "gathernest: note: head is the working tree with 1 file changed since " in ended.err
+    assert "gathernest: note: head is the working tree, with 1 file changed since " in ended.err
     assert "restarts are too few, 1 benchmarks need 7: give a --budget of 1m, or fewer --case\n" in ended.err
 
 
