@@ -143,6 +143,12 @@ def compare_sides(
 
         restarts = sample(series, timed, for_restarts, clock) if series else 0
     comparison = Comparison(sides, series, session.missing, restarts, options.threads, machine())
+    alarms = [one.name for verdict in ("slower", "faster") for one in comparison.of(verdict)]
+    if kernels := [name for name in alarms if session.benchmarks[name].is_kernel]:
+        from .why import explain_kernels
+
+        with progress("explaining", 2 * len(kernels)) as advance:
+            comparison.why.update(explain_kernels(sides, kernels, options.threads, advance))
     comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), for_restarts)
     return comparison
 
@@ -212,8 +218,8 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
         console.width = max(console.width, TABLE_WIDTH)
         console.print(as_table(comparison), soft_wrap=False)
         for name, why in comparison.why.items():
+            console.print(f"\n{name}: {why.summary}", style="bold")
             if why.lines:
-                console.print(f"\n{name}: {why.summary}", style="bold")
                 console.print("\n".join(f"  {line}" for line in why.lines))
         console.print(f"\n{comparison.headline}", style="bold")
         console.print(f"{comparison.meaning} {comparison.machine}.", style="dim")

@@ -13,21 +13,10 @@ from .sides import Side
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from .why import Why
+
 ORDER = ("slower", "faster", "cannot tell", "same")
 VERSIONS = ("numpy", "numba", "llvmlite", "xdsl")
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """What explains an alarm.
-
-    Attributes:
-        summary: a few words.
-        lines: a unified diff of what changed; empty where nothing did.
-    """
-
-    summary: str
-    lines: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,13 +40,18 @@ class Comparison:
     restarts: int
     threads: int
     machine: str
-    why: dict[str, Why] = field(default_factory=dict)
+    why: "dict[str, Why]" = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, verdict: str) -> list[Series]:
         """Return the series of a verdict, the largest change first."""
         found = [one for one in self.series if one.verdict == verdict]
         return sorted(found, key=lambda one: one.ratio, reverse=verdict == "slower")
+
+    def code(self, name: str) -> str:
+        """Return whether the code of a kernel that is slower or faster is another, as words; empty where unknown."""
+        why = self.why.get(name)
+        return "" if why is None or why.is_code is None else "other code" if why.is_code else "the same code"
 
     @property
     def headline(self) -> str:
@@ -96,8 +90,7 @@ def as_table(comparison: Comparison) -> "Table":
     styles = {"slower": "bold red", "faster": "green", "cannot tell": "yellow", "same": None}
     for verdict in ORDER:
         for one in comparison.of(verdict):
-            cells = [*_cells(one), verdict, comparison.why[one.name].summary if one.name in comparison.why else ""]
-            table.add_row(*cells, style=styles[verdict])
+            table.add_row(*_cells(one), verdict, comparison.code(one.name), style=styles[verdict])
     return table
 
 
@@ -142,31 +135,19 @@ def as_markdown(comparison: Comparison) -> str:
     changes = [one for verdict in ORDER[:3] for one in comparison.of(verdict)]
     if changes:
         lines += [*_markdown_table(changes, comparison), ""]
-    for one in changes:
-        if (why := comparison.why.get(one.name)) is not None and why.lines:
-            lines += [
-                f"<details><summary>{one.name}: {why.summary}</summary>",
-                "",
-                "```diff",
-                *why.lines,
-                "```",
-                "",
-                "</details>",
-            ]
-            lines += [""]
+    for name, why in comparison.why.items():
+        lines += _folded(f"{name}: {why.summary}", ["```text", *why.lines, "```"]) if why.lines else []
     if same := comparison.of("same"):
-        lines += [
-            f"<details><summary>{len(same)} the same</summary>",
-            "",
-            *_markdown_table(same, comparison),
-            "",
-            "</details>",
-            "",
-        ]
+        lines += _folded(f"{len(same)} the same", _markdown_table(same, comparison))
+    lines += [f"* {name}: {why.summary}" for name, why in comparison.why.items() if not why.lines]
     lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
     lines += [f"* {note}" for note in comparison.notes]
     lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.", ""]
     return "\n".join(lines)
+
+
+def _folded(summary: str, lines: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", ""]
 
 
 def _threads(number: int) -> str:
@@ -176,9 +157,8 @@ def _threads(number: int) -> str:
 def _markdown_table(series: Sequence[Series], comparison: Comparison) -> list[str]:
     lines = ["| benchmark | family | base | head / base | interval | verdict | |", "|---|---|--:|--:|---|---|---|"]
     for one in series:
-        why = comparison.why[one.name].summary if one.name in comparison.why else ""
         verdict = f"**{one.verdict}**" if one.verdict == "slower" else one.verdict
-        lines.append(f"| {' | '.join((*_cells(one), verdict, why))} |")
+        lines.append(f"| {' | '.join((*_cells(one), verdict, comparison.code(one.name)))} |")
     return lines
 
 
