@@ -14,7 +14,7 @@ _CAUSES = {
     "gone": "is no longer in the suite",
     "operator": "the operator's module differs, before any pass",
     "source": "every stage is the same, and the generated source differs: lowering/numba/emitter.py",
-    "assembly": "every stage and the source are the same, and the assembly differs: Numba or LLVM{versions}, or the "
+    "assembly": "every stage and the source are the same, and the assembly differs: Numba or LLVM, or the "
     "intrinsics and flags of lowering/numba and lowering/native",
     "loops": "the assembly is the same, and its loops are read in another way: lowering/provenance",
 }
@@ -31,9 +31,11 @@ def explained(
         in_full: whether to show every kernel, loop and line.
     """
     versions = version_change(before, after)
+    if changes and versions:
+        yield f"other versions made them, which may explain all of it: {versions}"
     causes: dict[str, list[Change]] = {}
     for change in changes:
-        causes.setdefault(_cause(change, versions), []).append(change)
+        causes.setdefault(_cause(change), []).append(change)
     for cause, alike in causes.items():
         names = [change.cases[0] for change in alike]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
@@ -42,7 +44,7 @@ def explained(
         both = [change for change in alike if change.before and change.after]
         for change in both if in_full else sorted(both, key=_length)[:MOST_KERNELS]:
             yield ""
-            yield from _kernel(change, versions, in_full=in_full)
+            yield from _kernel(change, in_full=in_full)
 
 
 def version_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
@@ -52,14 +54,14 @@ def version_change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {before.get(name, 'none')} → {after.get(name, 'none')}" for name in differ)
 
 
-def _cause(change: Change, versions: str) -> str:
+def _cause(change: Change) -> str:
     """Return what differs first, without what differs between kernels of the same cause."""
     if change.kind == "pass":
         return f"the first stage that differs is that of {change.what.partition('{')[0]}"
     if change.kind == "schedule":
         assert change.before is not None and change.after is not None
         return "another schedule is chosen" if change.before.schedule != change.after.schedule else "another pipeline"
-    return _CAUSES[change.kind].format(versions=f" ({versions})" if versions else "")
+    return _CAUSES[change.kind]
 
 
 def _length(change: Change) -> tuple[int, int]:
@@ -70,9 +72,9 @@ def _length(change: Change) -> tuple[int, int]:
     return unpaired, sum(len(loop.diff()) for loop in change.loops) or 10**6
 
 
-def _kernel(change: Change, versions: str, *, in_full: bool) -> Iterator[str]:
+def _kernel(change: Change, *, in_full: bool) -> Iterator[str]:
     what = f" ({change.what})" if change.what else ""
-    yield f"{', '.join(change.cases)}: {_cause(change, versions)}{what}"
+    yield f"{', '.join(change.cases)}: {_cause(change)}{what}"
     if change.same_code:
         yield "  schedule and machine code are the same, so it runs as before"
         return

@@ -1,4 +1,4 @@
-"""The static reports that revisions have in the repository, and what differs between two of them."""
+"""The static reports that revisions have in the repository."""
 
 from typing import TYPE_CHECKING
 
@@ -25,23 +25,3 @@ def report_at(revision: str) -> "StaticReport | None":
     except RevisionError:
         return None
     return read_report(text, f"{COMMITTED} of {revision}")
-
-
-def difference(before: str, after: str) -> list[str]:
-    """Return the lines that explain what differs between the reports of two revisions; none where nothing does.
-
-    Raises:
-        RevisionError: as for `report_at`, or one of them has no report.
-        StaticFileError: as for `report_at`.
-    """
-    from .compare import differences
-    from .explain import explained
-
-    reports = []
-    for revision in (before, after):
-        report = report_at(revision)
-        if report is None:
-            raise RevisionError(f"revision {revision} has no {COMMITTED}, as it is older than the static report")
-        reports.append(report)
-    old, new = reports
-    return list(explained(differences(old, new), old.versions, new.versions))
