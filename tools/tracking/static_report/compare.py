@@ -13,7 +13,7 @@ from .report import StaticReport
 # A register, or a place of the stack.
 _PLACE = re.compile(r"(-?\d+)?(?=\(%rsp)|%\w+")
 
-Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops"]
+Kind = Literal["new", "gone", "operator", "schedule", "pass", "source", "assembly", "loops", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Change:
     Attributes:
         cases: those that it serves, on both sides.
         kind: what differs first. `new` and `gone` where only one side has the case; `loops` where only the reading of
-            the same assembly differs.
+            the same assembly differs; `bytes` where only those of the roofline bound do.
         what: the pass with its options where `kind` is `pass`; the first step of the schedule that differs, before and
-            after, where it is `schedule`; else empty.
+            after, where it is `schedule`; the bytes where it is `bytes`; else empty.
         before, after: both sides.
         loops: those that differ.
     """
@@ -100,7 +100,17 @@ def differences(before: StaticReport, after: StaticReport, *, whole: bool = True
     gone = [case for case in before.kernels if case not in after.kernels] if whole else []
     for case in [*after.kernels, *gone]:
         pairs.setdefault((before.kernels.get(case), after.kernels.get(case)), []).append(case)
-    return [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
+    changes = [_change(tuple(cases), *pair) for pair, cases in pairs.items() if pair[0] != pair[1]]
+    known = {case for change in changes for case in change.cases}
+    for case, kernel in after.kernels.items():
+        old, new = before.bytes.get(case), after.bytes.get(case)
+        if case not in known and old != new:
+            changes.append(Change((case,), "bytes", f"{_streams(old)} → {_streams(new)}", kernel, kernel))
+    return changes
+
+
+def _streams(streams: Mapping[str, int] | None) -> str:
+    return " ".join(f"{name} {count}" for name, count in (streams or {}).items())
 
 
 def _change(cases: tuple[str, ...], before: KernelFacts | None, after: KernelFacts | None) -> Change:
