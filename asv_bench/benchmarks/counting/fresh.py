@@ -31,7 +31,6 @@ SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
-    "PYTHONPATH": str(BENCHMARKS.parent),
     "PYTHONSAFEPATH": "1",
 }
 
@@ -87,8 +86,9 @@ def place() -> Iterator[Place]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         inherited = {name: os.environ[name] for name in ("HOME", "PATH", "LD_LIBRARY_PATH") if name in os.environ}
+        packages = [str(BENCHMARKS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
-            yield Place(folder, inherited | SETTINGS)
+            yield Place(folder, inherited | SETTINGS | {"PYTHONPATH": os.pathsep.join(packages)})
         finally:
             shutil.rmtree(folder)
 
