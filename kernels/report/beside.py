@@ -62,7 +62,7 @@ def beside(
     if machine is not None:
         with knobs.scope(machine=machine):
             chosen = make_plan(problem, takes_tuned=False).schedule
-        remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, and timed on it."
+        remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
         return Beside(f"B, the schedule for {machine}", chosen, (remark,))
     passes = Pipeline(pipeline) if pipeline is not None else None if schedule is None else Schedule.parse(str(schedule))
     return Beside(f"B, {said(passes)}", passes)

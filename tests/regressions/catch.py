@@ -81,7 +81,8 @@ def in_static_report(clone: Clone, plant: Plant) -> tuple[bool, str]:
     causes = sorted({change["what"].partition("{")[0] or change["kind"] for change in found["changes"]})
     loops = sorted({loop["name"] for change in found["changes"] for loop in change["loops"]})
     is_right = causes == ([plant.static] if plant.static else []) and status == bool(causes)
-    return is_right and any(plant.loop in loop for loop in loops or [""]), ", ".join(causes + loops) or "nothing"
+    said = f"{', '.join(causes)} in {len(loops)} loops, as {loops[0]}" if causes else "nothing"
+    return is_right and any(plant.loop in loop for loop in loops or [""]), said
 
 
 def in_counts(before: dict[str, float], after: dict[str, float], plant: Plant) -> tuple[bool, str]:

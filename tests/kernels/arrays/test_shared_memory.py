@@ -65,7 +65,7 @@ def test_calls_with_shared_indices_are_found_apart_from_those_with_own_ones(shar
         for _ in range(3):
             gn.gather(DATA, second)
         assert find(second).tolist() == DATA[own].tolist()
-        is_shared = [call._prepared.plan.problem.has_shared_indices for call in call_cache.CALLS._kept.values()]
+        is_shared = [call._prepared.plan.problem.has_shared_indices for call in call_cache.CALLS._calls.values()]
         assert sorted(is_shared) == [False, True]
 
 

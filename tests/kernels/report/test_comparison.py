@@ -127,7 +127,7 @@ def test_a_kernel_has_another_schedule_pipeline_or_kernel_beside_it(monkeypatch)
         assert options["name"] == name
         assert schedule is None or str(second.schedule) == schedule
     assert made[-1][1]["remarks"] == (
-        "Its schedule is the one for avx2; its code is compiled for this CPU, and timed on it.",
+        "Its schedule is the one for avx2; its code is compiled for this CPU, on which all times are.",
     )
     kernel.report(timing=False, against_pipeline=kernel.pipeline)
     assert made[-1][0].pipeline == kernel.pipeline and made[-1][1]["name"] == "B, the given pipeline"

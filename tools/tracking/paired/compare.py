@@ -221,6 +221,9 @@ def show(comparison: "Comparison", options: argparse.Namespace) -> int:
             console.print(f"\n{name}: {why.summary}", style="bold")
             if why.lines:
                 console.print("\n".join(f"  {line}" for line in why.lines))
+        for name, said in comparison.exact.items():
+            console.print(f"\n{name}: {said[0]}", style="bold")
+            console.print("\n".join(f"  {line}" for line in said[1:]), markup=False)
         console.print(f"\n{comparison.headline}", style="bold")
         console.print(f"{comparison.meaning} {comparison.machine}.", style="dim")
     if comparison.of("slower"):

@@ -31,6 +31,7 @@ class Comparison:
         threads: that gathernest had.
         machine: the CPU and its cores, as one line.
         why: what changed in the kernels of alarms, by name.
+        exact: of an upgrade, lines about what differs without a clock: "kernels" and "counts".
         notes: lines for the reader, such as a dirty tree.
     """
 
@@ -41,6 +42,7 @@ class Comparison:
     threads: int
     machine: str
     why: "dict[str, Why]" = field(default_factory=dict)
+    exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, verdict: str) -> list[Series]:
@@ -111,6 +113,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "tolerance": TOLERANCE,
         "benchmarks": {one.name: _facts(one, comparison) for one in comparison.series},
         "missing": dict(comparison.missing),
+        "exact": comparison.exact,
         "notes": comparison.notes,
     }
 
@@ -140,6 +143,8 @@ def as_markdown(comparison: Comparison) -> str:
     if same := comparison.of("same"):
         lines += _folded(f"{len(same)} the same", _markdown_table(same, comparison))
     lines += [f"* {name}: {why.summary}" for name, why in comparison.why.items() if not why.lines]
+    for name, said in comparison.exact.items():
+        lines += _folded(f"{name}: {said[0]}", ["```diff", *said[1:], "```"])
     lines += [f"* {name}: {why}" for name, why in comparison.missing.items()]
     lines += [f"* {note}" for note in comparison.notes]
     lines += [f"{comparison.meaning} {comparison.machine}, {_threads(comparison.threads)}.", ""]

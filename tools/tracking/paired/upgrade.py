@@ -1,4 +1,4 @@
-"""`gathernest bench upgrade`: the same sources with other versions of Numba, llvmlite, xDSL or NumPy, timed in turn.
+"""`gathernest bench upgrade`: compare the code, counts and times that other versions of Numba, xDSL or NumPy give.
 
 Base has the environment that gathernest runs in. Head has a virtual environment with the versions that are given, of
 which pip installs the rest as the sources ask for; its sources are those of base.
@@ -6,10 +6,15 @@ which pip installs the rest as the sources ask for; its sources are those of bas
 
 import argparse
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from ...console.terminal import Parser, UsageError, progress
 from . import compare
+
+if TYPE_CHECKING:
+    from .sides import Side
 
 PACKAGES = ("numba", "llvmlite", "xdsl", "numpy", "ml_dtypes")
 
@@ -17,7 +22,8 @@ EXAMPLES = """examples:
   gathernest bench upgrade numba==0.69.0 llvmlite==0.51.0
   gathernest bench upgrade xdsl==0.75.0 --case pipeline --markdown
 
-The exit status is that of compare. Installing takes a minute or two besides the budget."""
+The exit status is that of compare, of the times alone. Installing, compiling every kernel of the suite and counting
+take some minutes besides the budget; --times-only leaves out all but the first."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -26,6 +32,9 @@ def add_arguments(parser: Parser) -> None:
         "versions", nargs="+", metavar="PACKAGE==VERSION", help=f"of {', '.join(PACKAGES)}; others stay as they are"
     )
     compare.add_sampling_arguments(parser, "2m")
+    parser.add_argument(
+        "--times-only", action="store_true", help="compare neither the kernels of the suite nor the exact counts"
+    )
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--markdown", action="store_true", help="print a comment for a pull request")
 
@@ -43,7 +52,19 @@ def run(options: argparse.Namespace) -> int:
         with progress(f"installing {' '.join(options.versions)}"):
             sides = stack.enter_context(two_sides(None, None, options.versions))
         comparison = compare.compare_sides(sides, benchmarks, options)
+        if not options.times_only:
+            comparison.exact.update(_exact(sides))
     return compare.show(comparison, options)
+
+
+def _exact(sides: "Sequence[Side]") -> dict[str, tuple[str, ...]]:
+    from ....asv_bench.benchmarks.cases import SUITE
+    from .exact import count_differences, kernel_differences
+
+    with progress("compiling", 2 * len(SUITE)) as advance:
+        kernels = kernel_differences(sides, advance)
+    with progress("counting", 2) as advance:
+        return {"kernels": kernels, "counts": count_differences(sides, advance)}
 
 
 def _check(text: str) -> None:

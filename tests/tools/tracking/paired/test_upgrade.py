@@ -4,11 +4,12 @@ import pytest
 
 from gathernest.kernels.host.cpu import package_version
 from gathernest.tools.tracking.paired import sides
+from gathernest.tools.tracking.paired.exact import by_name, changed_counts
 
 
 def test_versions_are_named_beside_those_installed(gathernest, repository, monkeypatch):
     monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions: sys.executable)
-    ended = gathernest("bench", "upgrade", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s")
+    ended = gathernest("bench", "upgrade", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s", "--times-only")
     assert ended.status == 3
     assert "1 cannot tell: numba==9.9 (" in ended.out
     assert f" against numba=={package_version('numba')} (" in ended.out
@@ -37,3 +38,13 @@ def test_words_that_are_no_versions_are_misuse(gathernest, word, said):
     ended = gathernest("bench", "upgrade", word)
     assert (ended.status, ended.out) == (2, "")
     assert said in ended.err
+
+
+def test_counts_that_changed_are_listed_largest_first():
+    before = by_name({"calls": {"cse": 100, "gone": 1}, "modules": {"import": 4}, "why not": "", "steps": 1000})
+    after = by_name({"calls": {"cse": 150}, "modules": {"import": 8}, "why not": "", "steps": 1004})
+    assert changed_counts(before, after) == (
+        "2 of 3 counts changed by more than 0.5%",
+        "modules import: 4 → 8",
+        "calls cse: 100 → 150",
+    )
