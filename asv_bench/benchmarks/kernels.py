@@ -21,19 +21,11 @@ class Kernels:
         self.call()
 
 
-class TwoThreads:
+class TwoThreads(Kernels):
     """The same with a second thread, for what bounds gathers differently: latency, bandwidth, instructions."""
 
     params = ["rows-256B", "rows-64KB", "last-axis-in-cache"]
-    param_names = ["case"]
-    number = 1
-    rounds = 2
-    repeat = (5, 20, 0.5)
-    warmup_time = 0.05
 
     def setup(self, case: str) -> None:
         package().knobs.num_threads = 2
-        self.call = ready(case)
-
-    def time_kernel(self, case: str) -> None:
-        self.call()
+        super().setup(case)

@@ -20,12 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from plants import FOLDER, PLANTS, Plant
 
-COUNT = """
-import json, sys
-sys.path.insert(0, "asv_bench")
-from benchmarks.counts import Counted
-print(json.dumps(Counted().setup_cache()))
-"""
+from gathernest.tools.tracking.paired.exact import COUNT, by_name
+
 TRACKERS = ("static", "counts", "compare")
 # Growth of a count from which on it is named: less is what moved addresses make of instructions.
 LEAST_GROWTH = 1.05
@@ -66,13 +62,7 @@ class Clone:
 
     def counts(self) -> dict[str, float]:
         """Return the exact counts by name."""
-        return dict(_flat(self.python("-c", COUNT)[1]))
-
-
-def _flat(tree: Any, name: str = "") -> "list[tuple[str, float]]":
-    if isinstance(tree, dict):
-        return [pair for key, value in tree.items() for pair in _flat(value, f"{name} {key}".strip())]
-    return [(name, tree)] if isinstance(tree, int | float) else []
+        return by_name(self.python("-c", COUNT, "asv_bench")[1])
 
 
 def in_static_report(clone: Clone, plant: Plant) -> tuple[bool, str]:

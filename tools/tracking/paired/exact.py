@@ -18,7 +18,8 @@ from .sides import Side
 LIMIT_S = 1800
 # Counts that grow or shrink by less say nothing: other addresses make as much of instructions.
 LEAST_CHANGE = 0.005
-_COUNT = """
+# A program that prints all counts; its argument is the folder of the benchmarks.
+COUNT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from benchmarks.counts import Counted
@@ -58,7 +59,7 @@ def count_differences(sides: Sequence[Side], advance: Callable[[int], object]) -
     found: list[dict[str, float]] = []
     for side in sides:
         benchmarks = side.folder / "gathernest" / "asv_bench"
-        command = [side.python, "-c", _COUNT, str(benchmarks)]
+        command = [side.python, "-c", COUNT, str(benchmarks)]
         try:
             ended = subprocess.run(
                 command, env=side.environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
