@@ -179,8 +179,8 @@ class Kernel(functools.partial[np.ndarray]):
         """
         require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
         from .report.page import TWO, page
-        from .report.pair import other_of, pair_of
         from .report.section import section_of
+        from .report.side_by_side.pair import other_of, pair_of
 
         others = {"pipeline": against_pipeline, "machine": against_machine, "revision": against_revision}
         if all(other is None for other in (against, *others.values())):

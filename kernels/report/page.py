@@ -11,11 +11,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from .charts import Bar, bars
-from .comparison import compare_levels, hot_loop_facts
 from .highlight import highlighted, plain
-from .in_turn import InTurn
 from .level_view import Highlight, level_views, origins
 from .section import Section, machine_facts
+from .side_by_side.comparison import compare_levels, hot_loop_facts
+from .side_by_side.in_turn import InTurn
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Of a page; and of a drawing that a page of several gathers goes without.

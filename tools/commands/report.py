@@ -21,8 +21,8 @@ from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
 
 if TYPE_CHECKING:
-    from ...kernels.report.beside import Beside
     from ...kernels.report.section import Section
+    from ...kernels.report.side_by_side.beside import Beside
 
 # Timings of each schedule; the gathers of a model that are shown in full; what is taken for an unknown size.
 ROUNDS, MOST_IN_FULL, ASSUMED_SIZE = 9, 8, 128
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         return _report_model(options, given)
     if options.node is not None:
         raise UsageError("--node is for a model, and there is none; name its file, or leave out --node")
-    from ...kernels.report.beside import beside
+    from ...kernels.report.side_by_side.beside import beside
 
     problem = problem_of(**problem_arguments(options))
     if all(other is None for other in others):
@@ -173,7 +173,7 @@ def _write_two(
 ) -> int:
     """Write the page of a gather and what stands beside it."""
     from ...kernels.report.page import TWO, page
-    from ...kernels.report.pair import pair_of
+    from ...kernels.report.side_by_side.pair import pair_of
 
     _check_folder(options.output)
     timing = not options.no_timing

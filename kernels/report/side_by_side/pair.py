@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.errors import GathernestError, InvalidGatherError
-from ...lowering.registry import Pipeline
-from ...lowering.schedule.schedule import Schedule
-from ..host.knobs import knobs
+from ....ir.errors import GathernestError, InvalidGatherError
+from ....lowering.registry import Pipeline
+from ....lowering.schedule.schedule import Schedule
+from ...host.knobs import knobs
+from ..section import Section, section_of
 from .beside import ONE_BESIDE, Beside, beside, said
 from .in_turn import InTurn, timed_in_turn
 from .revision import section_at
-from .section import Section, section_of
 
 if TYPE_CHECKING:
-    from ..kernel import Kernel
+    from ...kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...ir.problem import Problem
-from ...lowering.provenance.assembly import Instruction, read_assembly
-from ...lowering.provenance.control_flow import loops_of
-from ...lowering.provenance.trace import Level, Line, Trace
-from ...lowering.schedule.schedule import Schedule
-from ..host.checkout import RevisionError, extract
-from .section import Section, pass_lines
+from ....ir.problem import Problem
+from ....lowering.provenance.assembly import Instruction, read_assembly
+from ....lowering.provenance.control_flow import loops_of
+from ....lowering.provenance.trace import Level, Line, Trace
+from ....lowering.schedule.schedule import Schedule
+from ...host.checkout import RevisionError, extract
+from ..section import Section, pass_lines
 
 # Compiling a gather twice takes seconds; a machine under load takes a minute.
 LIMIT_S = 300

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..host.timing import time_interleaved
-from ..tuning.sample_arrays import sample_arrays
+from ...host.timing import time_interleaved
+from ...tuning.sample_arrays import sample_arrays
 
 if TYPE_CHECKING:
-    from ..kernel import Kernel
+    from ...kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from ...ir.errors import InvalidGatherError
-from ...ir.problem import Problem
-from ...lowering.registry import Pipeline
-from ...lowering.schedule.schedule import Schedule
-from ..host.knobs import knobs
-from ..runtime.plan import make_plan
+from ....ir.errors import InvalidGatherError
+from ....ir.problem import Problem
+from ....lowering.registry import Pipeline
+from ....lowering.schedule.schedule import Schedule
+from ...host.knobs import knobs
+from ...runtime.plan import make_plan
 
 ONE_BESIDE = "a report takes one schedule, pipeline, machine, revision or kernel beside a gather"
 

@@ -9,10 +9,10 @@ import gathernest as gn
 from gathernest.kernels.host import checkout as checkout_module
 from gathernest.kernels.host import cpu
 from gathernest.kernels.host.checkout import RevisionError
-from gathernest.kernels.report import revision as revision_module
 from gathernest.kernels.report.page import page
-from gathernest.kernels.report.revision import section_at
 from gathernest.kernels.report.section import section_of
+from gathernest.kernels.report.side_by_side import revision as revision_module
+from gathernest.kernels.report.side_by_side.revision import section_at
 
 
 @pytest.fixture(scope="module")

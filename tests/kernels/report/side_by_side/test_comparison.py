@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.report import comparison, pair
 from gathernest.kernels.report import page as page_module
-from gathernest.kernels.report.comparison import compare_levels, hot_loop_facts
-from gathernest.kernels.report.in_turn import InTurn, timed_in_turn
 from gathernest.kernels.report.page import page
+from gathernest.kernels.report.side_by_side import comparison, pair
+from gathernest.kernels.report.side_by_side.comparison import compare_levels, hot_loop_facts
+from gathernest.kernels.report.side_by_side.in_turn import InTurn, timed_in_turn
 from gathernest.lowering.provenance.trace import Level, Line, Trace
 
-from .test_page import HOSTILE, Page
+from ..test_page import HOSTILE, Page
 
 
 def stage(name: str, *texts: str) -> Level:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
-from ...lowering.provenance.trace import WORK, Level, Trace
-from ...lowering.registry import SCHEDULED_NEST
-from .level_view import Highlight, LineView, line_key, parts_of
+from ....lowering.provenance.trace import WORK, Level, Trace
+from ....lowering.registry import SCHEDULED_NEST
+from ..level_view import Highlight, LineView, line_key, parts_of
 
 # Equal lines that are shown around those that differ.
 CONTEXT = 3
