@@ -109,7 +109,10 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("l1_share", "l2_share", "l3_share"), _number(1)),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
-    **dict.fromkeys(("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "launch_ns", "wake_ns"), _number(1e9)),
+    **dict.fromkeys(
+        ("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns", "fused_check_ns"), _number(1e9)
+    ),
+    **dict.fromkeys(("page_fault_ns", "launch_ns", "wake_ns"), _number(1e9)),
 }
 
 

@@ -58,9 +58,9 @@ MOST_OWNERS = 16
 MIN_POSITIONS_OF_AN_OWNER = 16  # of long rows: with fewer, the commonest rows are too much for one owner
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 
-# instructions of one thread, in nanoseconds: an index checked (vectors) and resolved; an element alone; a lane whose
-# index is not staged; a vector of a row; a row besides its vectors, of any size and of a known one
-CHECK_NS, RESOLVE_NS = 0.15, 0.35
+# instructions of one thread, in nanoseconds: an index resolved; an element alone; a lane whose index is not
+# staged; a vector of a row; a row besides its vectors, of any size and of a known one
+RESOLVE_NS = 0.35
 ELEMENT_NS, UNRESOLVED_LANE_NS, VECTOR_NS = 0.5, 0.25, 0.3
 ROW_NS, SPECIALIZED_ROW_NS = 4.0, 1.5
 # how many times as long a random line takes without a prefetch, and with one into the first cache alone
