@@ -1,10 +1,22 @@
-"""The page on the architecture is short, has one picture, and names each folder of sources once on its walk."""
+"""The page on the architecture is short, has one picture, and names each folder of sources once on its walk.
 
+No file and no folder of the package has more than a reader looks through at once.
+"""
+
+import collections
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
+FLOORS = ("ir", "lowering", "kernels", "tools")
+MOST_LINES, MOST_FILES = 400, 12
+
+
+def sources(*folders: str) -> list[Path]:
+    """Return the Python files below folders, relative to the root, but for `__init__.py`."""
+    found = (path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in found if path.name != "__init__.py"]
 
 
 def test_page_fits_on_two_screens_with_one_picture() -> None:
@@ -14,6 +26,17 @@ def test_page_fits_on_two_screens_with_one_picture() -> None:
 
 def test_walk_names_each_folder_once() -> None:
     walk = PAGE.partition("## A walk")[2].partition("## Facts")[0]
-    files = [path for top in ("ir", "lowering", "kernels", "tools") for path in (ROOT / top).rglob("*.py")]
-    folders = {path.parent.relative_to(ROOT).as_posix() for path in files if path.name != "__init__.py"}
+    folders = {path.parent.as_posix() for path in sources(*FLOORS)}
     assert {name: len(re.findall(f"`{name}`", walk)) for name in folders} == dict.fromkeys(folders, 1)
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    lines = {
+        str(path): len((ROOT / path).read_text().splitlines()) for path in sources(*FLOORS, "asv_bench/benchmarks")
+    }
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_folder_has_more_than_12_files_beside_its_init() -> None:
+    counts = collections.Counter(path.parent.as_posix() for path in sources(*FLOORS, "asv_bench/benchmarks"))
+    assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}
