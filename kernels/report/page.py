@@ -105,14 +105,14 @@ def render(template: Path, styles: Sequence[Path], **values: Any) -> str:
     """Return a page from its template and the script beside it, which is the only one that the page allows.
 
     Args:
-        template: takes `style`, `script`, `script_digest` and the values.
+        template: extends `base.html`, which takes `title`, `style`, `script` and `script_digest`; takes the values.
         styles: style sheets, the later over the earlier.
         values: escaped where the template does not call them safe.
     """
     script = template.with_suffix(".js").read_text(encoding="utf-8")
     environment = Environment(
-        loader=FileSystemLoader(template.parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        loader=FileSystemLoader((template.parent, TEMPLATES)), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template(template.name).render(
         script=script,
