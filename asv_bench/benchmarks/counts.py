@@ -3,7 +3,8 @@
 Each class asks fresh processes in `setup_cache`, once; `counting/` has what they run.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .counting import fresh, instructions, session
 
@@ -18,6 +19,18 @@ ALLOCATING = (
     *("gather_elements", "gather_grad"),
 )
 CALLS = ("gather", "gather out", "gather list", "kernel", "kernel out")
+
+Method = TypeVar("Method", bound=Callable)
+
+
+def counted_in(unit: str) -> Callable[[Method], Method]:
+    """Say what asv writes behind the number that a method returns."""
+
+    def of(method: Method) -> Method:
+        vars(method)["unit"] = unit
+        return method
+
+    return of
 
 
 class Counted:
@@ -44,49 +57,41 @@ class Compiling(Counted):
     params = PASSES
     param_names = ["pass"]
 
+    @counted_in("calls")
     def track_python_calls(self, counts: dict[str, Any], name: str) -> float:
         return counts["calls"].get(name, float("nan"))
 
-    track_python_calls.unit = "calls"
-
+    @counted_in("operations")
     def track_operations(self, counts: dict[str, Any], name: str) -> float:
         return counts["operations"].get(name, float("nan"))
-
-    track_operations.unit = "operations"
 
 
 class Session(Counted):
     """Of the whole session."""
 
+    @counted_in("calls")
     def track_python_calls_between_passes(self, counts: dict[str, Any]) -> int:
         return counts["calls"][session.OUTSIDE]
 
-    track_python_calls_between_passes.unit = "calls"
-
+    @counted_in("calls")
     def track_python_calls_of_other_passes(self, counts: dict[str, Any]) -> int:
         return sum(count for name, count in counts["calls"].items() if name not in (*PASSES, session.OUTSIDE))
 
-    track_python_calls_of_other_passes.unit = "calls"
-
+    @counted_in("kernels")
     def track_kernels_compiled(self, counts: dict[str, Any]) -> int:
         return counts["cached"]["kernels"]
 
-    track_kernels_compiled.unit = "kernels"
-
+    @counted_in("bytes")
     def track_cache(self, counts: dict[str, Any]) -> int:
         return counts["cached"]["bytes"]
 
-    track_cache.unit = "bytes"
-
+    @counted_in("modules")
     def track_modules_of_import(self, counts: dict[str, Any]) -> int:
         return counts["modules"]["import"]
 
-    track_modules_of_import.unit = "modules"
-
+    @counted_in("modules")
     def track_modules_of_first_gather(self, counts: dict[str, Any]) -> int:
         return counts["modules"]["first gather"]
-
-    track_modules_of_first_gather.unit = "modules"
 
 
 class Memory(Counted):
@@ -95,10 +100,9 @@ class Memory(Counted):
     params = ALLOCATING
     param_names = ["call"]
 
+    @counted_in("results")
     def track_peak_over_result(self, counts: dict[str, Any], call: str) -> float:
         return counts["memory"][call]
-
-    track_peak_over_result.unit = "results"
 
 
 class Source(Counted):
@@ -107,10 +111,9 @@ class Source(Counted):
     params = session.KERNELS
     param_names = ["case"]
 
+    @counted_in("lines")
     def track_lines(self, counts: dict[str, Any], case: str) -> int:
         return counts["source_lines"][case]
-
-    track_lines.unit = "lines"
 
 
 class Instructions(Counted):
@@ -123,7 +126,6 @@ class Instructions(Counted):
         if counts["why not"]:
             raise NotImplementedError(counts["why not"])
 
+    @counted_in("instructions")
     def track_instructions(self, counts: dict[str, Any], region: str) -> float:
         return counts["instructions"][region]
-
-    track_instructions.unit = "instructions"

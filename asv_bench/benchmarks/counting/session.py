@@ -114,8 +114,8 @@ def traced(call: Any) -> float:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
-    result = None
-    for _ in range(3):
+    result = call()
+    for _ in range(2):
         del result
         result = call()
     peak = tracemalloc.get_traced_memory()[1] - before
