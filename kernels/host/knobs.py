@@ -57,6 +57,13 @@ def _flag(text: str) -> bool:
     return _FLAGS[text.strip().lower()]
 
 
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
 def _path(text: str) -> Path:
     if not text:
         raise ValueError
@@ -80,6 +87,10 @@ _LIST = (
     Knob(  # some 2000 kernels: an hour of varied use made 277 MB
         *("cache_limit_mb", *_COUNT, 512),
         "Megabytes of compiled kernels on disk; beyond them the least recently used are removed.",
+    ),
+    Knob(  # two results of 120 MB in turn, as a loop that binds one name has them, need one such block
+        *("recycle_mb", _whole, "a whole number from 0", 256),
+        "Megabytes of memory of dead results, of 32 MiB and more, that wait for the next one; 0 gives all back.",
     ),
     Knob("num_threads", *_COUNT, None, "Most threads a large gather uses; one for each usable core if unset."),
     Knob("dump_dir", *_PATH, None, "Folder that gets every stage of every gather that is compiled."),
@@ -133,6 +144,7 @@ class Knobs:
 
     cache_dir: Path | None
     cache_limit_mb: int
+    recycle_mb: int
     num_threads: int | None
     dump_dir: Path | None
     override_dir: Path | None

@@ -17,6 +17,7 @@ from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require_compiler
 from ..host.knobs import knobs
 from ..host.machine import machine_model
+from ..host.recycled_memory import RECYCLED
 from ..host.runtime import RUNTIME
 from .array_checks import address, empty_in_lines
 from .disk_cache import Loaded, load_kernel
@@ -52,7 +53,10 @@ class Prepared:
 
     def result(self, dtype: np.dtype) -> np.ndarray:
         """Return a new array for the result; where threads split rows, it begins a line of the caches."""
-        return (empty_in_lines if self.splits_rows else np.empty)(self.plan.problem.result.shape, dtype)
+        shape = self.plan.problem.result.shape
+        if RECYCLED.serves(math.prod(shape) * dtype.itemsize):
+            return RECYCLED.empty(shape, dtype)
+        return (empty_in_lines if self.splits_rows else np.empty)(shape, dtype)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.
