@@ -42,10 +42,9 @@ def choose_prefetches(
     is_far = is_spread_out(nest, machine)
     if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
         return prefetches
-    most = min(counted[-1][1] // fixed.MOST_SHARE_OF_A_LOOP, nest.indices // fixed.MOST_SHARE_OF_INDICES)
-    distance = max(min(machine.far_rows, most) // lanes, 1)
-    why = f"places in data are spread over much of the last cache: prefetched {distance * lanes} elements ahead"
-    return (Prefetch(inside[counted[-1][0]], distance, locality=FAR),), why
+    far = far_elements(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
+    why = f"places in data are spread over much of the last cache: prefetched {far.distance * lanes} elements ahead"
+    return (far,), why
 
 
 def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
@@ -86,21 +85,40 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     is_soon_over = count < fixed.MIN_DISTANCES * machine.near_rows
     if min(nest.read_bytes, nest.table_bytes) <= near or is_read_again or is_soon_over:
         return NOTHING
-    touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
-    lines = min(touched, fixed.MOST_PREFETCHED_LINES)
-    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)
-    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // fixed.MIN_DISTANCES), 1)
-    far = Prefetch(loop, later, lines, FAR)
+    near_one, far = near_and_far_rows(nest, machine, loop, count)
+    lines, soon, later = far.lines, near_one.distance, far.distance
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         is_short = machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
         if not is_short and not is_spread_out(nest, machine):
             return NOTHING
-        one = far if row_bytes <= machine.line_bytes else Prefetch(loop, soon, lines, NEAR)
+        one = far if row_bytes <= machine.line_bytes else near_one
         return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"
     why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
     if soon == later:
         return (far,), why
-    return (far, Prefetch(loop, soon, lines, NEAR)), f"{why} and {soon} rows ahead into L1"
+    return (far, near_one), f"{why} and {soon} rows ahead into L1"
+
+
+def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> tuple[Prefetch, Prefetch]:
+    """Return the prefetches of a row some rows ahead, into L1 and, farther, into L2.
+
+    `loop` runs `count` times over the indices of rows.
+    """
+    row_bytes = nest.run_bytes
+    touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
+    lines = min(touched, fixed.MOST_PREFETCHED_LINES)
+    soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)
+    later = max(min(machine.far_bytes // row_bytes, machine.far_rows, count // fixed.MIN_DISTANCES), 1)
+    return Prefetch(loop, soon, lines, NEAR), Prefetch(loop, later, lines, FAR)
+
+
+def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> Prefetch:
+    """Return the prefetch of elements some steps ahead into L2, each step one vector of so many lanes.
+
+    `loop` runs over `count` elements.
+    """
+    most = min(count // fixed.MOST_SHARE_OF_A_LOOP, nest.indices // fixed.MOST_SHARE_OF_INDICES)
+    return Prefetch(loop, max(min(machine.far_rows, most) // lanes, 1), locality=FAR)
 
 
 def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:

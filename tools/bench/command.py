@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
+MOST_CANDIDATES = 24
 EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
+  gathernest bench --regret --case 'rows-*' --json regret.json
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -61,6 +63,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--scaling", action="store_true", help="time gathers on one thread and on all instead, as Markdown; no peers"
     )
+    parser.add_argument(
+        "--regret",
+        action="store_true",
+        help="time chosen schedules beside other candidates instead, with the predicted times, as Markdown; no peers",
+    )
+    parser.add_argument(
+        "--candidates",
+        type=positive,
+        metavar="N",
+        help=f"with --regret: schedules of a case, the chosen one included (default: {MOST_CANDIDATES})",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
@@ -86,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_ablation(cases, options)
     if options.scaling:
         return _print_scaling(cases if options.case or options.family else None, options)
+    if options.regret:
+        return _print_regret(cases, options)
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
@@ -96,7 +111,9 @@ def run(options: argparse.Namespace) -> int:
         _check_writable("--plot", picture)
     report = _measured(cases, options)
     if options.json is not None:
-        _write_json(report, options.json)
+        from .report import as_json
+
+        _write_json(as_json(report), options.json)
     if picture is not None:
         from .plot import plot
 
@@ -161,6 +178,26 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
     return DONE
 
 
+def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    threads = _threads(options)
+    from .regret import as_json, as_markdown, measure_regret
+
+    _say("note", _busy_notes())
+    chosen = [case for case in _cut(cases, options) if case.family != "call"]
+    if not chosen:
+        raise GathernestError("--regret compares schedules, and a call of 5x4 elements has none; choose other cases")
+    with progress("comparing candidates", len(chosen)) as advance:
+        most = options.candidates or MOST_CANDIDATES
+        measured = measure_regret(chosen, rounds=_rounds(options), threads=threads, most=most, advance=advance)
+    if options.json is not None:
+        _write_json(as_json(measured), options.json)
+    if options.json != "-":
+        print(as_markdown(measured))
+    wrong = [text for one in measured.cases for text in one.wrong]
+    _say("wrong", wrong)
+    return FAILED if wrong else DONE
+
+
 def _check_writable(option: str, path: Path) -> None:
     """Fail before the suite runs where its result could not be written; raises GathernestError."""
     if not path.parent.is_dir():
@@ -202,10 +239,8 @@ def _measure_all(cases: "Sequence[Case]", candidates: "Sequence[Peer]", rounds: 
     return measured
 
 
-def _write_json(report: "Report", target: str) -> None:
-    from .report import as_json
-
-    text = json.dumps(as_json(report), indent=1)
+def _write_json(content: dict[str, Any], target: str) -> None:
+    text = json.dumps(content, indent=1)
     if target == "-":
         print(text)
     else:

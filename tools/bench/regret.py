@@ -1,0 +1,294 @@
+"""The regret: the chosen schedule of every case beside the best of other candidates, and the prediction's error."""
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import GathernestError, ScheduleError
+from ...kernels.host.cpu import cpu_model, usable_cores
+from ...kernels.host.host_load import OtherLoad
+from ...kernels.host.knobs import knobs
+from ...kernels.host.machine import machine_model
+from ...kernels.host.timing import time_interleaved
+from ...kernels.kernel import Kernel
+from ...kernels.tuning.successive_halving import FIRST_ROUNDS
+from ...lowering.schedule.candidates import candidates
+from ...lowering.schedule.cost_model import predict_us
+from ...lowering.schedule.machine_model import MachineModel
+from ...lowering.schedule.schedule import STEPS, Schedule
+from .cases.case import Case, Inputs, expected
+from .measure import geometric_mean
+from .peers.gathernest_peer import compile_case
+from .table import markdown_table, ratio_text, time_text
+
+# A candidate that takes so many times as long as the best in the first rounds is not timed again.
+FAR_SLOWER = 1.25
+SHOWN_REGRET = 1.05  # the best schedule is told below the table from here on
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One schedule of a case.
+
+    Attributes:
+        schedule: its text; empty for the nest as it stands.
+        measured_us: the median time of a call; None where it is not legal or gives other bytes.
+        predicted_us: what the cost model says; None of a gradient.
+        rejected: why it was not timed.
+    """
+
+    schedule: str
+    measured_us: float | None
+    predicted_us: float | None
+    rejected: str = ""
+
+    @property
+    def error(self) -> float | None:
+        """The predicted time divided by the measured one, minus 1."""
+        if self.measured_us is None or self.predicted_us is None:
+            return None
+        return self.predicted_us / self.measured_us - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Regretted:
+    """One case.
+
+    Attributes:
+        candidates: every candidate, the chosen one first.
+        best: the text of the fastest one.
+        ratio: how many times as fast as the chosen one it is, in rounds of their own; 1 where it is the chosen one.
+        wrong: how candidates are wrong; they are not timed.
+    """
+
+    case: Case
+    candidates: tuple[Candidate, ...]
+    best: str
+    ratio: float
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> Candidate:
+        """The schedule that is chosen."""
+        return self.candidates[0]
+
+    @property
+    def regret(self) -> float:
+        """The time of the chosen schedule divided by that of the best one, 1 at least."""
+        return max(self.ratio, 1.0)
+
+    @property
+    def best_us(self) -> float:
+        """The measured time of the fastest candidate."""
+        return next(one.measured_us for one in self.candidates if one.schedule == self.best) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run.
+
+    Attributes:
+        cases: what was found of each.
+        rounds, threads: how often candidates were timed, and on how many threads.
+        machine: the model that schedules were chosen by.
+        busy_cores: how many cores other processes used meanwhile.
+    """
+
+    cases: Sequence[Regretted]
+    rounds: int
+    threads: int
+    machine: MachineModel
+    busy_cores: float
+
+
+def measure_regret(
+    cases: Sequence[Case], *, rounds: int, threads: int, most: int, advance: Callable[[int], None]
+) -> Measured:
+    """Time the chosen schedule of every case beside `most` - 1 others; `advance` is called after each case.
+
+    Raises:
+        GathernestError: a chosen schedule gives no result that could be compared.
+    """
+    found: list[Regretted] = []
+    load = OtherLoad()
+    with knobs.scope(num_threads=threads):
+        for case in cases:
+            found.append(_regretted(case, case.make(), rounds, most))
+            advance(1)
+        return Measured(found, rounds, threads, machine_model(), load.cores())
+
+
+def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
+    with knobs.scope(tuning="off"):  # calls within take a longer way
+        chosen = compile_case(case, inputs.indices[0])
+    nest, machine = chosen.plan.layout.nest, machine_model()
+    predict = (lambda schedule: None) if case.is_gradient else partial(predict_us, nest, machine=machine)
+    proposed = candidates(nest, machine, chosen.schedule, is_gradient=case.is_gradient)
+    schedules = _first(proposed, most, lambda schedule: predict(schedule=schedule) or 0.0)
+    right = expected(case, inputs, 0)
+    rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
+    for schedule in schedules:
+        try:
+            kernel = compile_case(case, inputs.indices[0], schedule)
+        except ScheduleError as error:
+            rejected[str(schedule)] = str(error)
+            continue
+        if _gives(kernel, inputs, right):
+            calls[str(schedule)] = _call_of(kernel, inputs)
+        else:
+            rejected[str(schedule)] = "other bytes"
+            wrong.append(f"{case.name}: {schedule} gives other bytes than NumPy")
+    first = str(chosen.schedule)
+    if first not in calls:
+        raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {rejected[first]}")
+    measured_us, best, ratio = _raced(calls, first, rounds)
+    named = tuple(
+        Candidate(str(schedule), measured_us.get(str(schedule)), predict(schedule=schedule), rejected[str(schedule)])
+        for schedule in schedules
+    )
+    return Regretted(case, named, best, ratio, tuple(wrong))
+
+
+def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:
+    """Return the chosen schedule, those that differ from it in one pass, and the best predicted of the others."""
+    chosen, *others = proposed
+    others.sort(key=lambda other: (min(_changed_fields(chosen, other), 2), predicted_us(other)))
+    return [chosen, *itertools.islice(others, most - 1)]
+
+
+def _changed_fields(one: Schedule, other: Schedule) -> int:
+    return sum(getattr(one, step.field) != getattr(other, step.field) for step in STEPS.values())
+
+
+def _call_of(kernel: Kernel, inputs: Inputs) -> Callable[[], object]:
+    """Return a call that uses the next set of indices each time."""
+    following = itertools.cycle(inputs.indices).__next__
+    return lambda: kernel(inputs.data, following(), inputs.out)
+
+
+def _gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
+    inputs.out.fill(1)
+    kernel(inputs.data, inputs.indices[0], inputs.out)
+    return np.array_equal(inputs.out.reshape(-1).view(np.uint8), right.reshape(-1).view(np.uint8))
+
+
+def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, float], str, float]:
+    """Return the times of all candidates, the fastest, and how many times as fast as the chosen one it is.
+
+    The fastest of many is partly the luckiest, so it is timed again beside the chosen one alone.
+    """
+    timings = time_interleaved(calls, rounds=FIRST_ROUNDS, settle_s=0.0)
+    measured_us = {name: 1e6 * timings.median_s(name) for name in calls}
+    least = min(measured_us.values())
+    left = {name: call for name, call in calls.items() if name == chosen or measured_us[name] <= FAR_SLOWER * least}
+    timings = time_interleaved(left, rounds=rounds, settle_s=0.0)
+    measured_us.update({name: 1e6 * timings.median_s(name) for name in left})
+    best = max(left, key=lambda name: timings.ratio(name, chosen))
+    if best == chosen:
+        return measured_us, best, 1.0
+    pair = {name: calls[name] for name in (chosen, best)}
+    return measured_us, best, time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All cases together.
+
+    Attributes:
+        geometric_mean, worst, worst_case: of the regrets.
+        median_error: of the predictions of the chosen schedules, without their signs; None where there are none.
+        median_error_of_all: the same of all candidates.
+    """
+
+    geometric_mean: float
+    worst: float
+    worst_case: str
+    median_error: float | None
+    median_error_of_all: float | None
+
+
+def summary(found: Sequence[Regretted]) -> Summary:
+    """Return the mean and the worst regret, and the median error of the chosen schedules and of all candidates."""
+    worst = max(found, key=lambda one: one.regret)
+    chosen = [abs(one.chosen.error) for one in found if one.chosen.error is not None]
+    every = [abs(each.error) for one in found for each in one.candidates if each.error is not None]
+    return Summary(
+        geometric_mean([one.regret for one in found]) or 1.0,
+        worst.regret,
+        worst.case.name,
+        statistics.median(chosen) if chosen else None,
+        statistics.median(every) if every else None,
+    )
+
+
+def as_markdown(measured: Measured) -> str:
+    """Return a table of the cases, then what the best schedules have that the chosen ones have not, then the means."""
+    found = measured.cases
+    headings = "case", "candidates", "chosen", "best", "regret", "predicted", "error"
+    table = markdown_table(headings, ["---", *["--:"] * 6], [_row(one) for one in found])
+    better = [f"* {one.case.name}: {_difference(one)}" for one in found if one.regret >= SHOWN_REGRET]
+    all_of_them = summary(found)
+    lines = [
+        f"regret: geometric mean {all_of_them.geometric_mean:.3f}, worst {all_of_them.worst:.2f} "
+        f"({all_of_them.worst_case})",
+        f"error of the prediction: median {_percent(all_of_them.median_error)} of the chosen schedules, "
+        f"{_percent(all_of_them.median_error_of_all)} of all candidates",
+        f"{cpu_model()}, {usable_cores()} cores, model {measured.machine.name}; {measured.threads} threads; medians of "
+        f"{measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
+        f"{measured.busy_cores:.1f} cores meanwhile",
+    ]
+    return "\n\n".join(text for text in (table, "\n".join(better), "\n".join(lines)) if text)
+
+
+def _row(one: Regretted) -> tuple[str, ...]:
+    timed = sum(each.measured_us is not None for each in one.candidates)
+    times = map(time_text, (one.chosen.measured_us, one.best_us))
+    error = one.chosen.error
+    predicted = time_text(one.chosen.predicted_us)
+    return (one.case.name, str(timed), *times, ratio_text(one.regret), predicted, _signed(error))
+
+
+def _difference(one: Regretted) -> str:
+    chosen, best = _passes(one.chosen.schedule), _passes(one.best)
+    less, more = ([text for text in these if text not in those] for these, those in ((chosen, best), (best, chosen)))
+    return " ".join(f"{word} {', '.join(texts)}" for word, texts in (("without", less), ("with", more)) if texts)
+
+
+def _passes(text: str) -> list[str]:
+    """Return the text of each pass of a schedule."""
+    schedule = Schedule.parse(text)
+    return [each for name, step in STEPS.items() for each in step.texts(name, getattr(schedule, step.field))]
+
+
+def _signed(error: float | None) -> str:
+    return "" if error is None else f"{100 * error:+.0f} %"
+
+
+def _percent(error: float | None) -> str:
+    return "unknown" if error is None else f"{100 * error:.0f} %"
+
+
+def as_json(measured: Measured) -> dict[str, Any]:
+    """Return everything as JSON can hold it."""
+    return {
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "machine_model": asdict(measured.machine),
+        "busy_cores": measured.busy_cores,
+        "threads": measured.threads,
+        "rounds": measured.rounds,
+        "summary": asdict(summary(measured.cases)),
+        "cases": [
+            {
+                **{name: getattr(one.case, name) for name in ("name", "family")},
+                **{name: getattr(one, name) for name in ("regret", "ratio", "best")},
+                "candidates": [asdict(each) for each in one.candidates],
+            }
+            for one in measured.cases
+        ],
+    }
