@@ -1,5 +1,6 @@
 """The public functions `gather`, `gather_nd` and `gather_elements`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,10 @@ def gather(
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
-    operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
-    return _run_as_arrays(operator, data, indices, out, (axis, batch_dims, bounds))
+    return _run_as_arrays(
+        lambda: Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")),
+        *(data, indices, out, (axis, batch_dims, bounds)),
+    )
 
 
 def gather_nd(
@@ -93,8 +96,8 @@ def gather_nd(
     found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
     if found is not None:
         return found
-    operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
-    return _run_as_arrays(operator, data, indices, out, (GatherNd, batch_dims, bounds))
+    keys = GatherNd, batch_dims, bounds
+    return _run_as_arrays(lambda: GatherNd(integer_argument(batch_dims, "batch_dims")), data, indices, out, keys)
 
 
 def gather_elements(
@@ -124,20 +127,22 @@ def gather_elements(
     found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
     if found is not None:
         return found
-    operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
-    return _run_as_arrays(operator, data, indices, out, (GatherElements, axis, bounds))
+    keys = GatherElements, axis, bounds
+    return _run_as_arrays(
+        lambda: GatherElements(integer_argument(axis, "axis", allow_array=True)), data, indices, out, keys
+    )
 
 
 def _run_as_arrays(
-    operator: OperatorSpec, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys
+    operator: Callable[[], OperatorSpec], data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys
 ) -> np.ndarray:
-    """Run a call that was not found: look for it with arrays in place of lists, then run its operator."""
+    """Run a call that was not found: look for it with arrays in place of lists, then make its operator and run it."""
     arrays = data_array(data), index_array(indices)
     if arrays[1] is not indices or arrays[0] is not data:
         found = CALLS.find(*arrays, out, *keys)
         if found is not None:
             return found
-    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, tried=keys)
+    return run_operator(operator(), *arrays, parse_bounds(keys[2]), out, tried=keys)
 
 
 def run_operator(

@@ -17,6 +17,7 @@ from ..ir.semantics import Bounds, integer_argument
 from . import labview
 from .gather import run_operator
 from .runtime.array_checks import data_array, index_array
+from .runtime.call_cache import CALLS, one_object
 
 # Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it.
 Operator = Callable[..., Any]
@@ -80,12 +81,17 @@ def _openvino_gather(
     def operator(
         data: ArrayLike, indices: ArrayLike, axis: Any, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
+        found = CALLS.find(data, indices, out, name, axis, batch_dims)
+        if found is not None:
+            return found
         array, index_values = data_array(data), index_array(indices)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
+        keys = name, one_object(spec.axis), one_object(spec.batch_dims)
         spec = spec.normalized(array.shape, index_values.shape)
         if bounds is Bounds.ERROR and isinstance(index_values, np.ndarray):
             reject_negative(index_values, name)
-        return run_operator(spec, array, index_values, bounds, out, version=name)
+            return run_operator(spec, array, index_values, bounds, out, version=name)
+        return run_operator(spec, array, index_values, bounds, out, version=name, tried=keys)
 
     return _document(
         operator,
@@ -100,8 +106,12 @@ def _openvino_gather(
 
 def _onnx_gather(name: str, types: str, differs: str) -> Operator:
     def operator(data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None) -> np.ndarray:
+        found = CALLS.find(data, indices, out, name, axis, None)
+        if found is not None:
+            return found
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
+        arrays, keys = (data_array(data), index_array(indices)), (name, one_object(spec.axis), None)
+        return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
 
     return _document(
         operator,
@@ -126,10 +136,14 @@ def _gather_nd(
     def with_batch_dims(
         data: ArrayLike, indices: ArrayLike, batch_dims: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
+        found = CALLS.find(data, indices, out, name, batch_dims, None)
+        if found is not None:
+            return found
         spec = GatherNd(integer_argument(batch_dims, "batch_dims"))
         arrays = data_array(data), index_array(indices)
         if not flattens or spec.batch_dims < 2:
-            return run_operator(spec, *arrays, Bounds.ERROR, out, version=name)
+            keys = name, one_object(spec.batch_dims), None
+            return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
         if out is not None:
             raise InvalidGatherError(f"{name} flattens its batch dimensions and takes no out; use openvino.GatherND-8")
         kept = run_operator(spec, *arrays, Bounds.ERROR, None, version=name)
@@ -155,8 +169,12 @@ def _gather_elements(name: str, types: str, differs: str, *, needs_axis: bool = 
     def with_default(
         data: ArrayLike, indices: ArrayLike, axis: int = 0, *, out: np.ndarray | None = None
     ) -> np.ndarray:
+        found = CALLS.find(data, indices, out, name, axis, None)
+        if found is not None:
+            return found
         spec = GatherElements(integer_argument(axis, "axis", allow_array=True))
-        return run_operator(spec, data_array(data), index_array(indices), Bounds.ERROR, out, version=name)
+        arrays, keys = (data_array(data), index_array(indices)), (name, one_object(spec.axis), None)
+        return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
 
     def without(data: ArrayLike, indices: ArrayLike, axis: int, *, out: np.ndarray | None = None) -> np.ndarray:
         return with_default(data, indices, axis, out=out)

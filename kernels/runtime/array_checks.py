@@ -20,8 +20,13 @@ _NARROW_INTEGERS = {"int2", "uint2", "int4", "uint4"}
 
 def is_dask_array(array: Any) -> bool:
     """Return whether an array is one of dask's, without importing dask."""
-    dask_array = sys.modules.get("dask.array")
-    return dask_array is not None and isinstance(array, getattr(dask_array, "Array", ()))
+    return _is_one_of("dask.array", "Array", array)
+
+
+def _is_one_of(module: str, name: str, array: Any) -> bool:
+    """Return whether an array is of a class of another library, without importing it."""
+    imported = sys.modules.get(module)
+    return imported is not None and isinstance(array, getattr(imported, name, ()))
 
 
 def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
@@ -37,8 +42,9 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
             f"{name} is a masked array, and its mask would be lost; pass its .filled(value), or gather its .data and "
             "its .mask each"
         )
+    tensor: Any = data
     try:
-        return np.asarray(data)
+        return tensor.numpy() if _is_one_of("torch", "Tensor", data) else np.asarray(data)  # which takes twice as long
     except ValueError as error:
         raise InvalidGatherError(f"{name} does not make an array: {error}") from None
 

@@ -82,8 +82,14 @@ def run_gather(
     schedule: Schedule | Pipeline | None = None,
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
-    """Carry out a gather; `tried` are the keys of a look-up of these arrays that failed already."""
-    keys = _keys_of_gather(operator, bounds, version, node, schedule)
+    """Carry out a gather.
+
+    `tried` are the keys of a look-up of these arrays that failed already; with a version, the keys to look for.
+    """
+    if version is not None and tried is not NO_KEYS:
+        keys, tried = tried, NO_KEYS
+    else:
+        keys = _keys_of_gather(operator, bounds, version, node, schedule)
     if keys[0] is not tried[0] or keys[1] is not tried[1] or keys[2] is not tried[2]:
         found = CALLS.find(data, indices, out, *keys)
         if found is not None:

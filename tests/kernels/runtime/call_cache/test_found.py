@@ -64,6 +64,39 @@ def test_lists_and_numpy_scalars_are_found_once_they_are_arrays(warm, planned):
     assert planned.calls == 0
 
 
+@pytest.mark.parametrize(
+    ("version", "indices", "attributes", "outside"),
+    [
+        ("openvino.Gather-8", INDICES, (0,), None),
+        ("openvino.Gather-8", INDICES, (-2,), None),
+        (
+            "onnx.Gather-13",
+            INDICES,
+            (),
+            "index 5 at position (0,) of indices is out of range [-5, 4] for axis 0 of size 5",
+        ),
+        ("onnx.GatherND-13", INDICES[:, None], (), "index 5 at position (0, 0) of indices is out of range [-5, 4]"),
+        ("openvino.GatherElements-6", INDICES[:, None], (0,), "index 5 at position (0, 0) of indices is out of range"),
+    ],
+)
+def test_repeated_calls_of_an_operator_version_plan_nothing(planned, version, indices, attributes, outside):
+    operator = gn.ops[version]
+    wanted, counts = WANTED if indices is INDICES or "ND" in version else WANTED[:, :1], []
+    for _ in range(4):
+        assert operator(DATA, indices, *attributes).tobytes() == wanted.tobytes()
+        assert operator(DATA, indices.tolist(), *attributes).tobytes() == wanted.tobytes()
+        counts.append(planned.calls)
+    assert counts[1] == counts[3] <= 4
+    wrong = indices.copy()
+    wrong[0] = 5
+    if outside is None:
+        assert not operator(DATA, wrong, *attributes)[0].any()
+    else:
+        with pytest.raises(gn.BoundsError) as caught:
+            operator(DATA, wrong, *attributes)
+        assert str(caught.value).startswith(outside)
+
+
 def test_calls_that_differ_in_one_thing_are_told_apart():
     data = np.arange(16, dtype=np.int32).reshape(2, 2, 4) - 3
     indices = np.array([[0, 1], [1, 7]])
