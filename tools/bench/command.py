@@ -32,6 +32,7 @@ EXAMPLES = """examples:
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
   gathernest bench --regret --case 'rows-*' --json regret.json
+  gathernest bench --by-hand
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -74,6 +75,9 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help=f"with --regret: schedules of a case, the chosen one included (default: {MOST_CANDIDATES})",
     )
+    parser.add_argument(
+        "--by-hand", action="store_true", help="time cases beside C written by hand instead, as Markdown; no peers"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
@@ -101,6 +105,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_scaling(cases if options.case or options.family else None, options)
     if options.regret:
         return _print_regret(cases, options)
+    if options.by_hand:
+        return _print_by_hand(cases if options.case or options.family else None, options)
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
@@ -196,6 +202,17 @@ def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     wrong = [text for one in measured.cases for text in one.wrong]
     _say("wrong", wrong)
     return FAILED if wrong else DONE
+
+
+def _print_by_hand(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
+    threads, rounds = _threads(options), _rounds(options)
+    from .by_hand.compare import CASES, as_markdown, compare
+
+    _say("note", _busy_notes())
+    chosen = _cut(CASES if cases is None else cases, options)
+    with progress("beside C by hand", len(chosen)) as advance:
+        print(as_markdown(compare(chosen, rounds=rounds, threads=threads, advance=advance), threads, rounds))
+    return DONE
 
 
 def _check_writable(option: str, path: Path) -> None:

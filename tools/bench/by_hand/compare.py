@@ -1,0 +1,127 @@
+"""`gathernest bench --by-hand`: each case timed in turn with the fastest variant of C by hand, as Markdown.
+
+Three pairs a case: checked indices into a result that is given, checked indices into a new one, and unchecked indices
+into a given one. C allocates with `aligned_alloc` and asks for huge pages as NumPy does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ....ir.array_spec import ArraySpec
+from ....kernels.gather import gather, gather_elements
+from ....kernels.host.cpu import cpu_model, usable_cores
+from ....kernels.host.knobs import knobs
+from ....kernels.host.timing import Timings, time_interleaved
+from ....kernels.kernel import compile as compile_gather
+from ..cases.case import Case, Inputs, describe
+from ..cases.suite import SUITE
+from ..measure import geometric_mean
+from ..table import markdown_table, ratio_text, time_text
+from .library import Library, Sizes, Variant, built, sizes_of
+from .variants import best_variants, calls_of, in_turn
+
+M = 1_000_000
+NAMES = (
+    *("scalars-256MB-table", "scalars-256KB-table", "scalars-16KB-table", "float64-scalars", "int8-scalars"),
+    *("tiny-batches-scalars", "rows-64B", "rows-256B", "rows-4KB", "rows-256B-small-table", "tiny-batches-rows"),
+    *("last-axis", "last-axis-in-cache", "int16-last-axis", "middle-axis"),
+    *("elements-first-axis", "elements-last-axis"),
+)
+CASES = (
+    Case("scalars-160KB-table", "scalars", (40_000,), (3 * M,)),
+    Case("batches-of-scalars", "batches", (512, 4096), (512, 900), axis=1, batch_dims=1),
+    Case("rows-64B-in-cache", "rows", (4096, 16), (100_000,)),
+    *(next(case for case in SUITE if case.name == name) for name in NAMES),
+)
+MODES = OUT, NEW, UNCHECKED = "out=", "new", "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A case beside C by hand.
+
+    Attributes:
+        fastest: C's fastest variant, by mode.
+        ours_us, by_hand_us: medians of the rounds, microseconds a call, by mode.
+        ratios: how many times as fast as C's gathernest is, by mode; the median over the rounds.
+        of_unchecked: the same for checked indices of ours into a given result beside unchecked ones of C's.
+    """
+
+    case: Case
+    fastest: dict[str, Variant]
+    ours_us: dict[str, float]
+    by_hand_us: dict[str, float]
+    ratios: dict[str, float]
+    of_unchecked: float
+
+
+def compare(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable[[int], None]) -> list[Beside]:
+    """Time cases beside C by hand; those that the C file has no loop for are left out.
+
+    Raises:
+        DependencyError: there is no C compiler.
+        GathernestError: the compiler fails, or C gives other bytes.
+    """
+    library = built()
+    found: list[Beside] = []
+    for case in cases:
+        sizes = sizes_of(case)
+        if sizes is not None:
+            found.append(_beside(library, case, sizes, rounds, threads))
+        advance(1)
+    return found
+
+
+def _beside(library: Library, case: Case, sizes: Sizes, rounds: int, threads: int) -> Beside:
+    inputs = case.make()
+    unchecked, checked = best_variants(library, case, sizes, inputs, threads, fresh=False)
+    _, fresh = best_variants(library, case, sizes, inputs, threads, fresh=True)
+    chosen = {OUT: checked, NEW: fresh, UNCHECKED: unchecked}
+    with knobs.scope(num_threads=threads):
+        ours = {f"ours {mode}": in_turn(calls) for mode, calls in _ours(case, inputs).items()}
+        c = {f"c {mode}": in_turn(calls_of(library, sizes, inputs, variant)) for mode, variant in chosen.items()}
+        timings = time_interleaved(ours | c, rounds=rounds, settle_s=0.0)
+    return _result(case, chosen, timings)
+
+
+def _result(case: Case, chosen: dict[str, Variant], timings: Timings) -> Beside:
+    ours, c = ({mode: 1e6 * timings.median_s(f"{who} {mode}") for mode in MODES} for who in ("ours", "c"))
+    ratios = {mode: timings.ratio(f"ours {mode}", f"c {mode}") for mode in MODES}
+    return Beside(case, chosen, ours, c, ratios, timings.ratio(f"ours {OUT}", f"c {UNCHECKED}"))
+
+
+def _ours(case: Case, inputs: Inputs) -> dict[str, list[Callable[[], object]]]:
+    """Return calls of the kernels and functions that a user calls, by mode: one for each set of indices."""
+    data, first = inputs.data, inputs.indices[0]
+    axis, batch_dims = case.axis, case.batch_dims
+    compiled = partial(compile_gather, case.operator, ArraySpec.of(data), first, axis=axis, batch_dims=batch_dims)
+    kernel, promised = compiled(), compiled(bounds="unchecked")
+    is_gather = case.operator == "gather"
+    new = partial(gather, axis=axis, batch_dims=batch_dims) if is_gather else partial(gather_elements, axis=axis)
+    return {
+        OUT: [partial(kernel, data, picks, inputs.out) for picks in inputs.indices],
+        NEW: [partial(new, data, picks) for picks in inputs.indices],
+        UNCHECKED: [partial(promised, data, picks, inputs.out) for picks in inputs.indices],
+    }
+
+
+def as_markdown(compared: Sequence[Beside], threads: int, rounds: int) -> str:
+    """Return the table, with the means and the worst case of each mode, and the machine."""
+    rows = [_row(one) for one in compared]
+    columns = [[one.ratios[mode] for one in compared] for mode in MODES] + [[one.of_unchecked for one in compared]]
+    if compared:
+        for name, reduced in (("geometric mean", geometric_mean), ("worst", min)):
+            rows.append([name, "", "", "", "", *(ratio_text(reduced(column)) for column in columns)])
+    headings = ("case", "shapes", "ours", "C", "fastest variant of C", "checked, out=", "checked, new")
+    headings += ("unchecked", "checked beside unchecked C")
+    table = markdown_table(headings, ["---", "---", "--:", "--:", "---", *["--:"] * 4], rows)
+    conditions = f"{cpu_model()}, {usable_cores()} cores; at most {threads} threads; medians of {rounds} interleaved"
+    return f"{table}\n\n{conditions} rounds in one process, the bytes of every variant compared first."
+
+
+def _row(one: Beside) -> list[str]:
+    ratios = [*(one.ratios[mode] for mode in MODES), one.of_unchecked]
+    marked = [ratio_text(ratio) if ratio >= 1 else f"**{ratio_text(ratio)}**" for ratio in ratios]
+    times = time_text(one.ours_us[OUT]), time_text(one.by_hand_us[OUT])
+    return [one.case.name, describe(one.case), *times, str(one.fastest[OUT]), *marked]
