@@ -110,7 +110,8 @@ _RULES: dict[str, Rule] = {
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
     **dict.fromkeys(
-        ("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns", "fused_check_ns"), _number(1e9)
+        ("memory_ns", "memory_bytes_per_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns", "fused_check_ns"),
+        _number(1e9),
     ),
     **dict.fromkeys(("page_fault_ns", "launch_ns", "wake_ns"), _number(1e9)),
 }

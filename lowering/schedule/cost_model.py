@@ -1,60 +1,266 @@
-"""Predicting the time of a nest under a schedule, from sizes and rates of the machine. Plain Python, microseconds.
+"""Predicting the time of a gather under a schedule, from sizes and the machine model. Plain Python, microseconds.
 
-A gather waits for the lines of data that its indices point to, moves indices and out, and runs instructions. Lines and
-bytes come one after the other from the same memory; instructions run beside them:
+The time is a sum of terms, each of something that the processor does, at a rate of the machine model:
 
-    time = max(lines / line rate + bytes / copy rate, instructions) + launches
+    lines         lines of data from the cache, or memory, that holds them: prefetched, or twice as long where not
+    stores        out: cached stores to memory read each line that they write, non-temporal ones do not
+    indices       read once, and once more where a nest of its own checks them
+    check         the comparisons of that nest
+    instructions  resolved indices, lanes, vectors and prefetches, counted as the code generator prints them
+    threads       launches, the last tile, and the start of each tile, for which nothing was prefetched
 
-It ranks schedules well enough to drop the hopeless ones before they are timed; it knows nothing of how the indices are
-distributed, takes them for uniformly random, and is no substitute for a measurement.
+Threads share all of it, but memory moves no more bytes than it can. The model does not know how indices are
+distributed, and takes them for uniformly random.
 """
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import NestShape, trips
-from .machine_model import MachineModel
-from .schedule import Schedule
+from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel
+from .prefetch_heuristic import NEAR
+from .schedule import Prefetch, Schedule
+from .tiling import Tiles
+
+NO_CHANGES: Mapping[str, Any] = {}
+L1, L2, L3, MEMORY = range(4)
+# The parts of a working set in L1, L2, L3 and memory.
+Parts = tuple[float, float, float, float]
+IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
+
+
+class Prediction(NamedTuple):
+    """The terms of the time of a gather, in microseconds; `bandwidth` is how long threads wait for memory."""
+
+    lines: float
+    stores: float
+    indices: float
+    check: float
+    instructions: float
+    threads: float
+    bandwidth: float
+
+    @property
+    def time_us(self) -> float:
+        """The time of a call in microseconds."""
+        return sum(self)
 
 
 def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
     """Return about how many microseconds a gather takes; the machine has the number of threads."""
-    threads = machine.threads if schedule.parallel else 1
-    memory = _lines_ns(nest, schedule, machine) + _bytes_ns(nest, schedule, machine)
-    launches = len({LoopName(name).nest == "check" for name in schedule.parallel})
-    serial_ns = max(memory, _instructions_ns(nest, schedule, machine))
-    return (serial_ns / threads + machine.launch_ns * launches * (threads > 1)) / 1000
+    return CostModel(nest, machine).predict(schedule).time_us
 
 
-def _copied_rows(nest: NestShape) -> tuple[bool, int, int]:
-    """Return whether rows are copied, their bytes (of an element, where there are none), and how many there are."""
-    row = nest.row
-    run_bytes = nest.width_bytes * trips(row)
-    return bool(row), run_bytes, nest.out_bytes // max(run_bytes, 1)
+class Lines(NamedTuple):
+    """Nanoseconds of the first line of a row, by how it is prefetched, and of each line `beside` it.
+
+    Where it is not prefetched, so many more lines are `late`.
+    """
+
+    both: float
+    far: float
+    near: float
+    unprefetched: float
+    beside: float
+    late: float
 
 
-def _lines_ns(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
-    _, run_bytes, places = _copied_rows(nest)
-    farthest = min((prefetch.locality for prefetch in schedule.prefetch), default=None)
-    times = fixed.UNPREFETCHED if farthest is None else fixed.NEAR_PREFETCHED if farthest == 3 else 1.0
-    return places * -(-run_bytes // machine.line_bytes) * machine.random_line_ns(nest.table_bytes, times)
+class CostModel:
+    """What the schedules of one nest cost on a machine. Parts of predictions are remembered: many can be asked for."""
 
+    def __init__(self, nest: NestShape, machine: MachineModel):
+        self._nest, self._machine = nest, machine
+        row = dict(nest.row)
+        axes = sum(name.role == "axis" for name, _ in nest.table)
+        self._row_bytes = nest.width_bytes * math.prod(row.values())
+        self._places = nest.out_bytes // max(self._row_bytes, 1)
+        self._is_shared = machine.threads > 1 and machine.is_worth_sharing(
+            nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
+        )
+        self._index_bytes = nest.all_index_bytes * max(axes, 1)  # of a tuple one for each axis
+        self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1)
+        self._uop_ns = machine.lane_load_ns / fixed.LANE_UOPS
+        self._sizes = dict(nest.loops)
+        # The loop whose later iterations a prefetch of rows or elements reads.
+        self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
+        self._find_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
+        self._fetched: dict[Any, tuple[float, float, float]] = {}
+        self._bodies: dict[Any, float] = {}
+        self._teams: dict[Any, tuple[int, int, float]] = {}
 
-def _bytes_ns(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
-    exceeds = machine.exceeds_last_level_cache(nest.moved_bytes)
-    stored = nest.out_bytes * (2 if exceeds != schedule.stream else 1)
-    read = nest.all_index_bytes * (2 if nest.checked else 1)
-    return (stored + read) / machine.copy_rate(nest.moved_bytes)
+    def predict(self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES) -> Prediction:
+        """Return the time of a schedule, or of one that differs from it in some fields."""
+        given, us = changes.get, 1e-3
+        lanes, stream = given("lanes", schedule.lanes), given("stream", schedule.stream)
+        prefetches, tiles = given("prefetch", schedule.prefetch), given("tiles", schedule.tiles)
+        lines, step_uops, index_uops = self._fetch(prefetches, tiles)
+        resolved = self._nest.indices if given("hoist", schedule.hoist) is not None else self._places
+        uops = index_uops + step_uops / (1 if self._nest.is_row else lanes or 1) + self._resolve_uops * resolved
+        uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
+        stores, stored_bytes = self._streamed if stream else self._cached
+        instructions, read, check = self._uop_ns * uops, self._read_ns, self._check_ns
+        threads, checking, count = self._team(given("parallel", schedule.parallel), tiles)
+        waiting = 0.0
+        if threads > 1:
+            serial = lines + stores + read + check + instructions
+            late = serial / count * (threads - 1) / 2  # of the last tile, for which the others wait
+            starts = count * self._machine.memory_ns * self._stored[MEMORY] if prefetches else 0.0
+            waiting = self._machine.launch_ns * (1 + (checking > 1)) + (late + starts) / threads
+        alone = (lines + stores + read + instructions) / threads + check / checking + waiting
+        moved_ns = (stored_bytes + self._read_bytes) / self._machine.memory_bytes_per_ns
+        shared = us / threads
+        return Prediction(
+            lines * shared,
+            stores * shared,
+            read * shared,
+            check / checking * us,
+            instructions * shared,
+            waiting * us,
+            max(moved_ns - alone, 0.0) * us,
+        )
 
+    # lines of data, and where arrays lie
 
-def _instructions_ns(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
-    is_row, run_bytes, places = _copied_rows(nest)
-    lanes = schedule.lanes or 1
-    if is_row:
-        vectors = -(-run_bytes // (lanes * nest.width_bytes))
-        each = fixed.VECTOR_NS * vectors + (fixed.ROW_NS if schedule.specialize is None else fixed.SPECIALIZED_ROW_NS)
-    else:
-        lane_ns = fixed.UNRESOLVED_LANE_NS if schedule.hoist is None else machine.lane_load_ns
-        each = fixed.ELEMENT_NS if lanes == 1 else lane_ns
-    resolved = nest.indices if schedule.hoist is not None else places
-    checked = nest.indices if nest.checked else 0
-    return each * places + fixed.RESOLVE_NS * (resolved + checked)
+    def _find_lines(self, span_bytes: int) -> None:
+        """Count the lines that are read, a row or the line of an element at a time, and set what they cost."""
+        nest, machine, row_bytes = self._nest, self._machine, self._row_bytes
+        grain = math.gcd(row_bytes, STREAM_BYTES)
+        self._beside = (row_bytes - grain) / LINE_BYTES if nest.row else 0.0  # lines of a row but the first
+        windows = max(nest.table_bytes // span_bytes, 1)
+        pieces = max(span_bytes / max(row_bytes, LINE_BYTES), 1.0)
+        found = pieces * -math.expm1(-self._places / windows / pieces)
+        self._first_reads = min(windows * found, self._places)
+        self._is_dense = 2 * found > pieces
+        touched = min(self._first_reads * (1 + self._beside) * LINE_BYTES, nest.table_bytes)
+        self._stored = self._parts(nest.out_bytes + self._index_bytes + touched)
+        whole = self._parts(nest.whole_bytes)
+        l1, l2 = (min(size / span_bytes, 1.0) for size in (machine.l1_bytes, machine.l2_bytes))
+        far = (1.0 - l2) / ((whole[L3] + whole[MEMORY]) or 1.0)
+        self._again = self._line_ns((l1, l2 - l1, whole[L3] * far, whole[MEMORY] * far))
+        self._first = self._again if windows == 1 else self._line_ns(whole)
+        if windows > 1 and self._is_dense and span_bytes < fixed.MIN_NEXT_ROW_BYTES:
+            each = self._first.beside  # windows are read one after the other: the processor prefetches them
+            self._first = Lines(each, each, each, each, each, 0.0)
+        self._set_streams(touched)
+
+    def _set_streams(self, touched_bytes: float) -> None:
+        """Set the nanoseconds and the bytes of memory of what is the same for all prefetches: out and the indices."""
+        nest, machine, missed = self._nest, self._machine, self._stored[MEMORY]
+        out_bytes, runs = nest.out_bytes, nest.out_bytes / max(nest.run_bytes, 1)
+        is_split = nest.run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
+        split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
+        self._cached = self._copy_ns(out_bytes, self._stored, 2.0), 2 * missed * out_bytes
+        self._streamed = self._copy_ns(out_bytes, IN_MEMORY) + split_ns, out_bytes
+        self._read_ns, self._check_ns = self._copy_ns(self._index_bytes, self._stored), 0.0
+        if nest.checked:
+            self._read_ns += self._copy_ns(self._index_bytes, self._parts(self._index_bytes))
+            self._check_ns = trips(nest.checked) * machine.check_ns
+        self._read_bytes = (self._index_bytes + touched_bytes) * missed
+
+    def _parts(self, working_set_bytes: float) -> Parts:
+        """Return the parts of a working set in each cache and in memory from one call to the next.
+
+        Each thread has its part in its own caches. The last cache is shared with other data, and does not evict the
+        oldest line, so it holds all of what fills a half of it, less of more, and nothing of what exceeds it.
+        """
+        machine = self._machine
+        if working_set_bytes <= machine.l2_bytes * (machine.threads if self._is_shared else 1):
+            return 0.0, 1.0, 0.0, 0.0
+        held = min(max(2.0 - 2.0 * working_set_bytes / machine.l3_bytes, 0.0), 1.0)
+        return 0.0, 0.0, held, 1.0 - held
+
+    def _copy_ns(self, count_bytes: float, parts: Parts, memory_times: float = 1.0) -> float:
+        """Return how long bytes take from the caches and memory that hold them; those in memory so many times."""
+        rates = self._machine.copy_bytes_per_ns
+        return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
+
+    def _line_ns(self, parts: Parts) -> "Lines":
+        """Return what lines cost of which the caches and memory hold these parts."""
+        own = self._machine.line_ns
+        near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
+        missed = parts[L3] + parts[MEMORY]
+        whole = near + last + far
+        return Lines(
+            whole,
+            whole + missed * (own[L2] - own[L1]),
+            near + last + fixed.NEAR_PREFETCHED * far,
+            near + fixed.UNPREFETCHED * (last + far),
+            self._copy_ns(LINE_BYTES, parts),
+            min(self._beside, fixed.LATE_LINES) * (fixed.UNPREFETCHED - 1) * missed,
+        )
+
+    def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles) -> tuple[float, float, float]:
+        """Return the nanoseconds of the lines, and the instructions of prefetches in each step and with each index."""
+        if (known := self._fetched.get((prefetches, tiles))) is not None:
+            return known
+        localities, late, step_uops, index_uops = set[int](), 0.0, 0.0, 0.0
+        for prefetch in prefetches:
+            name = LoopName(prefetch.loop).untiled
+            if name != self._ahead:  # the next slice of data, some lines in each step
+                step_uops += self._places * fixed.PREFETCH_UOPS * prefetch.lines
+                continue
+            localities.add(prefetch.locality)
+            index_uops += self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * prefetch.lines)
+            count = self._sizes[name]
+            count = min(count, dict(tiles).get(name, count))
+            late = max(late, min(prefetch.distance / count, 1.0))
+        again = self._places - self._first_reads
+        lines_ns = again * self._piece_ns(self._again, localities, late)
+        if step_uops:
+            first = self._first
+            each = first.beside if self._is_dense else first.far
+            lines_ns += self._first_reads * (each + self._beside * first.beside)
+        else:
+            lines_ns += self._first_reads * self._piece_ns(self._first, localities, late)
+        self._fetched[prefetches, tiles] = lines_ns, step_uops, index_uops
+        return lines_ns, step_uops, index_uops
+
+    def _piece_ns(self, lines: "Lines", localities: set[int], late: float) -> float:
+        """Return what a row or an element costs that is prefetched into these caches, but for a part that is late."""
+        none = lines.unprefetched + (self._beside + lines.late) * lines.beside
+        if not localities:
+            return none
+        first = lines.both if len(localities) > 1 else lines.near if NEAR in localities else lines.far
+        return late * none + (1 - late) * (first + self._beside * lines.beside)
+
+    # instructions and threads
+
+    def _body_uops(self, lanes: int | None, stream: bool, specialize: int | None) -> float:
+        """Return the instructions that copy all rows or elements whose indices are resolved."""
+        if (known := self._bodies.get((lanes, stream, specialize))) is not None:
+            return known
+        nest, vector_bytes = self._nest, self._machine.vector_bytes
+        wide = max((lanes or 1) * nest.width_bytes / vector_bytes, 1.0)  # a wider vector is several instructions
+        if not nest.row:
+            whole, rest = divmod(nest.innermost[1], lanes or 1)
+            vector = fixed.LANE_UOPS * (lanes or 1) + fixed.VECTOR_UOPS * wide
+            each = fixed.ELEMENT_UOPS if lanes is None else (whole * vector + rest * fixed.ELEMENT_UOPS)
+            uops = each * self._places / (1 if lanes is None else nest.innermost[1])
+        else:
+            each = fixed.ROW_UOPS if specialize is None else fixed.SPECIALIZED_ROW_UOPS
+            run, runs = nest.run_bytes, nest.out_bytes // max(nest.run_bytes, 1)
+            alone_bytes = nest.width_bytes if specialize is None else vector_bytes
+            size = alone_bytes if lanes is None else lanes * nest.width_bytes
+            loaded, rest = divmod(run, size)
+            loaded *= wide
+            if rest:
+                loaded += 1 if specialize is not None else rest // nest.width_bytes
+            stored = -(-run // STREAM_BYTES) if stream else loaded
+            uops = runs * (each + fixed.VECTOR_UOPS / 2 * (loaded + stored))
+        self._bodies[lanes, stream, specialize] = uops
+        return uops
+
+    def _team(self, parallel: tuple[str, ...], tiles: Tiles) -> tuple[int, int, float]:
+        """Return how many threads copy and check, and the tiles that they share."""
+        if (known := self._teams.get((parallel, tiles))) is not None:
+            return known
+        names = [LoopName(name) for name in parallel]
+        copying = [name.untiled for name in names if not name.nest]
+        cut = dict(tiles)
+        count = math.prod(max(self._sizes.get(name, 1) / cut.get(name, 1), 1.0) for name in copying)
+        threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
+        self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
+        return found

@@ -26,6 +26,7 @@ class MachineModel:
         l1_misses, l2_misses: lines that a core can wait for at once: for its first cache, and for its second.
         memory_ns: the latency of memory.
         copy_bytes_per_ns: bytes that a copy reads and writes: in L2, in L3 and in memory.
+        memory_bytes_per_ns: what memory reads and writes for all threads together.
         line_ns: a line at a random place, prefetched far ahead: in L1, L2, L3 and memory.
         byte_ns: a byte that a gather reads or writes, instructions included.
         lane_load_ns, lane_gather_ns: one lane of a vector by a load of its own, and by a gather instruction.
@@ -46,6 +47,7 @@ class MachineModel:
     l2_misses: int
     memory_ns: float
     copy_bytes_per_ns: tuple[float, float, float]
+    memory_bytes_per_ns: float
     line_ns: tuple[float, float, float, float]
     byte_ns: float
     lane_load_ns: float
@@ -80,10 +82,6 @@ class MachineModel:
         return int(self.l3_bytes * self.l3_share)
 
     # times
-
-    def copy_rate(self, working_set_bytes: float) -> float:
-        """Return the bytes that a copy in so much memory reads and writes in a nanosecond."""
-        return self.copy_bytes_per_ns[sum(working_set_bytes > size for size in (self.l2_bytes, self.l3_bytes))]
 
     def random_line_ns(self, table_bytes: float, times: float) -> float:
         """Return what a line at a random place of a table costs; `times` that where the second cache lacks it."""
@@ -179,6 +177,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "l2_misses": (64, 64, 48, 16),
     "memory_ns": (110.0, 105.0, 130.0, 90.0),
     "copy_bytes_per_ns": ((110.0, 85.0, 48.0), (100.0, 75.0, 32.0), (110.0, 45.0, 22.0), (70.0, 45.0, 18.0)),
+    "memory_bytes_per_ns": (35.0, 35.0, 54.0, 30.0),
     "line_ns": ((0.3, 0.7, 1.5, 4.0), (0.3, 0.7, 1.6, 6.0), (0.3, 0.8, 2.5, 5.0), (0.3, 1.0, 2.5, 7.0)),
     "byte_ns": (0.035, 0.04, 0.045, 0.05),
     "lane_load_ns": (0.15, 0.15, 0.25, 0.25),

@@ -58,11 +58,11 @@ MOST_OWNERS = 16
 MIN_POSITIONS_OF_AN_OWNER = 16  # of long rows: with fewer, the commonest rows are too much for one owner
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 
-# instructions of one thread, in nanoseconds: an index resolved; an element alone; a lane whose index is not
-# staged; a vector of a row; a row besides its vectors, of any size and of a known one
-RESOLVE_NS = 0.35
-ELEMENT_NS, UNRESOLVED_LANE_NS, VECTOR_NS = 0.5, 0.25, 0.3
-ROW_NS, SPECIALIZED_ROW_NS = 4.0, 1.5
+# instructions, counted in the assembly of kernels, of which a lane that is loaded has two: an index resolved; an
+# element by itself; a vector; a line prefetched; a row besides its vectors, of any size and of a known one
+LANE_UOPS, RESOLVE_UOPS, ELEMENT_UOPS, VECTOR_UOPS, PREFETCH_UOPS = 2, 4, 5, 4, 2
+ROW_UOPS, SPECIALIZED_ROW_UOPS = 50, 12
+LATE_LINES = 8  # of a row: the processor itself prefetches those behind
 # how many times as long a random line takes without a prefetch, and with one into the first cache alone
 UNPREFETCHED, NEAR_PREFETCHED = 2.0, 1.0 / 0.65
 

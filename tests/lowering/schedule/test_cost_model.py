@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from gathernest.lowering.schedule.cost_model import predict_us
+from gathernest.lowering.schedule.cost_model import CostModel, predict_us
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
@@ -31,10 +31,61 @@ def test_each_pass_of_a_large_gather_is_expected_to_pay():
         assert predict_us(LARGE, replace(whole, **left_out), MACHINE) > predict_us(LARGE, whole, MACHINE)
 
 
-def test_threads_do_not_pay_for_little_work():
+def test_little_work_is_not_shared():
     small = nest(100, 50, 16)
     shared = Schedule((("indices", 16),), parallel=("indices_o",))
-    assert predict_us(small, Schedule(), MACHINE) < predict_us(small, shared, MACHINE)
+    assert predict_us(small, Schedule(), MACHINE) == predict_us(small, shared, MACHINE)
+
+
+def predicted(shape: NestShape, machine=MACHINE, **changes):
+    return CostModel(shape, machine).predict(choose_schedule(shape, machine).schedule, changes)
+
+
+def test_cached_stores_to_memory_cost_twice_the_bytes_of_non_temporal_ones():
+    streamed, cached = predicted(LARGE), predicted(LARGE, stream=False)
+    assert cached.stores == 2 * streamed.stores
+    assert cached.lines == streamed.lines
+
+
+def test_stores_of_what_the_caches_hold_are_cheaper_than_non_temporal_ones():
+    held = nest(1000, 20_000, 64)
+    assert predicted(held, stream=False).stores < predicted(held, stream=True).stores
+
+
+def test_lines_that_are_not_prefetched_cost_more_and_prefetches_cost_instructions():
+    whole, without = predicted(LARGE), predicted(LARGE, prefetch=())
+    assert without.lines > 1.5 * whole.lines
+    assert without.instructions < whole.instructions
+
+
+def test_a_prefetch_as_far_ahead_as_its_loop_is_long_is_of_no_use():
+    late = (Prefetch("indices_i", 4096, 5, 2),)
+    assert predicted(LARGE, prefetch=late).lines == predicted(LARGE, prefetch=()).lines
+
+
+def test_memory_that_is_slow_for_all_threads_bounds_the_time():
+    slow = replace(MACHINE, memory_bytes_per_ns=1.0)
+    moved_bytes = LARGE.out_bytes + LARGE.all_index_bytes
+    assert predicted(LARGE, slow).time_us > moved_bytes / 1000
+    assert predicted(LARGE, slow).bandwidth > 0 == predicted(nest(1000, 20_000, 64), slow).bandwidth
+
+
+def test_a_check_reads_the_indices_twice_and_takes_the_time_of_the_machine():
+    checked = replace(LARGE, checked=(("indices", 100_000),))
+    schedule = choose_schedule(LARGE, MACHINE).schedule
+    slow = replace(MACHINE, check_ns=1.0)
+    before, after = (CostModel(shape, slow).predict(schedule) for shape in (LARGE, checked))
+    assert (before.check, after.check) == (0.0, 100.0)  # no loop that checks is parallel
+    assert before.indices < after.indices <= 2 * before.indices
+
+
+def test_more_threads_than_tiles_are_idle():
+    few = NestShape(
+        (("indices", 4), ("inner", 10**7)), (), 4, (("axis", 4), ("inner", 10**7)), looked_up=frozenset({"indices"})
+    )
+    whole = Schedule(parallel=("indices",), lanes=16)
+    times = [CostModel(few, replace(MACHINE, threads=count)).predict(whole).lines for count in (4, 64)]
+    assert times[0] == times[1]
 
 
 def test_faster_machines_are_expected_to_be_faster():

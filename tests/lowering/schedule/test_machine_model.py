@@ -57,11 +57,6 @@ def test_a_random_line_costs_what_its_cache_does_and_prefetches_count_beyond_the
     assert ZEN4.serial_ns(0, 10, table_bytes) == pytest.approx(10 * found_ns)
 
 
-def test_a_copy_has_the_rate_of_the_cache_that_holds_it():
-    sizes = (1 << 20, (1 << 20) + 1, (32 << 20) + 1)
-    assert tuple(map(ZEN4.copy_rate, sizes)) == ZEN4.copy_bytes_per_ns
-
-
 @pytest.mark.parametrize("model", BUILT_IN.values(), ids=BUILT_IN)
 def test_a_built_in_model_has_larger_and_slower_caches_outwards(model: MachineModel):
     assert model.l1_bytes < model.l2_bytes < model.l3_bytes
