@@ -59,8 +59,9 @@ class Results:
         order = {commit: number for number, commit in enumerate(commits)}
         found: list[Series] = []
         for (group, name), points in sorted(self.points.items()):
-            here = sorted((order[point.commit], point.measured, point) for point in points if point.commit in order)
-            last = {point.commit: point for _, _, point in here if point.version == here[-1][2].version}
+            here = [point for point in points if point.commit in order]
+            here.sort(key=lambda point: (order[point.commit], point.measured))
+            last = {point.commit: point for point in here if point.version == here[-1].version}
             if last:
                 values = tuple(point.value for point in last.values())
                 unit = self.units.get(name.partition("(")[0], "")
@@ -124,9 +125,9 @@ def _asv_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Poin
 
 def _paired_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Point]]:
     """Yield the ratios of a comparison of two commits, but for those of too few restarts for an interval."""
-    base, head = data["base"]["commit"], data["head"]["commit"]
+    base, head, measured = data["base"]["commit"], data["head"]["commit"], float(data.get("measured", 0))
     if data["head"]["changed_files"]:
         raise ValueError(f"it measured files that differ from commit {head[:10]}")
     for name, found in data["benchmarks"].items():
         if math.isfinite(ratio := float(found["ratio"])) and None not in found["interval"]:
-            yield (f"times beside {base[:10]}, {data['machine']}", name), Point(head, ratio)
+            yield (f"times beside {base[:10]}, {data['machine']}", name), Point(head, ratio, measured=measured)

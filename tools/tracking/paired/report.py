@@ -1,6 +1,7 @@
 """A comparison as a table, as JSON and as Markdown for a pull request."""
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "kind": "gathernest paired comparison",
         **sides,
+        "measured": time.time(),
         "machine": comparison.machine,
         "versions": {name: package_version(name) for name in VERSIONS},
         "threads": comparison.threads,

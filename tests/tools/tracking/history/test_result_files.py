@@ -100,6 +100,14 @@ def test_ratios_of_a_comparison_are_a_series_of_their_base(tmp_path):
     assert (series.unit, series.values) == ("times the base", (1.25,))
 
 
+def test_later_of_two_comparisons_of_the_same_commits_counts(tmp_path):
+    for name, facts in {"a": {"measured": 2.0}, "b": {"measured": 1.0}, "c": {}}.items():
+        found = {**compared("a" * 40, ratio=1.25 if name == "a" else 1.5), **facts}
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
+    (series,) = read([tmp_path]).along(["a" * 40])
+    assert series.values == (1.25,)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
