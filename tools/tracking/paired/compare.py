@@ -5,6 +5,7 @@ Without HEAD it is the working tree as it is. Revisions are extracted to folders
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -27,8 +28,8 @@ CANNOT_TELL = 3
 
 TABLE_WIDTH = 130
 clock = time.monotonic
-# Of the time that is left for restarts, however long the preparation takes.
-LEAST_SHARE = 0.3
+# Of the time: what compiling the default benchmarks may take, and what is left for restarts whatever --case names.
+COMPILING_SHARE, LEAST_SHARE = 0.25, 0.3
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 EXAMPLES = """examples:
@@ -131,7 +132,8 @@ def compare_sides(
     from .sampling import fewest_restarts, sample
 
     begin = clock()
-    session = prepared(sides, benchmarks, options.threads)
+    limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
+    session = prepared(sides, benchmarks, options.threads, limit)
     series = series_of(session)
     for_restarts = max(options.budget - (clock() - begin), LEAST_SHARE * options.budget)
     with progress("restarts") as advance:
@@ -149,16 +151,33 @@ def compare_sides(
 
         with progress("explaining", 2 * len(kernels)) as advance:
             comparison.why.update(explain_kernels(sides, kernels, options.threads, advance))
+    if session.late:
+        comparison.notes.append(
+            f"{COMPILING_SHARE:.0%} of the --budget is for compiling, too little here for {', '.join(session.late)}; "
+            "give more, or name benchmarks by --case"
+        )
     comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), for_restarts)
     return comparison
 
 
-def prepared(sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", threads: int) -> "Session":
-    """Return a session of two sides, with a bar meanwhile; raises RevisionError where a side does not run."""
+def prepared(
+    sides: "tuple[Side, Side]", benchmarks: "Sequence[Benchmark]", threads: int, limit: float = math.inf
+) -> "Session":
+    """Return a session of two sides, with a bar meanwhile.
+
+    Args:
+        sides: base and head.
+        benchmarks: what to prepare, until the clock says `limit`, but the first at least.
+        threads: that gathernest may use.
+        limit: seconds of the clock.
+
+    Raises:
+        RevisionError: a side does not run.
+    """
     from .processes import prepare
 
     with progress("preparing", 3 * len(benchmarks)) as advance:
-        return prepare(sides, benchmarks, threads, advance)
+        return prepare(sides, benchmarks, threads, advance, lambda: limit < math.inf and clock() > limit)
 
 
 def series_of(session: "Session") -> "list[Series]":

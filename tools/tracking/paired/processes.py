@@ -54,6 +54,7 @@ class Session:
         benchmarks: those that both sides have, by name.
         turns: how each is timed, by name.
         missing: why others are not timed, by name.
+        late: those that there was no time to prepare.
         arrays: folder of their arrays.
         threads: that gathernest may use; with one, both processes have the same core.
     """
@@ -62,6 +63,7 @@ class Session:
     benchmarks: Mapping[str, Benchmark]
     turns: Mapping[str, Turns]
     missing: Mapping[str, str]
+    late: Sequence[str]
     arrays: Path
     threads: int
 
@@ -150,7 +152,13 @@ class Process:
         return self.heard()
 
 
-def prepare(sides: tuple[Side, Side], benchmarks: Sequence[Benchmark], threads: int, said: Said) -> Session:
+def prepare(
+    sides: tuple[Side, Side],
+    benchmarks: Sequence[Benchmark],
+    threads: int,
+    said: Said,
+    is_late: Callable[[], bool] = bool,
+) -> Session:
     """Run every benchmark once in a process of each side, both at once, which compiles kernels to the sides' caches.
 
     Args:
@@ -158,21 +166,29 @@ def prepare(sides: tuple[Side, Side], benchmarks: Sequence[Benchmark], threads: 
         benchmarks: what to time.
         threads: that gathernest may use.
         said: called with 1 three times for each benchmark.
+        is_late: when to leave out all benchmarks but the first that are not yet prepared.
 
     Raises:
         RevisionError: a process ends, or a side can run nothing.
     """
     arrays = sides[0].folder.parent / "arrays"
     arrays.mkdir()
+    written: list[Benchmark] = []
     for benchmark in benchmarks:
+        if written and is_late():
+            break
         benchmark.write_arrays(arrays)
+        written.append(benchmark)
         said(1)
     with ThreadPoolExecutor(len(sides)) as pool:
-        of_side = partial(_prepared, benchmarks=benchmarks, arrays=arrays, threads=threads, said=said)
+        of_side = partial(_prepared, benchmarks=written, arrays=arrays, threads=threads, said=said, is_late=is_late)
         answers = list(pool.map(of_side, sides, range(len(sides))))
     turns: dict[str, Turns] = {}
     missing: dict[str, str] = {}
+    late = [one.name for one in benchmarks if any(one.name not in answer for answer in answers)]
     for benchmark in benchmarks:
+        if benchmark.name in late:
+            continue
         of_sides = [answer[benchmark.name] for answer in answers]
         why = [
             f"not there at {side.name}: {answer['missing']}"
@@ -186,17 +202,30 @@ def prepare(sides: tuple[Side, Side], benchmarks: Sequence[Benchmark], threads: 
         else:
             turns[benchmark.name] = _turns(of_sides[0]["number"], statistics.mean(a["ns"] for a in of_sides))
     left = {one.name: one for one in benchmarks if one.name in turns}
-    return Session(sides, left, turns, missing, arrays, threads)
+    return Session(sides, left, turns, missing, late, arrays, threads)
 
 
 def _prepared(
-    side: Side, number: int, *, benchmarks: Sequence[Benchmark], arrays: Path, threads: int, said: Said
+    side: Side,
+    number: int,
+    *,
+    benchmarks: Sequence[Benchmark],
+    arrays: Path,
+    threads: int,
+    said: Said,
+    is_late: Callable[[], bool],
 ) -> dict[str, dict[str, Any]]:
-    """Return a side's answer for each benchmark; raises RevisionError where there is nothing that it can run."""
+    """Return a side's answer for each benchmark that is prepared in time.
+
+    Raises:
+        RevisionError: there is nothing that the side can run.
+    """
     answers: dict[str, dict[str, Any]] = {}
     cores = _cores(threads)
     with Process(side, threads=threads, core=cores[number % len(cores)] if cores else None, seed=0) as process:
         for benchmark in benchmarks:
+            if answers and is_late():
+                break
             given = {"fork": benchmark.name, "turns": 2, "starts": True}
             answers[benchmark.name] = process.asked(given if benchmark.forks else _ready(benchmark, arrays))
             said(1)

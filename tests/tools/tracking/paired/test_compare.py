@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from gathernest.kernels.host import checkout
+from gathernest.tools.tracking.paired import benchmarks
 
 QUICK = ("--case", "import,call-kernel", "--budget", "8s")
 
@@ -38,10 +39,15 @@ def test_slower_call_is_found_beside_what_is_not_there(gathernest, repository, t
     assert "**slower**" in ended.out
 
 
-def test_too_few_restarts_cannot_tell_and_say_so(gathernest, repository):
+def test_too_little_time_to_compile_and_for_restarts_is_said(gathernest, repository, monkeypatch):
+    monkeypatch.setattr(benchmarks, "DEFAULT", ("call-kernel", "rows-16B", "pipeline"))
     (repository.folder / "__init__.py").write_text((repository.folder / "__init__.py").read_text() + "\n")
-    ended = compare(gathernest, "plain", "--case", "call-kernel", "--budget", "0.1s")
+    ended = compare(gathernest, "plain", "--budget", "0.1s")
     assert ended.status == 3
+    assert (
+        "gathernest: note: 25% of the --budget is for compiling, too little here for rows-16B, pipeline; give more, or "
+        "name benchmarks by --case\n"
+    ) in ended.err
     assert "1 cannot tell: the working tree (" in ended.out
     assert "gathernest: note: head is the working tree, with 1 file changed since " in ended.err
     assert "restarts are too few, 1 benchmarks need 7: give a --budget of 1m, or fewer --case\n" in ended.err
