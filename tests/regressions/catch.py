@@ -44,11 +44,11 @@ class Clone:
         command = ["git", "-C", str(self.folder), *AUTHOR, *arguments]
         return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, input=text).stdout
 
-    def plant(self, plant: Plant) -> None:
+    def plant(self, name: str, patch: str) -> None:
         """Commit a regression on the commit of the checkout, and nothing else."""
         self.git("checkout", "-q", "--detach", self.head)
-        self.git("apply", "--index", "-", text=plant.patch)
-        self.git("commit", "-q", "--no-verify", "-m", plant.name)
+        self.git("apply", "--index", "-", text=patch)
+        self.git("commit", "-q", "--no-verify", "-m", name)
 
     def python(self, *arguments: str) -> tuple[int, Any]:
         """Return the status of a Python command, and the JSON that it prints last."""
@@ -120,7 +120,7 @@ def main() -> int:
         for plant in PLANTS:
             if options.names and plant.name not in options.names:
                 continue
-            clone.plant(plant)
+            clone.plant(plant.name, plant.patch)
             print(f"{plant.name}: {plant.patch.partition(chr(10))[0]}", flush=True)
             for tracker in options.tracker:
                 is_right, said = ask(tracker, clone, plant, before, options.budget)

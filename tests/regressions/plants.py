@@ -37,3 +37,5 @@ PLANTS = (
     Plant("slow_import", counts="modules import"),
     Plant("slow_call", counts="instructions call gather"),
 )
+# Of any size: PERCENT in the patch is replaced.
+AGAIN = Plant("again", static="the code generator", loop="indices", counts="instructions kernel")
