@@ -8,6 +8,7 @@ from pathlib import Path
 from api_page import api_page
 from docstrings import markdown
 from figures import figures
+from machines import pages_with_machines
 
 from gathernest.kernels.host.knobs import KNOBS
 from gathernest.kernels.operator_versions import ops
@@ -84,7 +85,9 @@ def main(arguments: list[str]) -> int:
     """Write or check the pages and figures; return 1 when one is stale."""
     pages = {"passes": passes_page(), "knobs": knobs_page(), "operators": operators_page(), "api": api_page(NOTE)}
     stale = []
-    for name, text in ({f"{page}.md": text for page, text in pages.items()} | figures()).items():
+    for name, text in (
+        {f"{page}.md": text for page, text in pages.items()} | figures() | pages_with_machines()
+    ).items():
         path = DOCS / name
         if "--write" in arguments:
             path.parent.mkdir(exist_ok=True)

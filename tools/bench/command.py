@@ -1,7 +1,6 @@
 """The command line of `gathernest bench`."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from ...kernels.host.knobs import knobs
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
+from .machines import as_text, storing_path
 
 if TYPE_CHECKING:
     from .cases.case import Case
@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   gathernest bench --case 'rows-*' --peers numpy,torch
   gathernest bench --family gradient --json - --threads 1
   gathernest bench --markdown --plot ratios.svg > table.md
+  gathernest bench --store
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
   gathernest bench --regret --case 'rows-*' --json regret.json
@@ -80,6 +81,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
+    parser.add_argument(
+        "--store", action="store_true", help="write the same to docs/machines, as this machine's; `make docs` shows it"
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
     static_report.add_arguments(parser)
     add_commands(parser)
@@ -107,6 +111,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_regret(cases, options)
     if options.by_hand:
         return _print_by_hand(cases if options.case or options.family else None, options)
+    if options.store and (options.case or options.family or options.quick):
+        raise UsageError("--store writes the whole suite in full; leave --case, --family and --quick out")
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
@@ -115,11 +121,14 @@ def run(options: argparse.Namespace) -> int:
 
         picture = check_plot(options.plot)
         _check_writable("--plot", picture)
+    stored = storing_path() if options.store else None
     report = _measured(cases, options)
-    if options.json is not None:
+    targets = [target for target in (options.json, stored) if target is not None]
+    if targets:
         from .report import as_json
 
-        _write_json(as_json(report), options.json)
+        for target in targets:
+            _write_json(as_json(report), str(target))
     if picture is not None:
         from .plot import plot
 
@@ -232,15 +241,20 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
+    load = _load()
     _say("note", [*entrants.notes, *_busy_notes()])
     measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads)
-    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None)
+    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
+
+
+def _load() -> float | None:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def _busy_notes() -> list[str]:
     """Return a line when the load exceeds the cores; parallel calls then wait for whole time slices."""
-    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, usable_cores()
-    if load <= cores:
+    load, cores = _load(), usable_cores()
+    if load is None or load <= cores:
         return []
     return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
 
@@ -256,12 +270,13 @@ def _measure_all(cases: "Sequence[Case]", candidates: "Sequence[Peer]", rounds: 
     return measured
 
 
-def _write_json(content: dict[str, Any], target: str) -> None:
-    text = json.dumps(content, indent=1)
+def _write_json(found: dict[str, Any], target: str) -> None:
+    text = as_text(found)
     if target == "-":
-        print(text)
-    else:
-        Path(target).write_text(f"{text}{os.linesep}", encoding="utf-8")
+        sys.stdout.write(text)
+        return
+    Path(target).parent.mkdir(exist_ok=True)
+    Path(target).write_text(text, encoding="utf-8")
 
 
 def _print_report(report: "Report", *, as_markdown: bool) -> None:

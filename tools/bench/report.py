@@ -1,13 +1,12 @@
 """The results of a run: means by family, the worst case, and everything as JSON."""
 
-import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...kernels.host.cpu import cache_sizes, cpu_model, package_version, usable_cores
+from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from .cases.case import larger_than
 from .cases.suite import APART
 from .measure import OURS, Measured, geometric_mean
@@ -34,6 +33,7 @@ class Report:
         versions: of gathernest and its peers, in the order of the table.
         threads, rounds: how many everyone had, and how often everyone was timed.
         cut: the largest size of a dimension, or None where the suite ran in full.
+        load: the load of the machine before the run, or None where the system does not tell it.
     """
 
     measured: Sequence[Measured]
@@ -41,6 +41,7 @@ class Report:
     threads: int
     rounds: int
     cut: int | None = None
+    load: float | None = None
 
     @property
     def peers(self) -> list[str]:
@@ -92,10 +93,16 @@ def as_json(report: Report) -> dict[str, Any]:
     """Return a report as JSON can hold it."""
     gathers = report.gathers()
     return {
-        "machine": {"cpu": cpu_model(), "usable_cores": usable_cores(), "caches_bytes": cache_sizes()},
+        "machine": {
+            "cpu": cpu_model(),
+            "family": cpu_facts().get("cpu family"),
+            "model": cpu_facts().get("model"),
+            "usable_cores": usable_cores(),
+            "caches_bytes": cache_sizes(),
+        },
         "versions": {"python": platform.python_version(), "numba": package_version("numba"), **report.versions},
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "load": report.load,
         "threads": report.threads,
         "rounds": report.rounds,
         "cut": report.cut,

@@ -1,0 +1,108 @@
+"""Stored runs: how a machine is called, what is written, and how pages show several side by side."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gathernest.tools.bench import command, machines
+from gathernest.tools.bench.machines import as_text, machine_name, storing_path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("facts", "cores", "name"),
+    [
+        ({"model name": "AMD EPYC", "cpu family": "25", "model": "17"}, 2, "amd-epyc-25-17-2-cores"),
+        (
+            {"model name": "Intel(R) Xeon(R) Platinum 8581C CPU @ 2.10GHz", "cpu family": "6", "model": "207"},
+            1,
+            "intel-xeon-platinum-8581c-6-207-1-core",
+        ),
+        ({"model name": "AMD EPYC 7B13 64-Core Processor"}, 8, "amd-epyc-7b13-8-cores"),
+        ({}, 4, "cpu-4-cores"),
+    ],
+)
+def test_machine_is_called_by_its_cpu_and_cores(facts, cores, name):
+    assert machine_name(facts, cores) == name
+
+
+def test_lists_of_numbers_are_on_one_line():
+    found = {"rounds": {"a": [1.5, 2.0], "b": []}, "names": ["x"], "cases": [{"data": [3, 4]}]}
+    text = as_text(found)
+    assert json.loads(text) == found
+    assert '"a": [1.5, 2.0],\n' in text
+    assert '"data": [3, 4]\n' in text
+
+
+def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setattr(machines, "FOLDER", tmp_path / "machines")
+    monkeypatch.setattr(command, "_measure_all", lambda *_: [])
+    monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
+    assert gathernest("bench", "--peers", "numpy", "--store", "--rounds", "2").status == 0
+    (path,) = (tmp_path / "machines").iterdir()
+    assert path == storing_path()
+    found = json.loads(path.read_text())
+    assert (found["rounds"], found["load"], found["cases"]) == (2, 7.25, [])
+
+
+@pytest.mark.parametrize("words", [["--case", "rows-8B"], ["--family", "rows"], ["--quick"]])
+def test_part_of_the_suite_is_not_stored(gathernest, words):
+    ended = gathernest("bench", "--store", *words)
+    assert ended.status == 2
+    assert "--store writes the whole suite in full; leave --case, --family and --quick out" in ended.err
+
+
+def test_package_without_its_pages_stores_nothing(gathernest, monkeypatch, tmp_path):
+    monkeypatch.setattr(machines, "FOLDER", tmp_path / "docs" / "machines")
+    ended = gathernest("bench", "--store")
+    assert ended.status == 1
+    assert "--store writes to docs/machines of a checkout, and " in ended.err
+    assert ended.err.rstrip().endswith("is none; use --json FILE")
+
+
+@pytest.fixture(scope="module")
+def pages():
+    spec = importlib.util.spec_from_file_location("machines_of_pages", ROOT / "docs" / "generator" / "machines.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_of(model: str, ratio: float, load: float | None) -> dict:
+    case = {"name": "rows-8B", "family": "rows", "data": [80, 2], "indices": [10], "operator": "gather"}
+    case |= {"dtype": "float32", "index_dtype": "int64", "axis": 0, "batch_dims": 0, "distribution": "uniform"}
+    case |= {"into": "out", "median_us": {"gathernest": 10.0, "numpy": 10.0 * ratio}, "ratios": {"numpy": ratio}}
+    case |= {"best_peer": "numpy", "ratio": ratio, "ways": {"numpy": "take"}}
+    mean = {"cases": 1, "geometric_mean": ratio, "worst_case": "rows-8B", "worst_ratio": ratio}
+    return {
+        "machine": {"cpu": "AMD EPYC", "family": "25", "model": model, "usable_cores": 2},
+        "versions": {"numpy": "2.4.6"},
+        "time": "2026-11-22T11:41:25+0000",
+        "load": load,
+        "threads": 2,
+        "rounds": 7,
+        "cases": [case],
+        "families": {"rows": mean},
+        "gathers": mean,
+    }
+
+
+def test_machines_stand_side_by_side(pages):
+    runs = [run_of("17", 2.0, 0.5), run_of("1", 0.5, 7.25)]
+    cases = pages.PARTS["cases"](runs).splitlines()
+    assert cases[0] == (
+        "| case | shapes | AMD EPYC 25-17, 2 cores | best peer | ratio | AMD EPYC 25-1, 2 cores | best peer | ratio |"
+    )
+    shown = "10.0 µs | numpy take, 20.0 µs | 2.00× | 10.0 µs | numpy take, 5.00 µs | **0.50×** |"
+    assert cases[2] == f"| rows-8B | 80x2xf32 by 10xi64 | {shown}"
+    assert "| rows | 1 | 2.00× | 2.00×, rows-8B | 1 | 0.50× | 0.50×, rows-8B |" in pages.PARTS["families"](runs)
+    conditions = " ".join(pages.PARTS["conditions"](runs).split())
+    assert conditions.count("busy (load 7.2)") == 1
+    assert conditions.count("A peer wins `rows-8B` 0.50× (numpy).") == 1
