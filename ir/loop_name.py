@@ -64,6 +64,12 @@ class LoopName(str):
         return LoopName(self[:-2]) if self.is_outer_tile or self.is_inner_tile else self
 
     @property
+    def dimension(self) -> "LoopName":
+        """The dimension that it runs over, without the nest and the tiles: `indices` of `check_indices_o`."""
+        name = LoopName(self.removeprefix(f"{self.nest}_"))
+        return name if name.untiled == name else name.untiled.dimension
+
+    @property
     def remainder(self) -> "LoopName":
         """The loop over the iterations that fill no whole step."""
         return LoopName(f"{self}_rest")

@@ -29,6 +29,7 @@ class Problem:
         version: the operator version it came from, for the reader only.
         node: the node of a graph that it came from, for the reader only.
         has_shared_indices: whether other processes may write to the indices while they are read.
+        is_fresh: whether nobody has the result yet, and a call that fails throws it away.
     """
 
     operator: OperatorSpec
@@ -40,6 +41,7 @@ class Problem:
     version: str | None = None
     node: Node | None = None
     has_shared_indices: bool = False
+    is_fresh: bool = False
 
     @classmethod
     def checked(
@@ -87,8 +89,10 @@ class Problem:
         return self.slices if self.gradient is None else self.table
 
     def into(self, result: ArraySpec) -> "Problem":
-        """Return the problem with another array of the same shape to write."""
-        return replace(self, slices=result) if self.gradient is None else replace(self, table=result)
+        """Return the problem with an array of the caller's, of the same shape, to write."""
+        if self.gradient is None:
+            return replace(self, slices=result, is_fresh=False)
+        return replace(self, table=result, is_fresh=False)
 
     def resized(self, table: Shape, indices: Shape) -> "Problem":
         """Return the problem of contiguous arrays of other sizes; raises InvalidGatherError where they do not fit."""

@@ -1,6 +1,7 @@
 """Kernels as values: compiled ahead of their calls, with every stage to read."""
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -311,7 +312,7 @@ def problem_of(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
 ) -> Problem:
-    """Return the problem that the arguments of `compile` describe; raises InvalidGatherError as that does."""
+    """Return the problem, with a new result, that the arguments of `compile` describe; raises as that does."""
     spec = _operator(operator, axis, batch_dims)
     data_spec, index_spec = _spec(data), _index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
@@ -320,7 +321,8 @@ def problem_of(
             f"call gathernest.{operator}, which gathers their positions"
         )
     gradient = _gradient(operator, scale, data_spec)
-    return Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
+    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
+    return replace(problem, is_fresh=True)
 
 
 def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:

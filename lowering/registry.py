@@ -27,14 +27,16 @@ ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
     "nest": ("lower-gather-to-nest", "lower-gradient-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops"),
     "schedule": tuple(STEPS),
-    "loops": ("hoist-invariants", "lower-nest-to-loops", "fold-constants"),
+    "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants"),
     "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
 }
 # The passes by folder, in the order of the pipeline `default`; `graph` has those over the graph of a model.
 PASSES = tuple(name for names in ROOMS.values() for name in names)
 GRAPH_NAMES = ROOMS["graph"]
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
-SCHEDULED_NEST = ROOMS["loops"][0]
+SCHEDULED_NEST = "hoist-invariants"
+# The pass for results that nobody has yet: it writes before all indices are checked.
+FUSION = "fuse-bounds-check"
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
 
 
@@ -78,17 +80,25 @@ def summary(name: str) -> str:
 
 
 def default_pipeline(
-    schedule: Schedule, *, erase_sizes: bool = True, gradient: bool = False, clamp: bool = False
+    schedule: Schedule,
+    *,
+    erase_sizes: bool = True,
+    gradient: bool = False,
+    clamp: bool = False,
+    fused: str | None = None,
 ) -> str:
     """Return the pipeline that takes an operator, perhaps a gradient, to loops with a schedule.
 
     Without `erase_sizes` the code keeps the sizes. With `clamp` the nest that copies clamps indices that were checked.
+    `fused` is the loop in which indices are checked, where that is not done in a nest of its own.
     """
     left_out = {"lower-gather-to-nest" if gradient else "lower-gradient-to-nest", "" if erase_sizes else "erase-sizes"}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
     nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
-    return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *ROOMS["loops"], "canonicalize", "cse"])
+    fusing = [] if fused is None else [f"{FUSION}{{loop={fused}}}"]
+    loops = [name for name in ROOMS["loops"] if name != FUSION]
+    return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
 
 PIPELINES = {
@@ -119,10 +129,15 @@ class Pipeline:
         if not isinstance(self.text, str):
             raise ScheduleError(f"a pipeline must be text, such as {PIPELINES['canonical']!r}, got {self.text!r}")
 
-    def expanded(self, *, clamp: bool = False) -> str:
-        """Return the text with named pipelines written out; `clamp` as for `default_pipeline`."""
+    def expanded(self, *, clamp: bool = False, is_fresh: bool = True) -> str:
+        """Return the text with named pipelines written out; `clamp` as for `default_pipeline`.
+
+        Without `is_fresh`, the caller's out must stay as it is when an index is out of range, so all are checked before
+        anything is copied.
+        """
         text = _STEP.sub(lambda step: PIPELINES.get(step[0], step[0]), self.text)
         clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
+        text = text if is_fresh else re.sub(rf"{FUSION}\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
         return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
 
     def missing_pass(self, *, gradient: bool = False) -> str:

@@ -59,7 +59,8 @@ def interpret(
         The operation that last stored to the watched byte and its iteration, as text; None where there is none.
 
     Raises:
-        BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on.
+        BoundsError: an index is not valid under the module's bounds mode; `out` is untouched from `fold-bounds` on,
+            unless the function says that it is new.
         InternalError: the module does what no correct module does, such as a load outside its array; names the
             operation, its line where the module was parsed with lines, and the iteration.
     """

@@ -49,7 +49,7 @@ class Request(NamedTuple):
     schedule: Schedule | Pipeline | None = None
 
     def problem(self, source: np.ndarray, indices: np.ndarray) -> Problem:
-        """Return the problem of these arrays, with a contiguous result.
+        """Return the problem of these arrays, with a new, contiguous result.
 
         Raises:
             InvalidGatherError: the attributes or the shape of grad do not fit.
@@ -60,7 +60,7 @@ class Request(NamedTuple):
             table, slices = ArraySpec(self.table_shape, source.dtype), read
             check_addresses(f"data_shape {table.shape}", table.shape, source.dtype)
         problem = Problem.checked(self.operator, table, ArraySpec.of(indices), self.bounds, slices, *rest)
-        return replace(problem, has_shared_indices=True) if self.is_written_meanwhile(indices) else problem
+        return replace(problem, has_shared_indices=self.is_written_meanwhile(indices), is_fresh=True)
 
     def is_written_meanwhile(self, indices: np.ndarray) -> bool:
         """Return whether other processes may write to indices that are checked before they are used."""

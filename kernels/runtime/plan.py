@@ -12,6 +12,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
+from ...lowering.schedule.tiling import loop_of_check
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
@@ -34,6 +35,7 @@ class Plan:
         is_tuned: whether the schedule is one that tuning recorded.
         reasons: why this schedule.
         given: the pipeline that the caller gave in the place of a schedule.
+        checked_in: the loop in which indices are checked right before it copies; None for a nest of its own, or none.
         edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
     """
 
@@ -44,6 +46,7 @@ class Plan:
     is_tuned: bool
     reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
+    checked_in: str | None = None
     edits: tuple[StageFile, ...] = ()
 
     @property
@@ -59,10 +62,11 @@ class Plan:
     @property
     def pipeline(self) -> str:
         """The passes that make its kernel, as text."""
-        problem = self.problem
+        problem, clamp = self.problem, self.problem.has_shared_indices
         if self.given is not None:
-            return self.given.expanded(clamp=problem.has_shared_indices)
-        return default_pipeline(self.schedule, gradient=problem.gradient is not None, clamp=problem.has_shared_indices)
+            return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
+        is_gradient = problem.gradient is not None
+        return default_pipeline(self.schedule, gradient=is_gradient, clamp=clamp, fused=self.checked_in)
 
     @property
     def folder(self) -> str:
@@ -120,7 +124,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     nest, kernel_class, action = layout.nest, layout.kernel_class, _action(layout)
     if isinstance(schedule, Pipeline):
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
-        key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded()}"
+        key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, False, ("the caller gave the pipeline",), schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
     tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
@@ -131,8 +135,13 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     else:
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
-    key = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}"
-    return Plan(layout, choice.schedule, key, action, tuned is not None, choice.reasons)
+    key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
+    can_fuse = problem.is_fresh and problem.gradient is None
+    checked_in = loop_of_check(nest, choice.schedule) if can_fuse else None
+    if checked_in is not None:
+        key += f", checked in {checked_in}"
+        reasons += (f"a new result: {checked_in} checks the indices of an iteration right before it copies",)
+    return Plan(layout, choice.schedule, key, action, tuned is not None, reasons, checked_in=checked_in)
 
 
 def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:

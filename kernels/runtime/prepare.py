@@ -72,7 +72,7 @@ class Prepared:
         """Gather into `out`, which overlaps neither input; of a gradient, `data` is grad and `out` that of data.
 
         Raises:
-            BoundsError: an index is not valid; `out` is untouched.
+            BoundsError: an index is not valid; `out` is untouched, unless the problem's result is fresh.
         """
         action = self.plan.action
         if action == "reject":

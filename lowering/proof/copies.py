@@ -94,3 +94,13 @@ def copy_of(write: Write, meaning: Meaning) -> Copy:
     relation = only(held, [*names, *visible(meaning)])
     widths, arrays = tuple(atom.bits for atom in atoms.values()), tuple(atom.array for atom in atoms.values())
     return Copy(relation, positions, truth, widths, arrays, write, held, tuple(names))
+
+
+def elements_of(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tuple[str, ...] = ()) -> isl.Set:
+    """Return the elements that indices are read from, together, in a domain; with the iterations of loops `here`."""
+    held, names = domain, []
+    for number_, atom in enumerate(atoms):
+        group = [f"a{number_}_{place}" for place in range(len(atom.subscripts))]
+        held = held.intersect(equal_tuple(group, atom.subscripts)).intersect(atom.among)
+        names += group
+    return only(held, [*names, *here, *visible(meaning)])

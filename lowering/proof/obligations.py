@@ -7,7 +7,7 @@ import z3
 
 from ...ir.errors import InternalError
 from .constants import places_in, with_values
-from .copies import Copy, copy_of, in_order, visible, with_names
+from .copies import Copy, copy_of, elements_of, in_order, visible, with_names
 from .relations import bit_vectors as bits
 from .relations.alignment import misaligned
 from .relations.integer_sets import (
@@ -22,7 +22,7 @@ from .relations.integer_sets import (
     smallest_sample,
     without,
 )
-from .relations.meaning import Access, Loop, Meaning, Write
+from .relations.meaning import Access, Guard, Loop, Meaning, Write
 from .relations.values import Atom, Expression, Term, Undecided
 from .specification import Wanted
 
@@ -236,7 +236,7 @@ def _constants_inside(reason: str, access: Access, dim: int, meaning: Meaning, w
     wrong = z3.And(outside_, *(with_names(term.expression, atoms) for term in access.under))
     promised = None if wanted is None or access.array != wanted.table else wanted.valid_along.get(dim)
     names, widths = [f"index{number_}" for number_ in range(len(atoms))], [atom.bits for atom in atoms.values()]
-    held = _elements(access.domain, list(atoms.values()), meaning)
+    held = elements_of(access.domain, list(atoms.values()), meaning)
     for places in places_in(held, [f"a{number_}_0" for number_ in range(len(atoms))]):
         told = with_values(wrong, names, widths, [meaning.constants[each] for each in places])
         if z3.is_false(told):
@@ -254,18 +254,21 @@ def _known_valid(
     access: Access, dim: int, atoms: dict[str, Atom], meaning: Meaning, wanted: Wanted
 ) -> list[Expression]:
     """Return that the index of a dimension is valid, where it was checked, or the caller promises it."""
-    is_late = wanted.is_checked and (meaning.raises or (meaning.guard is not None and not access.is_guarded))
+    is_late = wanted.is_checked and (meaning.raises or (meaning.guard is not None and access.guard is None))
     if access.array != wanted.table or dim not in wanted.valid_along or is_late:
         return []
     promised = wanted.valid_along[dim]
     ((name, target),) = promised.atoms.items()
-    held = _elements(wanted.write.domain, [target], meaning)
+    held, here = elements_of(wanted.write.domain, [target], meaning), ()
+    if wanted.is_checked and access.guard is not None and access.guard.loops:
+        here = tuple(loop.parameter for loop in access.guard.loops)
+        held = _checked_along(access.guard, len(wanted.valid_along), list(wanted.valid_along).index(dim), meaning)
     return [
         z3.substitute(
             promised.expression, (bits.variable(name, atom.bits), bits.variable(f"index{number_}", atom.bits))
         )
         for number_, atom in enumerate(atoms.values())
-        if atom.bits == target.bits and _elements(access.domain, [atom], meaning).is_subset(held)
+        if atom.bits == target.bits and elements_of(access.domain, [atom], meaning, here).is_subset(held)
     ]
 
 
@@ -296,7 +299,7 @@ def _shared(loop: Loop, writes: list[Write], meaning: Meaning) -> isl.Set:
 
 
 def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Check that every index is checked before anything is written, where the operator says so."""
+    """Check that every index is checked where it must be: before anything is written, unless out is fresh."""
     if not wanted.is_checked or meaning.raises:
         return []
     assert wanted.valid is not None
@@ -309,21 +312,36 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     if meaning.guard is None:
         failure = find_case("an index outside is not found", [*known, z3.Not(valid)], meaning, indices)
         return [] if failure is None else [failure]
-    if any(not write.is_guarded for write in meaning.writes):
+    guard, returned = meaning.guard, meaning.returned
+    if not meaning.has_fresh_out and (guard.loops or any(write.guard is None for write in meaning.writes)):
         return [Failure("an element is written before all indices are checked", dict.fromkeys(meaning.sizes, 1))]
+    if returned is None:
+        return [Failure("the number of indices outside is not returned", dict.fromkeys(meaning.sizes, 1))]
     checked = isl.Set("{ : }").complement()
-    for domain, term in meaning.guard.terms:
+    for domain, term in (*returned.terms, *(guard.count.terms if returned != guard.count else ())):
         if len(in_order([term])) != len(atoms):
             raise Undecided("the check looks at some components of a tuple only")
         check = _one_check if wanted.constants is None else _constants_check
         if (failure := check(term, valid, known, meaning, domain, wanted)) is not None:
             return [failure]
-        checked = checked.union(_elements(domain, list(in_order([term]).values()), meaning))
-    needed = _elements(wanted.write.domain, list(atoms.values()), meaning)
+    for domain, term in returned.terms:
+        checked = checked.union(elements_of(domain, list(in_order([term]).values()), meaning))
+    needed = elements_of(wanted.write.domain, list(atoms.values()), meaning)
     missed = needed.subtract(checked).intersect(meaning.context)
     if not missed.is_empty():
         return [replace(failure_at("an index is not checked", missed, meaning), indices=(FAR_OUTSIDE,))]
     return []
+
+
+def _checked_along(guard: Guard, components: int, which: int, meaning: Meaning) -> isl.Set:
+    """Return the iterations of the loops around a branch, each with the indices of an axis that it has checked."""
+    here = tuple(loop.parameter for loop in guard.loops)
+    found = isl.Set("{ : }").complement()
+    for domain, term in guard.count.terms:
+        atoms = list(in_order([term]).values())
+        if len(atoms) == components:
+            found = found.union(elements_of(domain, [atoms[which]], meaning, here))
+    return found
 
 
 def _constants_check(
@@ -335,7 +353,7 @@ def _constants_check(
     says = with_names(count if z3.is_bool(count) else count != bits.constant(0, count.size()), own)
     names, widths = [f"index{place}" for place in range(len(own))], [atom.bits for atom in own.values()]
     for places in places_in(
-        _elements(domain, list(own.values()), meaning), [f"a{place}_0" for place in range(len(own))]
+        elements_of(domain, list(own.values()), meaning), [f"a{place}_0" for place in range(len(own))]
     ):
         found = with_values(says, names, widths, [meaning.constants[place] for place in places])
         right = with_values(valid, names, [bits.WIDE] * len(own), [wanted.constants[place] for place in places])
@@ -350,7 +368,7 @@ def _constants_valid(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     """Check that constant indices which nothing checks any more are all valid."""
     assert wanted.valid is not None and wanted.constants is not None
     atoms = in_order([wanted.valid])
-    elements = _elements(wanted.write.domain, list(atoms.values()), meaning)
+    elements = elements_of(wanted.write.domain, list(atoms.values()), meaning)
     for places in places_in(elements, [f"a{number_}_0" for number_ in range(len(atoms))]):
         values = [wanted.constants[place] for place in places]
         told = with_values(wanted.valid.expression, [*atoms], [bits.WIDE] * len(atoms), values)
@@ -372,16 +390,6 @@ def _one_check(
     return find_case(
         "an index outside is not found, or one inside is counted", [*known, says == valid], meaning, indices
     )
-
-
-def _elements(domain: isl.Set, atoms: list[Atom], meaning: Meaning) -> isl.Set:
-    """Return the elements that indices are read from, together, in a domain."""
-    held, names = domain, []
-    for number_, atom in enumerate(atoms):
-        group = [f"a{number_}_{place}" for place in range(len(atom.subscripts))]
-        held = held.intersect(equal_tuple(group, atom.subscripts)).intersect(atom.among)
-        names += group
-    return only(held, [*names, *visible(meaning)])
 
 
 def failures_of(meaning: Meaning, wanted: Wanted | None) -> list[Failure]:

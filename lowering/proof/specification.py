@@ -133,7 +133,7 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
         pair = tuple(subscripts), Element("data", at, mask)
     else:
         pair = at, Element("data", tuple(subscripts), mask)
-    write = Write(function, "out", tuple(loops), domain, (), *pair, (), specification.is_gradient, False)
+    write = Write(function, "out", tuple(loops), domain, (), *pair, (), specification.is_gradient, None)
     must = specification.mode in (Bounds.ERROR, Bounds.UNCHECKED)
     least = int(specification.mode in (Bounds.CLIP, Bounds.WRAP))
     promised = (truth, along) if must else (None, {})

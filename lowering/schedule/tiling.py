@@ -1,8 +1,9 @@
-"""Tiling loops for threads."""
+"""Tiling loops for threads, and where indices are checked."""
 
 from ...ir.loop_name import LoopName
-from .loop_sizes import Loops, trips
+from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
+from .schedule import Schedule
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -13,6 +14,17 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     loops = [(name.beside("check"), size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
     return ((), ()) if trips(loops) < least else tile_innermost(loops, 1, least // 16, least // 4)
+
+
+def loop_of_check(nest: NestShape, schedule: Schedule) -> str | None:
+    """Return the loop in which `fuse-bounds-check` checks the indices of a new result; None where that does not pay.
+
+    It is the innermost parallel one, if no loop at or around it repeats indices: each is then checked once, while it is
+    on its way to the caches, and threads start once.
+    """
+    parallel = [name for name in map(LoopName, schedule.parallel) if not name.nest]
+    is_once = all(name.dimension in nest.looked_up for name in parallel)
+    return parallel[-1] if nest.checked and parallel and is_once else None
 
 
 def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:

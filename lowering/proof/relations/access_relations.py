@@ -8,7 +8,7 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ....ir.dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES
+from ....ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES, NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
 from ....ir.dialects.types import dense_array
 from ....ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds
@@ -18,7 +18,7 @@ from . import bit_vectors as bits
 from .accesses import Accesses
 from .arithmetic import is_zero
 from .integer_sets import constant_of, everything, number, parameter
-from .meaning import Loop, Meaning
+from .meaning import Guard, Loop, Meaning
 from .values import Argument, Carried, Condition, Counted, Element, Opaque, Term, Undecided, Value
 
 # The largest size of a dimension: what NumPy can address.
@@ -43,7 +43,7 @@ class _Walk(Accesses):
         self.names: dict[str, str] = {}
         self.domain, self.loops, self.path = everything(), (), ()
         self.under: tuple[Term, ...] = ()
-        self.is_guarded = False
+        self.guard: Guard | None = None
         self.stores = []
 
     def run(self) -> Meaning:
@@ -51,6 +51,7 @@ class _Walk(Accesses):
         if any(isinstance(op, OperatorOp) for op in self.function.walk()):
             raise Undecided("the operator is no loop nest yet")
         self._bind_arguments()
+        self.meaning.has_fresh_out = FRESH_OUT in self.function.attributes
         self.block(self.function.body.block, None)
         return self.meaning
 
@@ -207,10 +208,10 @@ class _Walk(Accesses):
         """Walk both branches, each where its condition holds."""
         condition = self.values[op.cond]
         branches = [region.blocks[0] for region in op.regions if region.blocks]
-        before = self.domain, self.under, self.is_guarded
+        before = self.domain, self.under, self.guard
         given: list[list[Value]] = []
         for block, negated in zip(branches, (False, True), strict=False):
-            self.domain, self.under, self.is_guarded = before
+            self.domain, self.under, self.guard = before
             if isinstance(condition, Condition):
                 holds = condition.holds.complement() if negated else condition.holds
                 self.domain = self.domain.intersect(holds)
@@ -218,11 +219,13 @@ class _Walk(Accesses):
                 truth = z3.Not(condition.expression) if negated else condition.expression
                 self.under = (*self.under, Term(truth, condition.atoms))
             elif isinstance(condition, Counted) and not negated:
-                self.meaning.guard, self.is_guarded = condition, True
+                if self.meaning.guard is not None:
+                    raise Undecided("several branches depend on counts of indices outside")
+                self.meaning.guard = self.guard = Guard(condition, self.loops)
             else:
                 raise Undecided("a branch depends on what is not known")
             given.append(self.block(block, None))
-        self.domain, self.under, self.is_guarded = before
+        self.domain, self.under, self.guard = before
         for place, result in enumerate(op.results):
             self.values[result] = self._joined(condition, [values[place] for values in given])
 
@@ -238,6 +241,8 @@ class _Walk(Accesses):
             return value
         if isinstance(value, Term):
             return Counted(((self.domain, value),))
+        if isinstance(value, isl.PwAff) and constant_of(value) == 0:
+            return Counted(())
         raise Undecided("a loop sums something else than indices outside")
 
     # Sizes and indices

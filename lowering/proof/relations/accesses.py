@@ -82,7 +82,7 @@ class Accesses(Staged, Arithmetic):
         return Term(bits.variable(name, width), {name: atom})
 
     def _access(self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
-        place = self.domain, subscripts, array.sizes, self.under, self.is_guarded
+        place = self.domain, subscripts, array.sizes, self.under, self.guard
         self.meaning.accesses.append(Access(op, array.name, *place))
 
     def run_memref_store(self, op: memref.StoreOp) -> None:
@@ -155,7 +155,7 @@ class Accesses(Staged, Arithmetic):
                 raise Undecided("a sum is stored elsewhere than it was loaded from")
             value, adds = replace(value, total=None), True
         where = self.loops, self.domain, self.path, subscripts
-        self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.is_guarded))
+        self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.guard))
 
     def run_memref_prefetch(self, op: PrefetchOp) -> None:
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""

@@ -34,12 +34,26 @@ Path = tuple[tuple[int, Loop | None], ...]
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A branch that runs where no index of some is outside.
+
+    Attributes:
+        count: how many of them are.
+        loops: those around the branch: of one of their iterations.
+    """
+
+    count: Counted
+    loops: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
 class Access:
     """A read or a write of an array, which must be inside it.
 
     Attributes:
         domain: the iterations that access it.
         under: truths of the indices without which it is not accessed.
+        guard: the branch that it stands in, if any.
     """
 
     op: Operation
@@ -48,7 +62,7 @@ class Access:
     subscripts: tuple[isl.PwAff | Term, ...]
     sizes: tuple[isl.PwAff, ...]
     under: tuple[Term, ...]
-    is_guarded: bool
+    guard: Guard | None
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Write:
     value: Element | Zero
     under: tuple[Term, ...]
     adds: bool
-    is_guarded: bool
+    guard: Guard | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +97,8 @@ class Meaning:
     Attributes:
         sizes: the parameters that are sizes.
         context: what holds of them.
-        guard: the count that must be zero for the guarded part to run; None where nothing is guarded.
+        guard: the branch on a count of indices outside; None where there is none.
+        has_fresh_out: whether out may hold anything where the function returns a count that is not zero.
         returned: the count that the function returns.
         wobbling: values that code other than loops decides, such as how far an address is from an aligned one: the
             loops around each, and its range.
@@ -99,7 +114,8 @@ class Meaning:
     axes: dict[str, tuple[int, int]] = field(default_factory=dict)
     writes: list[Write] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
-    guard: Counted | None = None
+    guard: Guard | None = None
+    has_fresh_out: bool = False
     returned: Counted | None = None
     wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)

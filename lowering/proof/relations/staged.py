@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, width_of
 from .integer_sets import equal_tuple, number, parameter, without
-from .meaning import Access, Loop, Path
+from .meaning import Access, Guard, Loop, Path
 from .values import Atom, Buffer, Refuted, Term, Undecided, Value
 
 
@@ -33,7 +33,7 @@ class Staged(Arithmetic):
     values: dict[SSAValue, Value]
     path: Path
     under: tuple[Term, ...]
-    is_guarded: bool
+    guard: Guard | None
     stores: list[_Store]
 
     def run_memref_alloca(self, op: memref.AllocaOp) -> None:
@@ -48,7 +48,7 @@ class Staged(Arithmetic):
         if len(places) != len(subscripts):
             raise Undecided("a place of a buffer is found by an index")
         sizes = tuple(map(number, buffer.sizes))
-        access = Access(op, "the buffer", self.domain, places, sizes, self.under, self.is_guarded)
+        access = Access(op, "the buffer", self.domain, places, sizes, self.under, self.guard)
         self.meaning.accesses.append(access)
         return places
 

@@ -1,0 +1,217 @@
+"""The pass `fuse-bounds-check`: check and copy in one go, within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....ir.dialects.attributes import FRESH_OUT
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, YieldOp
+from ....ir.errors import ScheduleError
+from ...nest.backward_slice import clone_slice, slice_of
+from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.located import builder_at_end, made_from, replace_op
+from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, viewed
+
+
+@dataclass(frozen=True)
+class FuseBoundsCheck(ModulePass):
+    """Check the indices of an iteration of a loop right before it copies.
+
+    `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
+    twice, and two nests start threads. Here the indices of a tile, or of a batch, are checked while they are on their
+    way to the caches, and then read from there. An iteration with an index out of range copies nothing, so nothing
+    outside of data is read.
+
+    The price is that out is written before the last index is checked. The function carries `gather.fresh_out`: where it
+    returns another number than 0, out holds anything, and the caller discards it. So the pass is for results that
+    nobody has yet.
+
+    before                              after fuse-bounds-check{loop=indices_o}
+        for check_indices in 0..n           for indices_o in 0..n step 256
+          bad += outside(indices[i])          for check_indices in t..t+256
+        if bad == 0                             bad_here += outside(indices[i])
+          for indices_o in 0..n step 256      if bad_here == 0
+            for indices_i in t..t+256           for indices_i in t..t+256
+              out[i] = data[indices[i]]           out[i] = data[indices[i]]
+                                              bad += bad_here
+
+    Preconditions: `fold-bounds` has run, and the function copies; the loop is around that copy, and no loop in it is
+    parallel. Loops of the nest that checks may be tiled and parallel: they are made anew.
+
+    Options:
+        loop: its name; the innermost parallel loop when omitted, and nothing where none is parallel. Where a loop at
+            or around it repeats the indices, they are checked and counted each time: the number is 0 all the same
+            exactly where every index is valid.
+
+    Input:
+        %n_outside = gather.loop check_indices(%i) = %c0 to %n step %c1 sum { ... gather.yield %outside : i64 }
+        %all_inside = arith.cmpi eq, %n_outside, %none : i64
+        scf.if %all_inside { gather.loop parallel indices_o(%i_o) = %c0 to %n step %c256 { ... } }
+    Output:
+        %n_outside = gather.loop parallel indices_o(%i_o) = %c0 to %n step %c256 sum {
+          %outside = gather.loop check_indices(%i) = %i_o to %end step %c1 sum { ... gather.yield %outside : i64 }
+          %all_inside = arith.cmpi eq, %outside, %none : i64
+          scf.if %all_inside { ... }
+          gather.yield %outside : i64
+        }
+
+    What it does not do: gradients, which add to out in several nests. A function stays whose indices need no check, or
+    are checked so already.
+
+    Raises:
+        ScheduleError: a precondition does not hold.
+    """
+
+    name = "fuse-bounds-check"
+
+    loop: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            loop = _innermost_parallel(function) if self.loop is None else find_loop(function, self.loop)
+            is_checked = function.function_type.outputs.data and FRESH_OUT not in function.attributes
+            if loop is not None and is_checked:
+                _Fusing(function, loop, *_guarded_copy(function)).fuse()
+
+
+def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
+    """Return the innermost parallel loop of a nest that copies; None of a gradient, or where none is parallel."""
+    adds = any(isinstance(op, AccumulateOp) for op in function.walk())
+    found = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
+    return found[-1] if found and not adds else None
+
+
+def _guarded_copy(function: func.FuncOp) -> tuple[LoopOp, scf.IfOp]:
+    """Return the nest that checks, and the branch that copies."""
+    terminator = function.body.block.last_op
+    assert terminator is not None
+    (count,) = terminator.operands
+    conditions = [use.operation for use in count.uses if use.operation is not terminator]
+    branches = [use.operation for condition in conditions for result in condition.results for use in result.uses]
+    if isinstance(check := count.owner, LoopOp) and len(conditions) == len(branches) == 1:
+        (branch,) = branches
+        if check.label.nest == "check" and isinstance(branch, scf.IfOp) and not branch.results:
+            return check, branch
+    raise ScheduleError(
+        "fuse-bounds-check: expected a nest that counts the indices outside, and a branch that copies where there are "
+        "none, as fold-bounds makes them"
+    )
+
+
+class _Fusing:
+    """One function: the nest that checks, the branch with the copy, and the loop that will have both."""
+
+    def __init__(self, function: func.FuncOp, loop: LoopOp, check: LoopOp, branch: scf.IfOp):
+        self.function, self.loop, self.check, self.branch = function, loop, check, branch
+        self.around = [loop, *enclosing_loops(loop)]
+        if any(isinstance(op, AccumulateOp) for op in function.walk()):
+            raise ScheduleError("fuse-bounds-check: expected a gather, and this is a gradient")
+        if any(not loop.is_ancestor(op) for op in _accesses(function)):
+            raise ScheduleError(
+                f"fuse-bounds-check: {loop.label} is not around all that is copied; name a loop around it"
+            )
+        parallel = [op.label for op in loops(loop) if op is not loop and op.parallel is not None]
+        if parallel:
+            raise ScheduleError(
+                f"fuse-bounds-check: {parallel[0]} is parallel in {loop.label}; name the innermost parallel loop"
+            )
+
+    def fuse(self) -> None:
+        for op in list(self.branch.true_region.block.ops):
+            if not isinstance(op, scf.YieldOp):
+                op.detach()
+                Rewriter.insert_op(op, InsertPoint.before(self.branch))
+        condition = self.branch.cond.owner
+        Rewriter.erase_op(self.branch)
+        assert isinstance(condition, Operation) and self.check.total is not None
+        Rewriter.erase_op(condition)
+        self.check.total.replace_all_uses_with(self._sum(self._check_here()))
+        Rewriter.erase_op(self.check)
+        self.function.attributes[FRESH_OUT] = UnitAttr()
+
+    def _check_here(self) -> SSAValue:
+        """Put the check at the start of the loop's body, and the rest of that under it; return the count."""
+        rest = [op for op in self.loop.body.block.ops if not isinstance(op, YieldOp)]
+        Rewriter.erase_op(self.loop.terminator)
+        buffers = [op for op in rest if isinstance(op, memref.AllocaOp)]  # memory is taken once, not in a branch
+        body = Block()
+        for op in rest:
+            op.detach()
+            (self.loop.body.block if op in buffers else body).add_op(op)
+        body.add_op(scf.YieldOp())
+        count = self._nest()
+        builder = builder_at_end(self.loop, self.check)
+        none = named(builder, arith.ConstantOp.from_int_and_width(0, 64), "none")
+        inside = named(builder, arith.CmpiOp(count, none, "eq"), "all_inside")
+        builder.insert(scf.IfOp(inside, [], Region(body)))
+        builder.insert(YieldOp())
+        return count
+
+    def _nest(self) -> SSAValue:
+        """Build the loops that check what one iteration reads, and return how many of its indices are outside."""
+        innermost = chain(self.check)[-1]
+        (counted,) = innermost.terminator.operands
+        ops = slice_of([counted], self.check)
+        used = {operand for op in ops for operand in op.operands}
+        builder, made = builder_at_end(self.loop, innermost), list[LoopOp]()
+        mapping: dict[SSAValue, SSAValue] = {}
+        for old in chain(self.check):
+            if old.induction in used:
+                name = old.label.dimension
+                here = next((around for around in self.around if around.label.dimension == name), None)
+                if here is not None and static_size(here.step) == 1:
+                    mapping[old.induction] = here.induction
+                    continue
+                bounds = self._whole(builder, name) if here is None else _tile(builder, here)
+                made.append(insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True))
+                mapping[old.induction] = made[-1].induction
+                builder = builder_at_end(made[-1], innermost)
+        count = clone_slice(ops, builder, mapping).get(counted, counted)
+        for loop in reversed(made):
+            loop.body.block.add_op(made_from(loop, YieldOp(count)))
+            assert loop.total is not None
+            count = loop.total
+            count.name_hint = "n_outside"
+        return count
+
+    def _whole(self, builder: Builder, name: str) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Return the bounds of a dimension that one iteration runs through as a whole."""
+        first = next(loop for loop in chain(self.check) if loop.label.dimension == name)
+        return first.lower, first.upper, index_constant(builder, 1)
+
+    def _sum(self, count: SSAValue) -> SSAValue:
+        """Let the loop and those around it sum the count, and return the sum of all."""
+        for loop in self.around:
+            Rewriter.erase_op(loop.terminator)
+            loop.body.block.add_op(made_from(loop, YieldOp(count)))
+            body, bounds = loop.detach_region(loop.body), (loop.lower, loop.upper, loop.step)
+            summing = LoopOp(loop.label, *bounds, body, **kind_of(loop) | {"sums": True})
+            replace_op(loop, summing, [])
+            assert summing.total is not None
+            count = summing.total
+            count.name_hint = "n_outside"
+        return count
+
+
+def _tile(builder: Builder, around: LoopOp) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Return the bounds of what one iteration of a loop over tiles runs through."""
+    limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
+    end = named(builder, arith.MinSIOp(limit, around.upper), "end")
+    return around.induction, end, index_constant(builder, 1)
+
+
+def _accesses(function: func.FuncOp) -> list[Operation]:
+    """Return the loads of data and the stores to out."""
+    arguments = {function.body.block.args[0], function.body.block.args[-1]}
+    accesses = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, MaskedLoadOp)
+    return [
+        op
+        for op in function.walk()
+        if isinstance(op, accesses) and arguments & {viewed(value) for value in op.operands}
+    ]

@@ -1,0 +1,114 @@
+"""Check and copy in one nest: the same bytes, every index out of range found, and nothing outside read."""
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from gathernest.ir import reference
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.errors import BoundsError, ScheduleError
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import make_context, parse_module
+from gathernest.ir.modules.operator_module import operator_module
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.semantics import Bounds
+from gathernest.lowering.pipeline import run_passes
+
+NEST = "canonical,lower-gather-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
+LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
+DATA = np.random.default_rng(7).random((2, 2, 5, 4), dtype=np.float32)
+STAGED = (
+    "tile-loops{loops=indices,check_indices sizes=3,2},interchange-loops{order=batch,indices_o,outer,indices_i,inner},"
+    "parallelize-loops{loops=batch,indices_o,check_batch},hoist-indices{before=outer},vectorize-inner{lanes=2},"
+    "prefetch-indices{loop=indices_i distance=2},stream-stores"
+)
+# An operator, the shape and type of its indices, a schedule, and the loop that checks.
+CASES = {
+    "flat": (Gather(2), (7,), "i8", "", "indices"),
+    "repeated by outer": (Gather(2), (7,), "i4", "tile-loops{loops=outer sizes=2}", "outer_o"),
+    "batches": (Gather(2, 1), (2, 7), "u1", "vectorize-inner{lanes=4}", "batch"),
+    "staged tiles": (Gather(2, 1), (2, 7), "i8", STAGED, "indices_o"),
+    "a slice at a time": (Gather(2, 1), (2, 7), "i2", STAGED, "outer"),
+    "tiles of tiles": (Gather(2), (7,), "u8", "tile-loops{loops=indices,indices_i sizes=4,2}", "indices_i_o"),
+    "each index": (
+        Gather(2, 1),
+        (2, 7),
+        "i8",
+        "tile-loops{loops=indices sizes=3},unroll{loop=inner factor=2}",
+        "indices_i",
+    ),
+    "lanes": (Gather(3), (7,), "i4", "tile-loops{loops=indices sizes=5},vectorize-inner{lanes=4}", "indices_o"),
+    "streamed lanes": (Gather(3), (7,), "i8", "vectorize-inner{lanes=4},stream-stores", "outer"),
+    "tuples": (GatherNd(1), (2, 5, 2), "i8", "tile-loops{loops=indices sizes=4}", "indices_o"),
+    "elements": (GatherElements(2), (2, 2, 4, 3), "i8", "", "outer"),
+    "0-d": (Gather(2), (), "i8", "parallelize-loops{loops=outer}", "outer"),
+}
+
+
+def draw(case: str) -> np.ndarray:
+    """Return valid indices of a case, negative ones where their type has any."""
+    operator, shape, dtype, *_ = CASES[case]
+    least = min(DATA.shape[axis] for axis in operator.normalized(DATA.shape, shape).axes(shape))
+    low = -least if np.dtype(dtype).kind == "i" else 0
+    return np.random.default_rng(len(case)).integers(low, least, shape).astype(dtype)
+
+
+def fused(case: str) -> ModuleOp:
+    """Return the nest of a case with its check in the loop."""
+    operator, shape, dtype, schedule, loop = CASES[case]
+    normal, indices = operator.normalized(DATA.shape, shape), ArraySpec(shape, dtype)
+    module = operator_module(normal, ArraySpec.of(DATA), indices, bounds=Bounds.ERROR)
+    steps = [NEST, schedule, f"fuse-bounds-check{{loop={loop}}}"]
+    run_passes(module, ",".join(filter(None, steps)), make_context())
+    return parse_module(str(module))
+
+
+def gathered(module: ModuleOp, case: str, indices: np.ndarray) -> np.ndarray:
+    out = np.full(CASES[case][0].result_shape(DATA.shape, indices.shape), 99, np.float32)
+    interpret(module, DATA, indices, out, seed=1)
+    return out
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fused_check_keeps_the_bytes_and_finds_every_index_outside(case):
+    module, indices = fused(case), draw(case)
+    wanted = reference.run(CASES[case][0].normalized(DATA.shape, indices.shape), DATA, indices, Bounds.ERROR)
+    lowered = module.clone()
+    run_passes(lowered, LOWERED, make_context())
+    for stage in (module, lowered):
+        assert "gather.fresh_out" in str(stage)
+        assert gathered(stage, case, indices).tobytes() == wanted.tobytes()
+    size = max(DATA.shape[axis] for axis in CASES[case][0].normalized(DATA.shape, indices.shape).axes(indices.shape))
+    ends = {
+        tuple(0 for _ in indices.shape): size,
+        tuple(n - 1 for n in indices.shape): size if indices.dtype.kind == "u" else -size - 1,
+    }
+    for place, bad in ends.items():
+        wrong = indices.copy()
+        wrong[place] = bad
+        with pytest.raises(BoundsError):  # an InternalError where the nest reads outside of data
+            gathered(lowered, case, wrong)
+
+
+def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop():
+    operator, arrays = Gather(0), (ArraySpec((9, 5), "f4"), ArraySpec((7,), "i8"))
+    module = operator_module(operator, *arrays, bounds=Bounds.ERROR)
+    tiles = "tile-loops{loops=indices sizes=3},parallelize-loops{loops=indices_o}"
+    run_passes(module, f"{NEST},{tiles},fuse-bounds-check", make_context())
+    assert "gather.loop parallel indices_o(%i_o) = %c0_2 to %n_indices step %c3_1 sum" in str(module)
+    assert str(module).count("gather.loop check_") == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("fuse-bounds-check{loop=rows}", "the nest has no loop 'rows'"),
+        ("fuse-bounds-check{loop=check_batch}", "check_batch is not around all that is copied"),
+        ("vectorize-inner{lanes=2},fuse-bounds-check{loop=inner}", "inner is not around all that is copied"),
+        ("parallelize-loops{loops=batch,outer},fuse-bounds-check{loop=batch}", "outer is parallel in batch; name the"),
+    ],
+)
+def test_a_loop_that_cannot_check_is_rejected(steps, message):
+    module = operator_module(Gather(2, 1), ArraySpec.of(DATA), ArraySpec((2, 7), "i8"), bounds=Bounds.ERROR)
+    with pytest.raises(ScheduleError, match=message):
+        run_passes(module, f"{NEST},{steps}", make_context())
