@@ -18,6 +18,7 @@ from ..host.dependencies import require_compiler
 from ..host.files import publish, read_own
 from ..host.knobs import knobs
 from ..host.machine import machine_model
+from ..host.machine_files.calibration_file import known_calibration
 from ..runtime.launch import available_threads
 from .ceilings import Ceilings, ReportSteps
 
@@ -59,9 +60,9 @@ def known_ceilings() -> Ceilings | None:
 
 
 def measured_machine() -> MachineModel:
-    """Return the model that schedules are chosen by, with the rates measured here unless the knob `machine` is set."""
+    """Return the model that schedules are chosen by, with the rates measured here in place of the built-in ones."""
     model = machine_model()
-    known = known_ceilings() if knobs.machine is None else None
+    known = known_ceilings() if knobs.machine is None and known_calibration() is None else None
     return model if known is None else known.override(model)
 
 

@@ -24,6 +24,7 @@ class MachineModel:
         l1_share, l2_share, l3_share: the part of each cache that a thread can count on for one array.
         line_bytes: a cache line.
         l1_misses, l2_misses: lines that a core can wait for at once: for its first cache, and for its second.
+        near_bytes: how many bytes of rows to prefetch ahead into the first cache: what a copy moves in the latency.
         memory_ns: the latency of memory.
         copy_bytes_per_ns: bytes that a copy reads and writes: in L2, in L3 and in memory.
         memory_bytes_per_ns: what memory reads and writes for all threads together.
@@ -45,6 +46,7 @@ class MachineModel:
     l3_bytes: int
     l1_misses: int
     l2_misses: int
+    near_bytes: int
     memory_ns: float
     copy_bytes_per_ns: tuple[float, float, float]
     memory_bytes_per_ns: float
@@ -135,11 +137,6 @@ class MachineModel:
         return 4 * _power_of_two(self.l2_misses)
 
     @property
-    def near_bytes(self) -> int:
-        """How many bytes of rows ahead to prefetch into the first cache: what a copy moves in the latency of memory."""
-        return _power_of_two(self.memory_ns * self.copy_bytes_per_ns[-1])
-
-    @property
     def far_bytes(self) -> int:
         """How many bytes of rows ahead to prefetch into the second cache."""
         return 4 * self.near_bytes
@@ -175,6 +172,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "l3_bytes": (32 << 20, 32 << 20, 60 << 20, 8 << 20),
     "l1_misses": (24, 24, 16, 10),
     "l2_misses": (64, 64, 48, 16),
+    "near_bytes": (4096, 2048, 2048, 1024),
     "memory_ns": (110.0, 105.0, 130.0, 90.0),
     "copy_bytes_per_ns": ((110.0, 85.0, 48.0), (100.0, 75.0, 32.0), (110.0, 45.0, 22.0), (70.0, 45.0, 18.0)),
     "memory_bytes_per_ns": (35.0, 35.0, 54.0, 30.0),

@@ -9,9 +9,12 @@ import numpy as np
 
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require
+from ...kernels.host.knobs import knobs
+from ...kernels.host.machine_files.calibration_file import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..machine.calibrate import measured
 
 EXAMPLES = """examples:
   gathernest warm
@@ -29,6 +32,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--jobs", type=positive, metavar="N", help="processes that compile at once (default: one for each core)"
     )
+    parser.add_argument(
+        "--calibrate", action="store_true", help="measure this machine first, as gathernest calibrate does"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -40,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.json)
     require("xdsl", "numba", "llvmlite")
+    if options.calibrate:
+        _calibrate()
     if options.model is not None:
         return _warm_model(Path(options.model), as_json=options.json)
     kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
@@ -47,6 +55,17 @@ def run(options: argparse.Namespace) -> int:
     with progress("compiling") as show:
         result = warm(kernels, jobs=jobs, progress=lambda done, total, said: show(done=done, total=total, said=said))
     return _report(result, options.json)
+
+
+def _calibrate() -> None:
+    """Measure this machine, since schedules follow from it; one that is too busy has its built-in model."""
+    from ...kernels.calibration.calibrate import keep
+    from ...kernels.calibration.stable_times import BusyMachineError
+
+    try:
+        keep(measured())
+    except BusyMachineError as error:
+        make_console(stderr=True).print(f"{error}; going on with the built-in model", style="yellow")
 
 
 def _list(as_json: bool) -> int:
@@ -83,4 +102,8 @@ def _report(result: WarmResult, as_json: bool) -> int:
             console.print(f"failed: {describe(kernel.arguments)}: {kernel.reason}", style="red")
         counts = f"{result.count('compiled')} compiled, {result.count('cached')} there already, {len(failed)} failed"
         console.print(f"{counts}, in {result.seconds:.1f} s; the cache is {result.folder}")
+        if knobs.machine is None and known_calibration() is None:
+            console.print(
+                "this machine is not measured: gathernest warm --calibrate chooses schedules by its own numbers"
+            )
     return FAILED if failed else DONE

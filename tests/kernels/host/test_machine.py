@@ -63,7 +63,7 @@ def test_why_a_model_was_taken_says_what_the_cpu_is():
 def test_the_system_tells_the_sizes_of_this_machines_caches(monkeypatch, sizes, expected):
     monkeypatch.setattr(machine, "cpu_facts", dict)
     monkeypatch.setattr(machine, "cache_sizes", lambda: sizes)
-    model = machine._of_this_cpu.__wrapped__().model
+    model = machine.built_in_machine.__wrapped__().model
     assert (model.l1_bytes, model.l2_bytes, model.l3_bytes) == expected
 
 

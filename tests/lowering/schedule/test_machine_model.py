@@ -20,7 +20,6 @@ ZEN4 = BUILT_IN["zen4"]
         ("staged_indices", 4096),
         ("near_rows", 16),
         ("far_rows", 256),
-        ("near_bytes", 4096),
         ("far_bytes", 16 * 1024),
         ("unrolled_row_bytes", 512),
     ],
@@ -32,8 +31,7 @@ def test_thresholds_of_zen_4_are_what_was_measured_on_it(threshold, expected):
 @pytest.mark.parametrize(
     ("change", "threshold", "expected"),
     [
-        ({"memory_ns": 220.0}, "near_bytes", 8192),
-        ({"copy_bytes_per_ns": (110.0, 85.0, 24.0)}, "near_bytes", 2048),
+        ({"near_bytes": 2048}, "far_bytes", 8192),
         ({"l1_misses": 12}, "near_rows", 8),
         ({"l2_misses": 48}, "far_rows", 128),
         ({"launch_ns": 4000.0}, "min_shared_bytes", 65536),

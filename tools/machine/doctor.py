@@ -18,10 +18,14 @@ from ...ir.errors import GathernestError, did_you_mean
 from ...kernels.host import cpu
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
+from ...kernels.host.machine_files.calibration_file import BUSY_CORES
 from ..console.terminal import DONE, FAILED, Parser, make_console
+from .calibrate import beside_built_in
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ...kernels.host.machine_files.calibration_file import Calibration
 
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
 PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
@@ -95,8 +99,9 @@ def _machine_facts() -> dict[str, Any]:
 
 
 def _machine_model(findings: Findings) -> dict[str, Any]:
-    """Return the model that schedules are chosen by, why it is this one, and whose rates predictions have."""
+    """Return the model that schedules are chosen by, why it is this one, and what of it was measured."""
     from ...kernels.host.machine import known_machine
+    from ...kernels.host.machine_files.calibration_file import known_calibration
     from ...kernels.roofline.peak_rates import known_ceilings, measured_machine
 
     try:
@@ -104,9 +109,36 @@ def _machine_model(findings: Findings) -> dict[str, Any]:
     except GathernestError as error:
         findings.problems += {str(error)} - {*findings.problems}
         return {}
-    is_measured = knobs.machine is None and known_ceilings() is not None
-    rates = "measured on this machine" if is_measured else "of the model"
-    return {"name": model.pop("name"), "because": because, "rates": rates, **model}
+    found = known_calibration()
+    facts: dict[str, Any] = {"name": model.pop("name"), "because": because, "calibration": None}
+    if found is not None:
+        facts["calibration"] = {
+            "date": found.date,
+            "age_days": round(found.age_days, 1),
+            "threads": found.threads,
+            "other_cores": found.other_cores,
+            "fields": {
+                name: list(value) if isinstance(value, tuple) else value for name, value in found.fields.items()
+            },
+        }
+        findings.notes += _doubts(found)
+    is_measured = knobs.machine is None and found is None and known_ceilings() is not None
+    of_model = "of the calibration" if knobs.machine is None and found is not None else "of the model"
+    return facts | {"rates": "measured on this machine" if is_measured else of_model, **model}
+
+
+def _doubts(found: "Calibration") -> list[str]:
+    """Return why a calibration may not be right any more."""
+    now = {name: cpu.package_version(name) for name in found.versions}
+    changed = [f"{name} {version}, now {now[name]}" for name, version in found.versions.items() if now[name] != version]
+    again = "gathernest calibrate measures it again"
+    doubts = [f"this machine was measured with {', '.join(changed)}; {again}"] if changed else []
+    if found.other_cores >= BUSY_CORES:
+        doubts.append(
+            f"other processes used {found.other_cores:.1f} cores while this machine was measured, so its last cache "
+            f"and launches were not; {again}"
+        )
+    return doubts
 
 
 def _thread_facts(findings: Findings) -> dict[str, Any]:
@@ -208,13 +240,24 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+def _calibration_text(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "none; gathernest calibrate measures this machine in 20 seconds"
+    return f"{found['age_days']:g} days old, of {found['date']}, for {found['threads']} threads"
+
+
 def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
+    calibration, beside = facts["machine_model"].get("calibration"), {}
+    if calibration is not None and knobs.machine is None:
+        beside = beside_built_in(facts["machine_model"], calibration["fields"])
     for section, entries in facts.items():
         console.print(section.replace("_", " "), style="bold")
         for name, value in entries.items():
             label, text = _label(name), _shown(name, value)
             if section in ("versions", "settings", "machine_model"):  # names that are typed as they stand
-                label, text = name, str(value)
+                label, text = name, beside[name] if section == "machine_model" and name in beside else str(value)
+            if name == "calibration":
+                text = _calibration_text(value)
             console.print(f"  {label:<26} {text}")
         if not entries:
             console.print("  none set" if section == "settings" else "  not looked at", style="dim")

@@ -7,7 +7,7 @@ import pytest
 from gathernest.kernels.host.cpu import cpu_quota
 from gathernest.kernels.roofline import peak_rates
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
-from gathernest.tools.commands import doctor
+from gathernest.tools.machine import doctor
 
 
 def facts_of(ended):

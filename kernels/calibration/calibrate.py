@@ -1,0 +1,168 @@
+"""Calibrate: measure the machine, and keep the model of it for every later choice of a schedule. Imports Numba."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...lowering.schedule.machine_model import MachineModel
+from ..host.cpu import free_memory_bytes, package_version
+from ..host.dependencies import require_compiler
+from ..host.host_load import OtherLoad
+from ..host.machine import built_in_machine
+from ..host.machine_files.calibration_file import (
+    BUSY_CORES,
+    DATE,
+    Calibration,
+    calibration_path,
+    forget_calibration,
+    machine_facts,
+    write_calibration,
+)
+from ..host.runtime import RUNTIME
+from ..runtime.launch import available_threads
+from .derived_model import cache_ends, derived_fields, distance, rounded, stream_end
+from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, KB, LINE_BYTES, MB, NEAR_LINES, NEAR_ROWS, ROW_LINES, Workplace
+from .stable_times import Probe, stable_times
+
+LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
+# What a round of the latencies takes, and of all else; and the seconds after which no round of them begins.
+LATENCY_ROUND_S, LATENCY_LIMIT_S = 0.4, 4.0
+ROUND_S, LIMIT_S = 0.8, 11.0
+# Lines are prefetched into L2 so many times as far ahead as it has outstanding misses.
+FAR_ROWS_A_MISS = 4
+
+# Is called with the rounds done, the most there will be, and words.
+Report = Callable[[int, int, str], None]
+ROUNDS = math.ceil(LATENCY_LIMIT_S / LATENCY_ROUND_S), math.ceil(LIMIT_S / ROUND_S)
+VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
+CACHED, STREAMED = "cached stores", "non-temporal stores"
+
+
+def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
+    """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
+
+    It takes 5 to 20 seconds, and up to 512 MB of memory. Where other processes use `BUSY_CORES` or more meanwhile, they
+    take parts of the last cache and of the cores in all runs: `l3_bytes`, `launch_ns` and `wake_ns` stay as they are
+    without a calibration.
+
+    Args:
+        report: called after each round.
+
+    Raises:
+        BusyMachineError: other processes disturb it too much.
+        DependencyError: Numba is missing.
+    """
+    require_compiler()
+    load = OtherLoad()
+    most = sum(ROUNDS) + 1
+    report(0, most, "compiling the probes")
+    base, threads = built_in_machine().model, available_threads()
+    memory_bytes = _memory_bytes(base)
+    workplace = Workplace.of(memory_bytes, warmed_bytes=min(2 * base.l3_bytes, memory_bytes // 2))
+    sizes = [size for power in range(10, 40) if LEAST_TABLE_BYTES <= (size := 1 << power) <= memory_bytes]
+    report(1, most, "latencies")
+    rounds = itertools.count(2)
+    latency_ns = stable_times(
+        {size: workplace.latency(size) for size in sizes},
+        LATENCY_ROUND_S,
+        LATENCY_LIMIT_S,
+        lambda said: report(next(rounds), most, f"latencies: {said}"),
+    )
+    caches = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
+    footprints = [size for size in sizes if size >= 2 * caches[1]]
+    rounds = itertools.count(1 + ROUNDS[0])
+    times_ns = stable_times(
+        _probes(workplace, caches, footprints),
+        ROUND_S,
+        LIMIT_S,
+        lambda said: report(next(rounds), most, f"rates: {said}"),
+    )
+    report(most, most, "")
+    other_cores = round(load.cores(), 2)
+    fields = {
+        **_sizes_and_rates(times_ns, caches, footprints, threads),
+        "memory_ns": latency_ns[sizes[-1]],
+        **derived_fields(times_ns, threads if other_cores < BUSY_CORES else 1),
+    }
+    if other_cores >= BUSY_CORES:
+        fields["l3_bytes"] = base.l3_bytes
+    return Calibration(
+        base=base.name,
+        fields=rounded(fields),
+        machine=machine_facts(),
+        threads=threads,
+        other_cores=other_cores,
+        date=datetime.now(UTC).strftime(DATE),
+        versions={name: package_version(name) for name in VERSIONS_OF},
+    )
+
+
+def keep(found: Calibration) -> Path:
+    """Put a calibration in its file, return that, and plan gathers by it from now on; raises OSError."""
+    path = write_calibration(found)
+    RUNTIME.forget()
+    return path
+
+
+def forget() -> Path | None:
+    """Remove this machine's calibration, and return its file; None where there was none. Raises OSError."""
+    path = calibration_path()
+    is_there = path.exists()
+    path.unlink(missing_ok=True)
+    forget_calibration()
+    RUNTIME.forget()
+    return path if is_there else None
+
+
+def _sizes_and_rates(
+    times_ns: Mapping[str, float], caches: tuple[int, int, int], footprints: list[int], threads: int
+) -> dict[str, Any]:
+    """Return the fields of caches, copies, random lines and prefetches."""
+    gains = {size: times_ns[f"{size} {CACHED}"] / times_ns[f"{size} {STREAMED}"] for size in footprints}
+    far, near, rows = (
+        {each: times_ns[f"{name} {each}"] for each in tried}
+        for name, tried in (("far", FAR_LINES), ("near", NEAR_LINES), ("rows", NEAR_ROWS))
+    )
+    return {
+        "l1_bytes": caches[0],
+        "l2_bytes": caches[1],
+        "l3_bytes": max(stream_end(gains, caches[2]), 2 * caches[1]),
+        "l1_misses": distance(near),
+        "l2_misses": distance(far) // FAR_ROWS_A_MISS,
+        "near_bytes": distance(rows) * ROW_LINES * LINE_BYTES,
+        "copy_bytes_per_ns": tuple(
+            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", "memory")
+        ),
+        "memory_bytes_per_ns": threads / min(times_ns[f"{footprints[-1]} {way}"] for way in (CACHED, STREAMED)),
+        "line_ns": (
+            times_ns["lines L1"],
+            times_ns["lines L2"],
+            min(times_ns["lines L3"], *near.values()),
+            min(far.values()),
+        ),
+    }
+
+
+def _memory_bytes(base: MachineModel) -> int:
+    """Return a power of two of bytes, far more than the caches where there is so much memory."""
+    most = min(MOST_MEMORY_BYTES, free_memory_bytes() // 4)
+    wanted = max(LEAST_MEMORY_BYTES, min(8 * base.l3_bytes, most))
+    return 1 << wanted.bit_length() - 1
+
+
+def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list[int]) -> dict[str, Probe]:
+    """Return the probes of all but the latencies."""
+    (l1, l2, l3), far_bytes, lines = caches, footprints[-1], workplace.lines
+    probes = workplace.instructions() | workplace.streams() | workplace.page_faults() | workplace.launches()
+    for size in footprints:
+        probes |= {f"{size} {way}": probe for way, probe in workplace.copies(size).items()}
+    for name, size in (("L2", l2 // 2), ("L3", l3 // 2), ("memory", far_bytes)):
+        probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, alone=True).items()}
+    probes |= {f"lines {name}": lines(size // 2, 0, 0) for name, size in (("L1", l1), ("L2", l2))}
+    probes["lines L3"] = lines(l3 // 2, BESIDE_FAR, 0)
+    probes |= {f"far {each}": lines(far_bytes, each, BESIDE_NEAR) for each in FAR_LINES}
+    probes |= {f"near {each}": lines(l3 // 2, 0, each) for each in NEAR_LINES}
+    return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in NEAR_ROWS}

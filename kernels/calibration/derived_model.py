@@ -1,0 +1,121 @@
+"""From times to the fields of a machine model. Plain Python.
+
+A size that is measured near the one that the system reports is taken to be that one: thresholds follow from it, and
+they should not change with the noise.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...lowering.schedule.thresholds import LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS
+from .probe_program import ROWS_BYTES
+
+# Parts of a reported size: a measured end of a cache within them is the reported one.
+NEAR_REPORTED = (0.7, 1.5)
+# How many times as fast a non-temporal copy is where it counts, and up to which part of the last cache that is noise.
+STREAM_GAIN, STREAM_SHARE = 1.10, 0.5
+# What wider vectors must gain on average, and may lose anywhere.
+VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
+# The nearest of the distances that take so little longer than the best is taken.
+DISTANCE_TOLERANCE = 1.08
+LEAST_LAUNCH_NS, LEAST_NS = 100.0, 0.005
+
+
+def cache_ends(latency_ns: Mapping[int, float], reported: Sequence[int]) -> tuple[int, int, int]:
+    """Return where the caches end: between two of them a random read takes the geometric mean of both latencies.
+
+    Args:
+        latency_ns: by the size of the table, a power of two; the last is far beyond the caches.
+        reported: the sizes of L1, L2 and L3 as the system tells them.
+    """
+    sizes = sorted(latency_ns)
+    # well inside each cache, and far behind the last
+    inside = [reported[0] // 2, reported[1] // 2, 4 * reported[1]]
+    plateaus = [latency_ns[max((size for size in sizes if size <= at), default=sizes[0])] for at in inside]
+    plateaus.append(latency_ns[sizes[-1]])
+    ends: list[int] = []
+    for (here, beyond), told in zip(itertools.pairwise(plateaus), reported, strict=True):
+        end = _crossing([(size, latency_ns[size]) for size in sizes], math.sqrt(here * beyond))
+        least, most = (part * told for part in NEAR_REPORTED)
+        ends.append(told if least <= end <= most else _rounded_size(min(end, told)))
+    return ends[0], ends[1], ends[2]
+
+
+def _crossing(points: Sequence[tuple[float, float]], level: float) -> float:
+    """Return the size from which all values are above a level, between points by their logarithms."""
+    place = next((at for at in reversed(range(len(points))) if points[at][1] <= level), 0)
+    if place == len(points) - 1:
+        return points[-1][0]
+    (size, low), (next_size, high) = points[place], points[place + 1]
+    return size * (next_size / size) ** (math.log(max(level / low, 1)) / math.log(high / low))
+
+
+def _rounded_size(size: float) -> int:
+    """Return a size rounded down to 4, 5, 6 or 7 quarters of a power of two."""
+    quarter = 2 ** (int(size).bit_length() - 3)
+    return int(size) // quarter * quarter
+
+
+def stream_end(gains: Mapping[int, float], last_bytes: int) -> int:
+    """Return where the last cache ends for stores: from there on a non-temporal copy is the faster one.
+
+    Args:
+        gains: how many times as fast it is, by the bytes of both arrays.
+        last_bytes: where the last cache ends for reads; an end of more than half of that is the same one.
+    """
+    end = _crossing([(size, gains[size]) for size in sorted(gains)], STREAM_GAIN)
+    return last_bytes if end >= STREAM_SHARE * last_bytes else _rounded_size(end)
+
+
+def distance(times_ns: Mapping[int, float]) -> int:
+    """Return the least prefetch distance that is about as fast as the best, from times by distance."""
+    best = min(times_ns.values())
+    return min(at for at, taken in times_ns.items() if taken <= DISTANCE_TOLERANCE * best)
+
+
+def vector_bytes(times_ns: Mapping[str, float]) -> int:
+    """Return the vectors that rows and lanes are worth copying in, from the times of `Workplace.instructions`."""
+    gains = [times_ns[f"rows {size} by 32"] / times_ns[f"rows {size} by 64"] for size in ROWS_BYTES]
+    gains.append(times_ns["lane loads"] / times_ns["wide lane loads"])
+    if min(gains) >= VECTOR_LOSS and math.prod(gains) ** (1 / len(gains)) >= VECTOR_GAIN:
+        return 64
+    narrow = [times_ns[f"rows {size} by 32"] / times_ns[f"rows {size} by 16"] for size in ROWS_BYTES]
+    return 16 if min(narrow) >= VECTOR_GAIN else 32
+
+
+def derived_fields(times_ns: Mapping[str, float], threads: int) -> dict[str, Any]:
+    """Return the fields of instructions, vectors, page faults and launches."""
+    wide = 64 if times_ns["stream by 32"] >= VECTOR_GAIN * times_ns["stream by 64"] else 32
+    narrow = vector_bytes(times_ns)
+    # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
+    lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
+    fields: dict[str, Any] = {
+        "byte_ns": times_ns["scalars"] / 12,  # 8 of the index, 4 of the element
+        "lane_load_ns": lane_ns,
+        "lane_gather_ns": lane_ns * times_ns["lane gathers"] / times_ns["lane loads"],
+        "check_ns": times_ns["check"],
+        "fused_check_ns": max(times_ns["fused check"] - times_ns["scalars"], LEAST_NS),
+        "page_fault_ns": max(times_ns["first touch"] - times_ns["later touch"], LEAST_NS),
+        "vector_bytes": narrow,
+        "wide_vector_bytes": max(wide, narrow),
+    }
+    if threads > 1:
+        share = times_ns["serial"] / threads
+        fields["launch_ns"] = max(times_ns["launch"] - share, LEAST_LAUNCH_NS)
+        # Threads steal tiles, so that one that wakes late costs its part of that time.
+        late = (times_ns["wake"] - times_ns["rested serial"] / threads) * threads / (threads - 1)
+        fields["wake_ns"] = max(late, fields["launch_ns"])
+    return fields
+
+
+def rounded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with times and rates of three digits."""
+    return {name: _rounded(value) for name, value in fields.items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_rounded, value))
+    return float(f"{value:.3g}") if isinstance(value, float) else value

@@ -1,0 +1,160 @@
+"""The loops whose times become numbers of the machine model, as one program that Numba compiles. Plain Python.
+
+They are written as the backend writes kernels, with the same operations, so that what is measured is what runs. All are
+one program: it is compiled once, in two seconds, and then comes from the disk cache.
+"""
+
+import hashlib
+
+from ...lowering.numba.program import Program
+from ..runtime.disk_cache import Loaded, load_kernel
+
+# The rows that are copied, in bytes, and the vectors that they are copied in.
+ROWS_BYTES, VECTORS_BYTES = (64, 256), (16, 32, 64)
+# The indices that a fused check takes before they are used.
+FUSED_TILE = 256
+LONG_ROW_BYTES = 4096
+
+
+def probe_names() -> tuple[str, ...]:
+    """Return the names of the loops; the place of one is its number, which the program takes first."""
+    return tuple(_loops())
+
+
+def load_probes() -> Loaded:
+    """Return the program, compiled: `entry(loop, data, indices, out, count, size, repeats, 0)` runs a loop.
+
+    The arguments are addresses, how many iterations, and a size whose meaning is the loop's.
+    """
+    source = _source()
+    key = f"probes of the calibration {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return load_kernel(key, "", lambda: Program(source, (), {}))
+
+
+def _loops() -> dict[str, str]:
+    """Return the body of each loop, by name."""
+    rows = {f"rows {size} by {vector}": _rows(size, vector) for size in ROWS_BYTES for vector in VECTORS_BYTES}
+    return {
+        "latency": _LATENCY,
+        "check": _CHECK,
+        "scalars": _scalars(),
+        "fused check": _fused(),
+        "lane loads": _lanes(8, gathers=False),
+        "wide lane loads": _lanes(16, gathers=False),
+        "lane gathers": _lanes(8, gathers=True),
+        **rows,
+        "stream by 32": _streamed(32),
+        "stream by 64": _streamed(64),
+    }
+
+
+# Each place follows from the one before and from what it holds, 0, so that a load waits for the load before. With an
+# odd constant and a factor of 4 k + 1 every line of a table, a power of two of them, has its turn once. `size` is the
+# table's; `indices` is the first place, and the next one is returned.
+_LATENCY = """
+    place = indices
+    for at in range(count):
+        place = (place * 2862933555777941757 + 64 * 3037000493 + load_i64(data, place)) & (size - 64)
+    return place
+"""
+
+_CHECK = """
+    outside = 0
+    for at in range(count):
+        index = load_i64(indices, 8 * at)
+        outside += zext(uge(index + (size & (index >> 63)), size))
+    return outside
+"""
+
+
+def _scalars(first: str = "0", last: str = "count", indent: str = "    ") -> str:
+    """Return a gather of elements of 4 bytes, 8 at a time, by indices of 8 bytes that may be negative."""
+    lines = [f"for at in range({first}, {last}, 8):"]
+    for lane in range(8):
+        lines.append(f"    i{lane} = load_i64(indices, 8 * at + {8 * lane})")
+        lines.append(f"    e{lane} = load_i32(data, 4 * (i{lane} + (size & (i{lane} >> 63))))")
+    lines.append("    store_v8xi32(out, 4 * at, join_v8xi32(e0, e1, e2, e3, e4, e5, e6, e7))")
+    return "\n" + "\n".join(indent + line for line in lines) + ("\n    return 0\n" if first == "0" else "")
+
+
+def _fused() -> str:
+    return f"""
+    outside = 0
+    for tile in range(0, count, {FUSED_TILE}):
+        here = 0
+        for at in range(tile, tile + {FUSED_TILE}):
+            index = load_i64(indices, 8 * at)
+            here += zext(uge(index + (size & (index >> 63)), size))
+        if here == 0:{_scalars("tile", f"tile + {FUSED_TILE}", " " * 12)}
+        outside += here
+    return outside
+"""
+
+
+def _lanes(lanes: int, *, gathers: bool) -> str:
+    """Return a gather of elements of 4 bytes, a vector at a time, by staged indices of 4 bytes."""
+    kind = f"v{lanes}xi32"
+    loads = [f"load_i32(data, 4 * load_i32(indices, 4 * at + {4 * lane}))" for lane in range(lanes)]
+    loaded = f"gather_{kind}(data, load_{kind}(indices, 4 * at))" if gathers else f"join_{kind}({', '.join(loads)})"
+    return f"""
+    for at in range(0, count, {lanes}):
+        store_{kind}(out, 4 * at, {loaded})
+    return 0
+"""
+
+
+def _rows(row_bytes: int, vector_bytes: int) -> str:
+    kind = f"v{vector_bytes // 4}xi32"
+    copies = "\n".join(
+        f"        store_{kind}(out, {row_bytes} * at + {at}, load_{kind}(data, place + {at}))"
+        for at in range(0, row_bytes, vector_bytes)
+    )
+    return f"""
+    for at in range(count):
+        index = load_i64(indices, 8 * at)
+        place = {row_bytes} * (index + (size & (index >> 63)))
+{copies}
+    return 0
+"""
+
+
+def _streamed(vector_bytes: int) -> str:
+    """Return a loop that writes rows with non-temporal stores; `size` is that of what they are read from."""
+    kind = f"v{vector_bytes // 4}xi32"
+    return f"""
+    for at in range(0, {LONG_ROW_BYTES} * count, {vector_bytes}):
+        stream_{kind}(out, at, load_{kind}(data, at & (size - 1)))
+    return 0
+"""
+
+
+def _source() -> str:
+    """Return the text of the module; the last function takes the number of a loop."""
+    loops = list(_loops().values())
+    functions = "\n".join(
+        f'@njit(nogil=True, error_model="numpy")\ndef loop_{number}(data, indices, out, count, size):{body}\n'
+        for number, body in enumerate(loops)
+    )
+    calls = "\n".join(
+        f"        {'if' if number == 0 else 'elif'} loop == {number}:\n"
+        f"            found += loop_{number}(data, indices, out, count, size)"
+        for number in range(len(loops))
+    )
+    kinds = ("v4xi32", "v8xi32", "v16xi32")
+    vectors = [f"{operation}_{kind}" for operation in ("join", "load", "store", "stream") for kind in kinds]
+    return f"""from numba import int64, njit
+
+from gathernest.kernels.calibration.lane_gathers import gather_v8xi32
+from gathernest.lowering.numba.intrinsics import load_i32, load_i64, uge, zext
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}
+
+
+{functions}
+
+@njit(int64({", ".join(["int64"] * 8)}), nogil=True, error_model="numpy")
+def gather(loop, data, indices, out, count, size, repeats, team):
+    found = 0
+    for _ in range(repeats):
+{calls}
+    return found
+"""

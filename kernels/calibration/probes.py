@@ -1,0 +1,221 @@
+"""The probes of a calibration: what is timed, over memory of their own. Imports Numba.
+
+They are timed on one thread, but for launches, what memory copies for all threads together, and the size from which
+non-temporal stores are faster.
+"""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..roofline import probe_kernels as shared_loops
+from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
+from ..runtime.array_checks import address
+from ..runtime.launch import available_threads, launch
+from .probe_program import LONG_ROW_BYTES, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
+from .stable_times import Probe, timed
+
+LINE_BYTES = shared_loops.LINE_BYTES
+KB, MB = 1024, 1024**2
+
+# Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
+CHASED_LINES = 4096
+# The prefetch distances that are tried: lines from memory, into L2 and besides 16 ahead into L1; lines from the last
+# cache into L1; rows of 256 bytes from memory into L1, and besides 32 ahead into L2.
+FAR_LINES, NEAR_LINES, NEAR_ROWS = (32, 64, 128, 256), (4, 8, 16, 32), (4, 8, 16, 32)
+BESIDE_NEAR, BESIDE_FAR, ROW_LINES = 16, 128, 4
+# What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
+READ_LINES, COPIED_BYTES_A_THREAD, LEAST_COPIED_BYTES = 8192, MB, 256 * KB
+# The scalars: as many indices as half of an L2 holds, and staged ones that fit in L1 beside their table.
+INDICES, STAGED, SMALL_TABLE = 16384, 2048, 2048
+# An array whose memory is new each time, as the system gives large ones, and what is touched of it.
+NEW_BYTES, TOUCHED_BYTES, PAGE_BYTES = 40 * MB, 4 * MB, 4096
+# The work of a launch: shares, and how often each reads its lines, from L1.
+SHARES, SHARE_LINES, SHARE_REPEATS = 64, 128, 64
+ASLEEP_AFTER_S = 1e-3
+LEAST_RUNS = 4
+# The rows that are copied from and to 256 KB each, what non-temporal stores write at once, and the runs in a call.
+MOST_ROWS_BYTES, STREAMED_BYTES, REPEATS = 256 * KB, MB, 4
+
+
+@dataclass
+class Workplace:
+    """The memory that the probes use, and the program that they run.
+
+    Attributes:
+        memory: bytes of 0, a power of two of them, that begin with a line.
+        threads: how many threads share work.
+        warmed_bytes: a table of so many bytes is read as a whole before a timing, so that the last cache has what it
+            can hold of it.
+    """
+
+    memory: np.ndarray
+    threads: int
+    warmed_bytes: int
+
+    def __post_init__(self) -> None:
+        self._rows: dict[int, np.ndarray] = {}
+        self._places: dict[int, np.ndarray] = {}
+        self._entry, self._numbers = load_probes().entry, {name: at for at, name in enumerate(probe_names())}
+        self._small, self._out = aligned(MB), aligned(MB)
+        self._small[:], self._out[:] = 0, 0
+        touch(self._out, self.threads)  # compiles the other loops and starts the threads, before anything is timed
+
+    @classmethod
+    def of(cls, size_bytes: int, warmed_bytes: int) -> "Workplace":
+        """Return a workplace with so many bytes, which are 0 and have been touched."""
+        memory = aligned(size_bytes + shared_loops.COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
+        memory[:] = 0
+        return cls(memory[:size_bytes], available_threads(), warmed_bytes)
+
+    def _call(self, loop: str, *numbers: int, repeats: int = 1) -> Callable[[], int]:
+        entry, at = self._entry, self._numbers[loop]
+        return lambda: entry(at, *numbers, repeats, 0)
+
+    def latency(self, table_bytes: int) -> Probe:
+        """Return a probe of the latency: nanoseconds for a line that is read after the line before it."""
+        base, lines = address(self.memory), table_bytes // LINE_BYTES
+        if lines <= CHASED_LINES:
+            repeats = CHASED_LINES // lines
+            return Probe(timed(self._call("latency", base, 0, 0, lines, table_bytes, repeats=repeats), CHASED_LINES))
+        entry, at, place = self._entry, self._numbers["latency"], [0]
+
+        def step() -> None:
+            place[0] = entry(at, base, place[0], 0, CHASED_LINES, table_bytes, 1, 0)
+
+        def run() -> float:
+            if table_bytes <= self.warmed_bytes:
+                self.memory[:table_bytes:LINE_BYTES].max()
+            return timed(step, CHASED_LINES, runs=3, warm=0)()
+
+        return Probe(run)
+
+    def instructions(self) -> dict[str, Probe]:
+        """Return probes of what one core does in its first two caches: nanoseconds an index, a lane or a row."""
+        random = np.random.default_rng(0)
+        data, out = address(self._small), address(self._out)
+        self._indices = random.integers(0, SMALL_TABLE, INDICES)
+        self._staged = random.integers(0, SMALL_TABLE, STAGED, dtype=np.int32)
+        wide, staged = address(self._indices), address(self._staged)
+        probes = {
+            name: Probe(timed(self._call(name, data, wide, out, INDICES, SMALL_TABLE), INDICES))
+            for name in ("check", "scalars", "fused check")
+        }
+        for name in ("lane loads", "wide lane loads", "lane gathers"):
+            call = self._call(name, data, staged, out, STAGED, SMALL_TABLE, repeats=REPEATS)
+            probes[name] = Probe(timed(call, REPEATS * STAGED))
+        for size, vector in itertools.product(ROWS_BYTES, VECTORS_BYTES):
+            name, rows = f"rows {size} by {vector}", MOST_ROWS_BYTES // size
+            places = self._rows.setdefault(size, random.integers(0, rows, rows))
+            call = self._call(name, data, address(places), out, rows, rows, repeats=REPEATS)
+            probes[name] = Probe(timed(call, REPEATS * rows))
+        return probes
+
+    def streams(self) -> dict[str, Probe]:
+        """Return probes of non-temporal stores by the vectors they are made in: nanoseconds for a row of 4 KB."""
+        target, rows = address(self.memory), STREAMED_BYTES // LONG_ROW_BYTES
+        starts = itertools.cycle(range(0, len(self.memory) - STREAMED_BYTES + 1, STREAMED_BYTES))
+        entry, data = self._entry, address(self._small)
+
+        def probe(name: str) -> Probe:
+            at = self._numbers[name]
+            return Probe(timed(lambda: entry(at, data, 0, target + next(starts), rows, 8 * KB, 1, 0), rows))
+
+        return {name: probe(name) for name in ("stream by 32", "stream by 64")}
+
+    def page_faults(self) -> dict[str, Probe]:
+        """Return probes of the first touch of memory and of a later one: nanoseconds for 4 KiB."""
+
+        def new() -> np.ndarray:
+            return aligned(NEW_BYTES)
+
+        def write(memory: np.ndarray) -> None:
+            window = 0, address(memory) + NEW_BYTES // 2, 0, TOUCHED_BYTES
+            launch(shared_loops.run_loop, (shared_loops.TOUCH, *window, 0, 1, 1, 1, 0, 0), False)
+
+        def first() -> float:
+            memory = new()
+            return timed(lambda: write(memory), TOUCHED_BYTES / PAGE_BYTES, runs=1, warm=0)()
+
+        old = new()
+        return {
+            "first touch": Probe(first),
+            "later touch": Probe(timed(lambda: write(old), TOUCHED_BYTES / PAGE_BYTES)),
+        }
+
+    def copies(self, footprint_bytes: int, *, alone: bool = False) -> dict[str, Probe]:
+        """Return probes of a copy in so much memory: nanoseconds of a thread for a byte read or written.
+
+        All threads share it unless one copies alone.
+        """
+        threads = 1 if alone else self.threads
+        grain = threads * shared_loops.BLOCK_BYTES
+        half = footprint_bytes // 2 // grain * grain
+        size = min(half, threads * COPIED_BYTES_A_THREAD)
+        source = address(self.memory)
+        starts = [(source, source + half, first, first + size) for first in range(0, half - size + 1, size)]
+        units, windows = 2 * size / threads, itertools.cycle(starts)
+        return {
+            name: self._swept(replace(call, in_parallel=not alone), units, len(starts), footprint_bytes)
+            for name, call in copy_ways(windows, [self.memory], threads, max(1, LEAST_COPIED_BYTES // size)).items()
+        }
+
+    def lines(self, table_bytes: int, far: int, near: int, piece_lines: int = 1) -> Probe:
+        """Return a probe of reads of lines at random places by one thread: nanoseconds for a line.
+
+        Args:
+            table_bytes: every line of the table is read before any is read again.
+            far, near: how many pieces ahead to prefetch.
+            piece_lines: adjacent lines that are read at each place.
+        """
+        pieces = table_bytes // (piece_lines * LINE_BYTES)
+        window = min(pieces, READ_LINES // piece_lines)
+        if pieces not in self._places:
+            self._places[pieces] = random_places(pieces)
+        places = self._places[pieces]
+        table, numbers = address(self.memory), address(places)
+        starts = [(table, numbers, first, first + window) for first in range(0, pieces - window + 1, window)]
+        call = LoopCall(
+            shared_loops.READ_LINES,
+            itertools.cycle(starts),
+            (self.memory, places, aligned(LINE_BYTES)),
+            shares=1,
+            repeats=max(1, READ_LINES // (piece_lines * window)),
+            lines=piece_lines,
+            far=far,
+            near=near,
+            in_parallel=False,
+        )
+        return self._swept(call, window * piece_lines, len(starts), table_bytes)
+
+    def _swept(self, call: LoopCall, units: float, windows: int, size_bytes: int) -> Probe:
+        """Return a probe of a call that goes through memory window by window, all of it first where it may fit."""
+        fits = size_bytes <= self.warmed_bytes
+        runs = max(windows, LEAST_RUNS) if fits else LEAST_RUNS
+        return Probe(timed(call, units * call.repeats, runs=runs, warm=windows if fits else 1))
+
+    def launches(self) -> dict[str, Probe]:
+        """Return probes of the same work by one thread and by all, which spin; and of both after all have slept."""
+        places = random_places(SHARE_LINES, SHARES * SHARE_LINES)
+        windows = itertools.repeat((address(self._small), address(places), 0, SHARES * SHARE_LINES))
+        memory = self._small, places, aligned(SHARES * LINE_BYTES)
+        work = LoopCall(shared_loops.READ_LINES, windows, memory, SHARES, repeats=SHARE_REPEATS)
+
+        serial = replace(work, in_parallel=False)
+
+        def rested(call: LoopCall) -> Probe:
+            def run() -> float:
+                time.sleep(ASLEEP_AFTER_S)
+                return timed(call, 1, runs=1, warm=0)()
+
+            return Probe(run)
+
+        return {
+            "serial": Probe(timed(serial, 1)),
+            "launch": Probe(timed(work, 1)),
+            "rested serial": rested(serial),
+            "wake": rested(work),
+        }

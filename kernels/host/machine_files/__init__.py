@@ -1,0 +1,1 @@
+"""Files about machines: those that the knob `machine` names, and the calibration of this machine."""

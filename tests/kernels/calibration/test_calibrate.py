@@ -1,0 +1,36 @@
+"""A calibration as a whole, of tiny caches, memory and rounds; its times mean nothing."""
+
+import json
+from dataclasses import replace
+
+from gathernest.kernels.calibration import calibrate as calibration
+from gathernest.kernels.calibration import probes, stable_times
+from gathernest.kernels.calibration.calibrate import calibrate
+from gathernest.kernels.host import machine
+from gathernest.kernels.host.machine_files.calibration_file import BUSY_CORES, known_calibration
+from gathernest.kernels.host.machine_files.described_machine import said_of_machine
+from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
+
+
+def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch):
+    changes = {"LEAST_MEMORY_BYTES": 8 << 20, "MOST_MEMORY_BYTES": 8 << 20, "ROUND_S": 0.0, "LATENCY_ROUND_S": 0.0}
+    for name, value in (changes | {"LIMIT_S": 1e9, "LATENCY_LIMIT_S": 1e9, "ROUNDS": (2, 2)}).items():
+        monkeypatch.setattr(calibration, name, value)
+    monkeypatch.setattr(stable_times, "IMPROVES_BY", 1e9)
+    monkeypatch.setattr(stable_times, "QUIET_ROUNDS", 1)
+    small = replace(BUILT_IN["zen4"], l1_bytes=32 << 10, l2_bytes=256 << 10, l3_bytes=1 << 20)
+    monkeypatch.setattr(calibration, "built_in_machine", lambda: machine.KnownMachine(small, ""))
+    monkeypatch.setattr(probes, "NEW_BYTES", 8 << 20)
+    monkeypatch.setattr(probes, "TOUCHED_BYTES", 1 << 20)
+    reports: list[tuple[int, int]] = []
+    found = calibrate(lambda done, most, said: reports.append((done, most)))
+    assert reports[0][0] == 0 and reports[-1][0] == reports[-1][1]
+    assert known_calibration() is None
+    model, threads = said_of_machine(json.loads(json.dumps(found.description())))
+    assert model == found.model and threads is None
+    assert model.l1_bytes < model.l2_bytes < model.l3_bytes <= small.l3_bytes
+    assert 0.01 < model.check_ns < model.memory_ns < 100_000
+    never = {"name", "l1_share", "l2_share", "l3_share", "line_bytes", "threads"}
+    names = set(MachineModel.__dataclass_fields__) - never
+    has_launches = found.threads > 1 and found.other_cores < BUSY_CORES
+    assert found.fields.keys() == (names if has_launches else names - {"launch_ns", "wake_ns"})

@@ -1,0 +1,118 @@
+"""What follows from measured times, on machines that are made up."""
+
+import pytest
+
+from gathernest.kernels.calibration.derived_model import (
+    cache_ends,
+    derived_fields,
+    distance,
+    rounded,
+    stream_end,
+    vector_bytes,
+)
+
+KB, MB = 1024, 1024**2
+REPORTED = (32 * KB, MB, 32 * MB)
+
+
+def latencies(l1: float, l2: float, last: float) -> dict[int, float]:
+    """Return the latency of tables of 16 KB to 512 MB on a machine with such caches."""
+    ends = ((l1, 2.0), (l2, 5.0), (last, 16.0), (float("inf"), 128.0))
+    return {size: next(ns for end, ns in ends if size <= end) for size in (1 << power for power in range(14, 30))}
+
+
+def test_caches_end_where_the_system_says_they_do():
+    assert cache_ends(latencies(*REPORTED), REPORTED) == REPORTED
+
+
+def test_a_last_cache_shared_with_strangers_ends_where_reads_become_slow():
+    l1, l2, last = cache_ends(latencies(48 * KB, 2 * MB, 40 * MB), (48 * KB, 2 * MB, 480 * MB))
+    assert (l1, l2) == (48 * KB, 2 * MB)
+    assert 32 * MB <= last <= 64 * MB
+
+
+def test_a_noisy_time_within_a_cache_does_not_end_it():
+    noisy = {**latencies(*REPORTED), 4 * MB: 30.0}
+    assert cache_ends(noisy, REPORTED)[2] == REPORTED[2]
+
+
+def test_a_measured_size_is_a_few_quarters_of_a_power_of_two():
+    smooth = {size: 16.0 + size / MB for size in latencies(*REPORTED)} | {512 * MB: 528.0}
+    last = cache_ends({**smooth, 16 * KB: 2.0, 32 * KB: 2.0, 512 * KB: 5.0}, (32 * KB, MB, 480 * MB))[2]
+    assert last in {quarters << power for quarters in (4, 5, 6, 7) for power in range(30)}
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 0.9, 32 * MB: 1.0, 64 * MB: 1.5}, 32 * MB),
+        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 1.05, 32 * MB: 2.0, 64 * MB: 2.0}, 32 * MB),
+        ({4 * MB: 0.7, 8 * MB: 1.1, 16 * MB: 1.2, 32 * MB: 1.2, 64 * MB: 1.5}, 8 * MB),
+        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 0.9, 32 * MB: 1.0, 64 * MB: 1.0}, 32 * MB),
+    ],
+    ids=["at its end", "beyond half of it", "well within it", "never"],
+)
+def test_the_last_cache_ends_for_stores_where_non_temporal_ones_are_faster(gains, expected):
+    assert stream_end(gains, 32 * MB) == expected
+
+
+def test_the_nearest_distance_that_is_about_as_fast_as_the_best_is_taken():
+    assert distance({32: 18.0, 64: 11.8, 128: 8.0, 256: 7.9}) == 128
+    assert distance({32: 8.0, 64: 8.1, 128: 8.0, 256: 7.9}) == 32
+
+
+TIMES = {
+    **{f"rows {size} by {vector}": 1.0 for size in (64, 256) for vector in (16, 32, 64)},
+    "lane loads": 0.3,
+    "wide lane loads": 0.3,
+    "lane gathers": 0.45,
+    "check": 0.12,
+    "scalars": 0.42,
+    "fused check": 0.5,
+    "stream by 32": 80.0,
+    "stream by 64": 80.0,
+    "first touch": 500.0,
+    "later touch": 100.0,
+    "serial": 200_000.0,
+    "launch": 101_000.0,
+    "rested serial": 204_000.0,
+    "wake": 108_000.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, 32),
+        ({"rows 64 by 64": 1 / 1.18, "rows 256 by 64": 0.95}, 64),
+        ({"rows 64 by 64": 1 / 1.18, "wide lane loads": 0.4}, 32),
+        ({"rows 64 by 16": 0.9, "rows 256 by 16": 0.9}, 16),
+    ],
+    ids=["as fast", "wide", "wide lanes slower", "narrow"],
+)
+def test_vectors_are_wide_where_rows_gain_and_lanes_do_not_lose(changed, expected):
+    assert vector_bytes({**TIMES, **changed}) == expected
+
+
+def test_fields_are_differences_of_times():
+    fields = derived_fields(TIMES, threads=2)
+    assert fields["byte_ns"] == pytest.approx(0.035)
+    assert fields["fused_check_ns"] == pytest.approx(0.08)
+    assert fields["page_fault_ns"] == 400.0
+    assert (fields["launch_ns"], fields["wake_ns"]) == (1000.0, 12_000.0)
+    assert (fields["vector_bytes"], fields["wide_vector_bytes"]) == (32, 32)
+    assert derived_fields({**TIMES, "stream by 64": 70.0}, threads=2)["wide_vector_bytes"] == 64
+
+
+def test_one_thread_launches_nothing():
+    assert not {"launch_ns", "wake_ns"} & derived_fields(TIMES, threads=1).keys()
+
+
+def test_a_difference_that_noise_made_negative_is_a_small_time():
+    fields = derived_fields({**TIMES, "fused check": 0.4, "launch": 90_000.0, "wake": 90_000.0}, threads=2)
+    assert 0 < fields["fused_check_ns"] < 0.01
+    assert fields["launch_ns"] == fields["wake_ns"] == 100.0
+
+
+def test_times_have_three_digits():
+    assert rounded({"a": 0.123456, "b": (1234.5, 2), "c": 1 << 20}) == {"a": 0.123, "b": (1230.0, 2), "c": 1 << 20}

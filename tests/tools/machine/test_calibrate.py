@@ -1,0 +1,105 @@
+"""`gathernest calibrate`, and what `doctor` and `warm` say of it, with a calibration that is made up."""
+
+import json
+
+import pytest
+
+from gathernest.kernels.calibration import calibrate as calibration
+from gathernest.kernels.calibration.stable_times import BusyMachineError
+from gathernest.kernels.host.machine_files.calibration_file import Calibration, forget_calibration, machine_facts
+from gathernest.tools.commands import warm
+
+FIELDS = {"l3_bytes": 24 << 20, "line_ns": (0.6, 0.9, 2.0, 5.0), "vector_bytes": 64}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A cache folder of the test's own, and a machine that is measured at once."""
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(tmp_path / "cache"))
+    forget_calibration()
+    found = Calibration("zen4", FIELDS, machine_facts(), 2, 1.5, "2026-11-22T12:00:00Z", {"numba": "0.1"})
+    monkeypatch.setattr(calibration, "calibrate", lambda report: found)
+    yield tmp_path / "cache" / "machines"
+    forget_calibration()
+
+
+def too_busy(report):
+    raise BusyMachineError("this machine is too busy to be measured")
+
+
+def test_each_number_is_shown_beside_the_built_in_one_and_kept(gathernest, folder):
+    ended = gathernest("calibrate")
+    assert (ended.status, ended.err) == (0, "")
+    assert "vector_bytes         64                         built-in 32\n" in ended.out
+    assert (
+        "note: other processes used 1.5 cores meanwhile, so the last cache and launches are not measured" in ended.out
+    )
+    (file,) = folder.iterdir()
+    assert ended.out.endswith(f"schedules are chosen by these numbers from now on; they are in {file}\n")
+
+
+def test_doctor_shows_what_was_measured_its_age_and_what_is_doubtful(gathernest):
+    assert "  calibration                none; gathernest calibrate measures this machine" in gathernest("doctor").out
+    gathernest("calibrate")
+    text = gathernest("doctor").out
+    assert "  name                       zen4, calibrated\n" in text
+    assert " days old, of 2026-11-22T12:00:00Z, for 2 threads\n" in text
+    assert "  vector_bytes               64                         built-in 32\n" in text
+    assert "note: this machine was measured with numba 0.1, now " in text
+    assert "note: other processes used 1.5 cores while this machine was measured" in text
+    model = json.loads(gathernest("doctor", "--json").out)["machine_model"]
+    assert (model["rates"], model["line_ns"]) == ("of the calibration", [0.6, 0.9, 2.0, 5.0])
+    assert model["calibration"]["fields"]["l3_bytes"] == 24 << 20
+
+
+def test_a_dry_run_keeps_nothing_and_writes_a_file_that_describes_the_machine(
+    gathernest, folder, tmp_path, monkeypatch
+):
+    path = tmp_path / "mine.json"
+    ended = gathernest("calibrate", "--dry-run", "--machine-file", str(path))
+    assert ended.out.endswith("nothing is kept of a dry run\n") and not folder.exists()
+    monkeypatch.setenv("GATHERNEST_MACHINE", str(path))
+    model = json.loads(gathernest("doctor", "--json").out)["machine_model"]
+    assert (model["because"], model["l3_bytes"]) == (f"read from {path}", 24 << 20)
+    assert "goes first" in gathernest("calibrate").out
+
+
+def test_json_is_what_the_file_holds(gathernest, folder):
+    said = json.loads(gathernest("calibrate", "--json").out)
+    (file,) = folder.iterdir()
+    assert said == {**json.loads(file.read_text()), "file": str(file)}
+
+
+def test_forgetting_removes_the_file(gathernest, folder):
+    gathernest("calibrate")
+    assert gathernest("calibrate", "--forget").out.startswith(f"removed {folder}")
+    assert list(folder.iterdir()) == []
+    assert json.loads(gathernest("calibrate", "--forget", "--json").out) == {"removed": None}
+
+
+def test_forgetting_measures_nothing(gathernest):
+    ended = gathernest("calibrate", "--forget", "--dry-run")
+    assert ended.status == 2
+    assert "--forget measures nothing; leave --dry-run and --machine-file out" in ended.err
+
+
+def test_a_machine_that_is_too_busy_is_one_line_and_a_status(gathernest, folder, monkeypatch):
+    monkeypatch.setattr(calibration, "calibrate", too_busy)
+    ended = gathernest("calibrate")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == "gathernest: error: this machine is too busy to be measured\n"
+    assert not folder.exists()
+
+
+def test_warm_offers_a_calibration_and_makes_it_when_asked(gathernest, folder, monkeypatch):
+    monkeypatch.setattr(warm, "usual_kernels", lambda: iter([]))
+    monkeypatch.setattr(warm, "warm", lambda kernels, **_: warm.WarmResult((), 0.0, folder))
+    assert "gathernest warm --calibrate" in gathernest("warm", "--jobs", "1").out
+    assert "--calibrate" not in gathernest("warm", "--jobs", "1", "--calibrate").out
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr(calibration, "calibrate", too_busy)
+    ended = gathernest("warm", "--jobs", "1", "--calibrate")
+    assert (ended.status, ended.err) == (
+        0,
+        "this machine is too busy to be measured; going on with the built-in model\n",
+    )

@@ -1,0 +1,106 @@
+"""`gathernest calibrate`: measure this machine, so that schedules are chosen by its own numbers."""
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...kernels.host.knobs import knobs
+from ...kernels.host.machine import built_in_machine
+from ...kernels.host.machine_files.calibration_file import BUSY_CORES
+from ..console.terminal import DONE, Parser, UsageError, make_console, progress
+
+if TYPE_CHECKING:
+    from ...kernels.host.machine_files.calibration_file import Calibration
+
+EXAMPLES = """examples:
+  gathernest calibrate
+  gathernest calibrate --dry-run --machine-file mine.json
+  GATHERNEST_MACHINE=mine.json gathernest show --data 1000000x64xf32 --indices 100000xi64
+  gathernest calibrate --forget"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--dry-run", action="store_true", help="measure and print, but keep nothing for later choices")
+    parser.add_argument(
+        "--machine-file", metavar="FILE", help="also write the model as a file that GATHERNEST_MACHINE reads"
+    )
+    parser.add_argument("--forget", action="store_true", help="remove what was measured, and measure nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure this machine; the status is 1 when it is too busy."""
+    if options.forget:
+        if options.dry_run or options.machine_file:
+            raise UsageError("--forget measures nothing; leave --dry-run and --machine-file out")
+        return _forget(options.json)
+    found = measured()
+    if options.machine_file is not None:
+        Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
+    kept = None if options.dry_run else _kept(found)
+    if options.json:
+        print(json.dumps({**found.to_json(), "file": None if kept is None else str(kept)}))
+    else:
+        _print(found, kept)
+    return DONE
+
+
+def measured() -> "Calibration":
+    """Measure this machine behind a bar; raises BusyMachineError."""
+    from ...kernels.calibration.calibrate import calibrate
+
+    with progress("measuring this machine") as show:
+        return calibrate(lambda done, most, said: show(done=done, total=most, said=said))
+
+
+def beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Return some fields of a model as text, each with the built-in model's number where that is another."""
+    other = built_in_machine().model
+    return {name: _beside(fields[name], getattr(other, name)) for name in names}
+
+
+def _beside(value: Any, other: Any) -> str:
+    return _text(value) if value == other else f"{_text(value):<26} built-in {_text(other)}"
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(_text, value)) if isinstance(value, tuple) else f"{value:g}" if value < 1e5 else str(value)
+
+
+def _kept(found: "Calibration") -> Path:
+    from ...kernels.calibration.calibrate import keep
+
+    return keep(found)
+
+
+def _forget(as_json: bool) -> int:
+    from ...kernels.calibration.calibrate import forget
+
+    path = forget()
+    if as_json:
+        print(json.dumps({"removed": None if path is None else str(path)}))
+    else:
+        said = "this machine has not been measured" if path is None else f"removed {path}"
+        make_console().print(f"{said}; schedules are chosen by the built-in model {built_in_machine().model.name}")
+    return DONE
+
+
+def _print(found: "Calibration", kept: Path | None) -> None:
+    console = make_console()
+    for name, text in beside_built_in(found.fields, found.fields).items():
+        console.print(f"{name:<20} {text}")
+    if found.other_cores >= BUSY_CORES:
+        console.print(
+            f"note: other processes used {found.other_cores:.1f} cores meanwhile, so the last cache and launches are "
+            "not measured; measure again when they are done",
+            style="yellow",
+        )
+    if kept is None:
+        console.print("nothing is kept of a dry run")
+    elif knobs.machine is None:
+        console.print(f"schedules are chosen by these numbers from now on; they are in {kept}")
+    else:
+        console.print(f"the numbers are in {kept}, but GATHERNEST_MACHINE or knobs.machine goes first", style="yellow")
