@@ -34,6 +34,7 @@ EXAMPLES = """examples:
   gathernest bench --scaling --rounds 31
   gathernest bench --regret --case 'rows-*' --json regret.json
   gathernest bench --by-hand
+  gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -79,6 +80,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--by-hand", action="store_true", help="time cases beside C written by hand instead, as Markdown; no peers"
     )
+    parser.add_argument(
+        "--alternating", action="store_true", help="time calls right behind calls of each peer instead, as Markdown"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument(
@@ -111,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_regret(cases, options)
     if options.by_hand:
         return _print_by_hand(cases if options.case or options.family else None, options)
+    if options.alternating:
+        return _print_alternating(cases if options.case or options.family else None, options)
     if options.store and (options.case or options.family or options.quick):
         raise UsageError("--store writes the whole suite in full; leave --case, --family and --quick out")
     if options.markdown and options.json == "-":
@@ -221,6 +227,21 @@ def _print_by_hand(cases: "Sequence[Case] | None", options: argparse.Namespace) 
     chosen = _cut(CASES if cases is None else cases, options)
     with progress("beside C by hand", len(chosen)) as advance:
         print(as_markdown(compare(chosen, rounds=rounds, threads=threads, advance=advance), threads, rounds))
+    return DONE
+
+
+def _print_alternating(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
+    threads, rounds = _threads(options), _rounds(options)
+    from .alternating import CASES, alternate, as_markdown
+    from .peers import enter
+
+    with progress("importing the peers"):
+        entrants = enter(options.peers, threads)
+    _say("note", [*entrants.notes, *_busy_notes()])
+    chosen = _cut(CASES if cases is None else cases, options)
+    with progress("alternating", len(chosen)) as advance:
+        found = alternate(chosen, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
+    print(as_markdown(found, threads, rounds))
     return DONE
 
 

@@ -95,10 +95,10 @@ def measure(case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int
         for candidate in candidates:
             if (reason := candidate.rejection(case)) is not None:
                 result.rejected[candidate.name] = reason
-            elif ways := _prepared(candidate, case, inputs, result):
+            elif ways := prepared(candidate, case, inputs, result):
                 ready[candidate.name] = ways
-        result.ways.update({name: _fastest(ways) for name, ways in ready.items()})
-        chosen = {name: _in_turn(ways[result.ways[name]]) for name, ways in ready.items()}
+        result.ways.update({name: fastest_way(ways) for name, ways in ready.items()})
+        chosen = {name: in_turn(ways[result.ways[name]]) for name, ways in ready.items()}
         if chosen:
             loops = {} if references is None else references.calls
             timings = time_interleaved({**chosen, **loops}, rounds=rounds, settle_s=SETTLE_S)
@@ -129,7 +129,7 @@ def geometric_mean(values: Sequence[float | None]) -> float | None:
     return math.exp(statistics.fmean(logarithms)) if logarithms else None
 
 
-def _prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
+def prepared(candidate: Peer, case: Case, inputs: Inputs, result: Measured) -> dict[str, Sequence[Call]]:
     """Return a candidate's ways to run a case; ways that give wrong bytes are recorded and left out."""
     try:
         ways = candidate.variants(case, inputs)
@@ -172,14 +172,15 @@ def _difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
     return f"gives other bytes at {found[0]} and {found[1] - 1} other places of {wanted.size}"
 
 
-def _fastest(ways: dict[str, Sequence[Call]]) -> str:
+def fastest_way(ways: dict[str, Sequence[Call]]) -> str:
+    """Return the way that is fastest in a short trial."""
     if len(ways) == 1:
         return next(iter(ways))
-    timings = time_interleaved({way: _in_turn(calls) for way, calls in ways.items()}, rounds=TRIAL_ROUNDS)
+    timings = time_interleaved({way: in_turn(calls) for way, calls in ways.items()}, rounds=TRIAL_ROUNDS)
     return min(ways, key=timings.median_s)
 
 
-def _in_turn(calls: Sequence[Call]) -> Call:
+def in_turn(calls: Sequence[Call]) -> Call:
     """Return a call that makes the next of these calls each time."""
     if len(calls) == 1:
         return calls[0]

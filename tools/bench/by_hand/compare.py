@@ -16,10 +16,10 @@ from ....kernels.host.timing import Timings, time_interleaved
 from ....kernels.kernel import compile as compile_gather
 from ..cases.case import Case, Inputs, describe
 from ..cases.suite import SUITE
-from ..measure import geometric_mean
+from ..measure import geometric_mean, in_turn
 from ..table import markdown_table, ratio_text, time_text
 from .library import Library, Sizes, Variant, built, sizes_of
-from .variants import best_variants, calls_of, in_turn
+from .variants import best_variants, calls_of
 
 M = 1_000_000
 NAMES = (

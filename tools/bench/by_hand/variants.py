@@ -9,6 +9,7 @@ from ....ir.errors import GathernestError
 from ....kernels.host.timing import time_interleaved
 from ....lowering.schedule.machine_model import LINE_BYTES
 from ..cases.case import Case, Inputs, expected
+from ..measure import in_turn
 from .library import FUSED, MOST_STAGED, ROW_KERNELS, SCALAR_BYTES, SCALAR_KERNELS, SEPARATE, Library, Sizes, Variant
 
 VECTOR_BYTES = dict(zip(ROW_KERNELS, (1, 16, 32, 64), strict=True))
@@ -65,12 +66,6 @@ def calls_of(library: Library, sizes: Sizes, inputs: Inputs, variant: Variant) -
     """Return the calls of a variant, one for each set of indices."""
     sets = range(len(inputs.indices))
     return [library.call(library.job(sizes, inputs, number, variant)) for number in sets]
-
-
-def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
-    """Return a call that makes the next of these calls each time."""
-    following = itertools.cycle(calls).__next__
-    return calls[0] if len(calls) == 1 else lambda: following()()
 
 
 def check_bytes(library: Library, case: Case, sizes: Sizes, inputs: Inputs, variants: Sequence[Variant]) -> None:
