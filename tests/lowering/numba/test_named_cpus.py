@@ -1,0 +1,147 @@
+"""Kernels compiled for CPUs that this machine need not be: the vectors in their hot loops, read from the assembly."""
+
+import collections
+import re
+
+import llvmlite.binding as llvm
+import pytest
+
+from gathernest.kernels.kernel import compile as compile_kernel
+from gathernest.kernels.runtime.compile import build_program
+from gathernest.lowering.numba import object_code
+from gathernest.lowering.numba.compiler import inspected_library
+
+# CPUs by LLVM's name, with the bytes of a vector register that a copy uses.
+X86 = {"x86-64-v3": 32, "x86-64-v4": 64, "znver4": 64, "sapphirerapids": 64}
+ARM = {"neoverse-n1": 16, "neoverse-v1": 16}
+CPUS = X86 | ARM
+TRIPLES = dict.fromkeys(X86, "x86_64-unknown-linux-gnu") | dict.fromkeys(ARM, "aarch64-unknown-linux-gnu")
+ROWS = (
+    "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch-indices{loop=indices distance=16 lines=1 locality=3}"
+)
+KERNELS = {
+    "rows": ("1000x16xf32", {"bounds": "unchecked", "schedule": f"{ROWS},stream-stores"}),
+    "long rows": ("1000x4096xf32", {"bounds": "unchecked", "schedule": "vectorize-inner{lanes=16}"}),
+    "elements": ("1000xf32", {"schedule": "vectorize-inner{lanes=8}"}),
+    "bytes": ("1000xi8", {"bounds": "unchecked", "schedule": "vectorize-inner{lanes=16}"}),
+}
+# Bytes of a register, by its first letters.
+X86_REGISTERS = {"zmm": 64, "ymm": 32, "xmm": 16}
+ARM_REGISTERS = {"q": 16, "d": 8, "x": 8, "s": 4, "w": 4}
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, str]:
+    """The LLVM IR of each kernel before LLVM's passes, which depend on the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(object_code._Library, "_optimize_final_module", lambda library: None)
+        return {name: _ir(data, **options) for name, (data, options) in KERNELS.items()}
+
+
+def _ir(data: str, **options) -> str:
+    kernel = compile_kernel("gather", data, "1000xi64", **options)
+    return str(inspected_library(build_program(kernel.plan))._final_module)
+
+
+@pytest.fixture(scope="module", params=CPUS)
+def cpu(request) -> str:
+    """A CPU that LLVM makes code for."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        llvm.Target.from_triple(TRIPLES[request.param])
+    except RuntimeError as error:
+        pytest.skip(f"llvmlite is built without this target: {error}")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def assembly(modules, cpu) -> dict[str, str]:
+    """The assembly of each kernel for the CPU."""
+    return {name: _assembly(module, cpu) for name, module in modules.items()}
+
+
+def _assembly(module_text: str, cpu: str) -> str:
+    """Compile as Numba does: with passes before the vectorizers, and then with all of them."""
+    machine = llvm.Target.from_triple(TRIPLES[cpu]).create_target_machine(cpu, opt=3, reloc="pic")
+    module = llvm.parse_assembly(module_text)
+    module.triple, module.data_layout = TRIPLES[cpu], str(machine.target_data)
+    for level in (0, 3):
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
+        passes = builder.getModulePassManager()
+        if level == 0:
+            passes.add_loop_rotate_pass()
+        passes.run(module, builder)
+    return machine.emit_assembly(module)
+
+
+def loops_of(assembly: str) -> list[list[str]]:
+    """Return the instructions of each innermost loop: from a label to the jump back to it."""
+    lines = [line.strip() for line in assembly.splitlines()]
+    lines = [line for line in lines if line.startswith(".LBB") or not line.startswith((".", "#", "//"))]
+    places = {line.partition(":")[0]: place for place, line in enumerate(lines) if line.startswith(".LBB")}
+    jumps = {}
+    for place, line in enumerate(lines):
+        target = re.search(r"\.LBB\w+$", line)
+        if target and places.get(target[0], place) < place:
+            jumps[places[target[0]]] = place
+    innermost = {first: last for first, last in jumps.items() if not any(first < other <= last for other in jumps)}
+    return [[line for line in lines[first:last] if not line.startswith(".")] for first, last in innermost.items()]
+
+
+def stored(loop: list[str], cpu: str) -> collections.Counter[int]:
+    """Return how many registers of each size a loop stores to memory, in bytes."""
+    sizes: collections.Counter[int] = collections.Counter()
+    for line in loop:
+        mnemonic, _, operands = line.partition("\t")
+        if cpu in ARM and re.match(r"stn?[pr]|stu", mnemonic):
+            narrow = {"strb": 1, "strh": 2}.get(mnemonic)
+            registers = re.findall(r"\b([a-z])\d+\b", operands.partition("[")[0])
+            sizes.update(narrow or ARM_REGISTERS[register] for register in registers)
+        elif cpu in X86 and re.match(r"v?mov|vextract", mnemonic) and operands.endswith(")"):
+            vectors = re.findall(r"%(\wmm)\d", operands)
+            sizes[X86_REGISTERS[vectors[0]] if vectors else {"b": 1, "w": 2, "l": 4, "q": 8}[mnemonic[-1]]] += 1
+    return sizes
+
+
+def sizes_in_copying_loops(text: str, cpu: str) -> list[set[int]]:
+    """Return the sizes of the registers that each loop stores, of loops that store a vector or a row in a step."""
+    found = [stored(loop, cpu) for loop in loops_of(text)]
+    return [set(sizes) for sizes in found if sum(size * count for size, count in sizes.items()) >= 16]
+
+
+def test_rows_copied_by_vectors_of_the_target(assembly, cpu):
+    assert sizes_in_copying_loops(assembly["long rows"], cpu)[0] == {CPUS[cpu]}
+    assert {CPUS[cpu]} in sizes_in_copying_loops(assembly["rows"], cpu)
+
+
+def test_each_row_prefetched_once_and_streamed(assembly, cpu):
+    prefetch, stream = ("prefetcht0", "movntps") if cpu in X86 else ("prfm\tpldl1keep", "stnp")
+    loops = loops_of(assembly["rows"])
+    assert {any(stream in line for line in loop) for loop in loops} == {True, False}
+    for loop in loops:
+        row_bytes = sum(size * count for size, count in stored(loop, cpu).items())
+        assert row_bytes == 64 * sum(prefetch in line for line in loop)
+        streams = any(stream in line for line in loop)
+        assert set(stored(loop, cpu)) == {16 if streams else CPUS[cpu]}
+
+
+@pytest.mark.parametrize("name", ["elements", "bytes"])
+def test_elements_with_an_index_each_stored_as_vectors(assembly, cpu, name):
+    assert {16} in sizes_in_copying_loops(assembly[name], cpu)
+
+
+def test_indices_checked_in_vectors(assembly, cpu):
+    vector = {"neoverse-n1": r"v\d+\.2d", "neoverse-v1": r"z\d+\.d"}.get(cpu, r"%[yz]mm\d")
+    checking = [loop for loop in loops_of(assembly["elements"]) if not stored(loop, cpu)]
+    assert any(re.search(vector, line) for loop in checking for line in loop)
+
+
+def test_no_kernel_calls_a_function(assembly):
+    assert not re.findall(r"\t(?:call\w*|blr?)\t.*", "\n".join(assembly.values()))
+
+
+def test_no_kernel_has_an_intrinsic_of_one_processor(modules):
+    declared = re.findall(r"^declare .*@([\w.]+)\(", "\n".join(modules.values()), flags=re.MULTILINE)
+    assert "llvm.prefetch.p0" in declared
+    assert not [name for name in declared if not name.startswith("llvm.") or name.split(".")[1] in ("x86", "aarch64")]
