@@ -1,4 +1,4 @@
-"""The schedule of a gather: the one that tuning recorded for its problem class, or the heuristic's."""
+"""The schedule of a gather: the one that tuning recorded for its problem class, or the one of the least prediction."""
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
@@ -27,8 +27,16 @@ def reject_tuned(problem_class: str, error: ScheduleError) -> None:
 
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
-    """Return the schedule that the heuristic chooses."""
-    return (choose_gradient_schedule if is_gradient else choose_schedule)(nest, machine_model())
+    """Return the schedule that is predicted to be the fastest; of a gradient the one that the rules choose."""
+    machine = machine_model()
+    if is_gradient:
+        return choose_gradient_schedule(nest, machine)
+    proposed = choose_schedule(nest, machine)
+    if proposed.schedule.lanes is None and not proposed.schedule.tiles:
+        return proposed  # so little that nothing pays: a first call does not wait for the cost model
+    from ...lowering.schedule.candidates import choose_candidate
+
+    return choose_candidate(nest, machine, proposed)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

@@ -1,24 +1,30 @@
-"""Proposing candidates: variations of a heuristic's schedule, each of one field or more. Plain Python.
+"""Candidates: variations of the schedule that the rules propose, and the choice of the least predicted time.
 
-A variation is the fields in which a candidate differs, so that a cost model can rank many of them before a schedule is
-made of one.
+A variation is the fields in which a candidate differs, so that the cost model can rank many of them before a schedule
+is made of one. The terms of a prediction are sums over fields, so the choice takes one field after the other. Plain
+Python.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
+from .cost_model import CostModel
+from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .loop_sizes import NestShape
 from .machine_model import STREAM_BYTES, MachineModel
 from .prefetch_heuristic import far_elements, near_and_far_rows
-from .schedule import Prefetch, Schedule
-from .search_space import Space, search
+from .schedule import Choice, Prefetch, Schedule
 
 # The fields of a schedule with their values, by name.
 Variation = dict[str, Any]
+
+Describe = Callable[[Schedule, Variation], str]
+Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
 
 TRIED_LANE_BYTES = (STREAM_BYTES, 32, 64)
 TILE_FACTOR = 4  # between the tiles of a candidate and those that are chosen
@@ -36,17 +42,102 @@ def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list
 
 
 def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_gradient: bool) -> Iterator[Schedule]:
-    """Yield the schedule that is chosen, and candidates beside it: those that differ in one field first.
+    """Yield the schedule that is chosen, that of the rules, and variations, those of one field first.
 
     Those of a gradient are the variations that tuning tries.
     """
     if is_gradient:
+        from .search_space import Space, search  # planning a call does not need it
+
         space = Space(nest, chosen, machine.threads, is_gradient)
         yield from search(space, lambda schedules: [chosen])
         return
-    yield chosen
+    rules = choose_schedule(nest, machine).schedule
     found = sorted(variations(nest, machine, chosen), key=len) if chosen != Schedule() else []
-    yield from dict.fromkeys(replace(chosen, **variation) for variation in found)
+    yield from dict.fromkeys([chosen, rules, *(replace(chosen, **variation) for variation in found)])
+
+
+def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -> Choice:
+    """Return the candidate with the least predicted time, with reasons.
+
+    Prefetches, then vectors with their stores, then staged indices differ from what the rules propose where the
+    prediction for others is clearly less.
+    """
+    rules = proposed.schedule
+    model, changes, reasons = CostModel(nest, machine), Variation(), list[str]()
+    least_us = model.predict(rules).time_us
+    for field, describe, options in _STEPS:
+        others = options(nest, machine, rules)
+        times = [(model.predict(rules, {**changes, **other}).time_us, place) for place, other in enumerate(others)]
+        time_us, place = min(times, default=(math.inf, 0))
+        if time_us * fixed.LEAST_PREDICTED_GAIN <= least_us:
+            told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
+            reasons.append(f"but {describe(rules, others[place])}: {told}")
+            changes.update(others[place])
+            least_us = time_us
+            continue
+        has = bool(getattr(rules, field))
+        unlike = [time for time, place in times if bool(others[place].get(field)) != has]
+        if unlike and min(unlike) >= fixed.TOLD_GAIN * least_us:
+            other = others[next(place for time, place in times if time == min(unlike))]
+            told = f"{_time(least_us)} predicted, {_time(min(unlike))} with {describe(rules, other)}"
+            reasons.append(f"{describe(rules, {})}: {told}")
+    return Choice(replace(rules, **changes) if changes else rules, (*proposed.reasons, *reasons))
+
+
+def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    return [{"prefetch": tried} for tried in _prefetches(nest, machine, rules) if tried != rules.prefetch]
+
+
+def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    """Return the vectors and stores to choose from: no fewer whole vectors in a run than those of the rules leave."""
+    name, size = nest.innermost
+    is_row, run_bytes = nest.is_row, nest.width_bytes * size
+    is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
+    is_fixed = is_fixed or (not is_row and bool(rules.prefetch))  # so many vectors ahead
+    found: list[Variation] = []
+    for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
+        if lanes is None or (lanes != rules.lanes and size % lanes):
+            continue
+        overlaps = rules.specialize is not None and size % lanes != 0
+        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps)
+        streams = (False, True) if can_stream else (False,)
+        found += [
+            {"lanes": lanes, "stream": stream} for stream in streams if lanes != rules.lanes or stream != rules.stream
+        ]
+    return found
+
+
+def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
+    return [variation for variation in _loops(nest, rules) if "hoist" in variation]
+
+
+def _told_prefetch(rules: Schedule, changes: Variation) -> str:
+    prefetches: tuple[Prefetch, ...] = changes.get("prefetch", rules.prefetch)
+    distances = " and ".join(str(prefetch.distance) for prefetch in prefetches)
+    return f"prefetches {distances} steps ahead" if distances else "no prefetch"
+
+
+def _told_stores(rules: Schedule, changes: Variation) -> str:
+    how = "non-temporal" if changes.get("stream", rules.stream) else "cached"
+    lanes = changes.get("lanes", rules.lanes) or 1
+    return f"{how} stores of {lanes} element{'s' if lanes > 1 else ''}"
+
+
+def _told_hoist(rules: Schedule, changes: Variation) -> str:
+    return "staged indices" if changes.get("hoist", rules.hoist) else "indices resolved where they are used"
+
+
+def _time(time_us: float) -> str:
+    return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
+
+
+# The field that candidates differ in, what it is called in reasons, and the candidates.
+_STEPS: tuple[tuple[str, Describe, Options], ...] = (
+    ("prefetch", _told_prefetch, _ahead),
+    ("stream", _told_stores, _bodies),
+    ("hoist", _told_hoist, _staging),
+)
 
 
 def _changes(chosen: Schedule, fields: Variation) -> Variation:

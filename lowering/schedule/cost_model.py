@@ -73,7 +73,7 @@ class CostModel:
 
     def __init__(self, nest: NestShape, machine: MachineModel):
         self._nest, self._machine = nest, machine
-        row = dict(nest.row)
+        self._row_loops = row = dict(nest.row)
         axes = sum(name.role == "axis" for name, _ in nest.table)
         self._row_bytes = nest.width_bytes * math.prod(row.values())
         self._places = nest.out_bytes // max(self._row_bytes, 1)
@@ -84,6 +84,8 @@ class CostModel:
         self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1)
         self._uop_ns = machine.lane_load_ns / fixed.LANE_UOPS
         self._sizes = dict(nest.loops)
+        self._is_row, (_, self._run) = nest.is_row, nest.innermost
+        self._run_bytes = nest.width_bytes * self._run
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
         self._find_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
@@ -98,7 +100,7 @@ class CostModel:
         prefetches, tiles = given("prefetch", schedule.prefetch), given("tiles", schedule.tiles)
         lines, step_uops, index_uops = self._fetch(prefetches, tiles)
         resolved = self._nest.indices if given("hoist", schedule.hoist) is not None else self._places
-        uops = index_uops + step_uops / (1 if self._nest.is_row else lanes or 1) + self._resolve_uops * resolved
+        uops = index_uops + step_uops / (1 if self._is_row else lanes or 1) + self._resolve_uops * resolved
         uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
         stores, stored_bytes = self._streamed if stream else self._cached
         instructions, read, check = self._uop_ns * uops, self._read_ns, self._check_ns
@@ -128,7 +130,7 @@ class CostModel:
         """Count the lines that are read, a row or the line of an element at a time, and set what they cost."""
         nest, machine, row_bytes = self._nest, self._machine, self._row_bytes
         grain = math.gcd(row_bytes, STREAM_BYTES)
-        self._beside = (row_bytes - grain) / LINE_BYTES if nest.row else 0.0  # lines of a row but the first
+        self._beside = (row_bytes - grain) / LINE_BYTES if self._row_loops else 0.0  # lines of a row but the first
         windows = max(nest.table_bytes // span_bytes, 1)
         pieces = max(span_bytes / max(row_bytes, LINE_BYTES), 1.0)
         found = pieces * -math.expm1(-self._places / windows / pieces)
@@ -136,7 +138,7 @@ class CostModel:
         self._is_dense = 2 * found > pieces
         touched = min(self._first_reads * (1 + self._beside) * LINE_BYTES, nest.table_bytes)
         self._stored = self._parts(nest.out_bytes + self._index_bytes + touched)
-        whole = self._parts(nest.whole_bytes)
+        whole = self._parts(nest.whole_bytes, is_split=windows > 1)
         l1, l2 = (min(size / span_bytes, 1.0) for size in (machine.l1_bytes, machine.l2_bytes))
         far = (1.0 - l2) / ((whole[L3] + whole[MEMORY]) or 1.0)
         self._again = self._line_ns((l1, l2 - l1, whole[L3] * far, whole[MEMORY] * far))
@@ -149,8 +151,8 @@ class CostModel:
     def _set_streams(self, touched_bytes: float) -> None:
         """Set the nanoseconds and the bytes of memory of what is the same for all prefetches: out and the indices."""
         nest, machine, missed = self._nest, self._machine, self._stored[MEMORY]
-        out_bytes, runs = nest.out_bytes, nest.out_bytes / max(nest.run_bytes, 1)
-        is_split = nest.run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
+        out_bytes, runs = nest.out_bytes, nest.out_bytes / max(self._run_bytes, 1)
+        is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
         split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
         self._cached = self._copy_ns(out_bytes, self._stored, 2.0), 2 * missed * out_bytes
         self._streamed = self._copy_ns(out_bytes, IN_MEMORY) + split_ns, out_bytes
@@ -160,16 +162,17 @@ class CostModel:
             self._check_ns = trips(nest.checked) * machine.check_ns
         self._read_bytes = (self._index_bytes + touched_bytes) * missed
 
-    def _parts(self, working_set_bytes: float) -> Parts:
+    def _parts(self, working_set_bytes: float, *, is_split: bool = True) -> Parts:
         """Return the parts of a working set in each cache and in memory from one call to the next.
 
-        Each thread has its part in its own caches. The last cache is shared with other data, and does not evict the
-        oldest line, so it holds all of what fills a half of it, less of more, and nothing of what exceeds it.
+        `is_split` says whether each thread uses a part of it, which its own caches hold. The last cache is shared, and
+        does not evict the oldest line: it holds all of twice the room of a thread, less of more, and nothing of four
+        times of it, which by default is all of it.
         """
         machine = self._machine
-        if working_set_bytes <= machine.l2_bytes * (machine.threads if self._is_shared else 1):
+        if working_set_bytes <= machine.l2_bytes * (machine.threads if is_split and self._is_shared else 1):
             return 0.0, 1.0, 0.0, 0.0
-        held = min(max(2.0 - 2.0 * working_set_bytes / machine.l3_bytes, 0.0), 1.0)
+        held = min(max(2.0 - working_set_bytes / (2.0 * machine.l3_room_bytes), 0.0), 1.0)
         return 0.0, 0.0, held, 1.0 - held
 
     def _copy_ns(self, count_bytes: float, parts: Parts, memory_times: float = 1.0) -> float:
@@ -186,7 +189,7 @@ class CostModel:
         return Lines(
             whole,
             whole + missed * (own[L2] - own[L1]),
-            near + last + fixed.NEAR_PREFETCHED * far,
+            near + fixed.NEAR_PREFETCHED * (last + far),
             near + fixed.UNPREFETCHED * (last + far),
             self._copy_ns(LINE_BYTES, parts),
             min(self._beside, fixed.LATE_LINES) * (fixed.UNPREFETCHED - 1) * missed,
@@ -232,24 +235,23 @@ class CostModel:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
         if (known := self._bodies.get((lanes, stream, specialize))) is not None:
             return known
-        nest, vector_bytes = self._nest, self._machine.vector_bytes
-        wide = max((lanes or 1) * nest.width_bytes / vector_bytes, 1.0)  # a wider vector is several instructions
-        if not nest.row:
-            whole, rest = divmod(nest.innermost[1], lanes or 1)
+        width, vector_bytes = self._nest.width_bytes, self._machine.vector_bytes
+        wide = max((lanes or 1) * width / vector_bytes, 1.0)  # a wider vector is several instructions
+        if not self._row_loops:
+            whole, rest = divmod(self._run, lanes or 1)
             vector = fixed.LANE_UOPS * (lanes or 1) + fixed.VECTOR_UOPS * wide
-            each = fixed.ELEMENT_UOPS if lanes is None else (whole * vector + rest * fixed.ELEMENT_UOPS)
-            uops = each * self._places / (1 if lanes is None else nest.innermost[1])
+            uops = fixed.ELEMENT_UOPS * self._places
+            if lanes is not None:
+                uops = (whole * vector + rest * fixed.ELEMENT_UOPS) * self._places / self._run
         else:
             each = fixed.ROW_UOPS if specialize is None else fixed.SPECIALIZED_ROW_UOPS
-            run, runs = nest.run_bytes, nest.out_bytes // max(nest.run_bytes, 1)
-            alone_bytes = nest.width_bytes if specialize is None else vector_bytes
-            size = alone_bytes if lanes is None else lanes * nest.width_bytes
-            loaded, rest = divmod(run, size)
+            alone_bytes = width if specialize is None else vector_bytes
+            loaded, rest = divmod(self._run_bytes, alone_bytes if lanes is None else lanes * width)
             loaded *= wide
             if rest:
-                loaded += 1 if specialize is not None else rest // nest.width_bytes
-            stored = -(-run // STREAM_BYTES) if stream else loaded
-            uops = runs * (each + fixed.VECTOR_UOPS / 2 * (loaded + stored))
+                loaded += 1 if specialize is not None else rest // width
+            stored = -(-self._run_bytes // STREAM_BYTES) if stream else loaded
+            uops = self._nest.out_bytes // max(self._run_bytes, 1) * (each + fixed.VECTOR_UOPS / 2 * (loaded + stored))
         self._bodies[lanes, stream, specialize] = uops
         return uops
 

@@ -6,7 +6,6 @@ Where it does, each element has its own index, and several of them are loaded in
 
 from dataclasses import dataclass, field
 
-from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
@@ -134,10 +133,6 @@ class _Choosing:
         tiles, parallel = tile_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
             self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
-        is_wide = nest.width_bytes == fixed.STAGED_WIDTH_BYTES and not self.is_row and lanes is not None
-        if is_wide and tiles and tiles[-1][0] in nest.looked_up and tiles[-1][0] == self.innermost[0]:
-            self._because("the indices of a tile are staged")
-            return tiles, (), parallel, LoopName(tiles[-1][0]).inner_tile
         return tiles, (), parallel, None
 
     def _repeating(self) -> Loop | None:
@@ -177,7 +172,7 @@ class _Choosing:
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():
             return False
-        least = self._least_streamed(lanes)
+        least = least_streamed_bytes(self.nest, lanes, overlaps=self._overlaps(lanes))
         if self.run_bytes < least:
             self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
             return False
@@ -188,10 +183,13 @@ class _Choosing:
         )
         return True
 
-    def _least_streamed(self, lanes: int) -> int:
-        """Return the shortest contiguous runs, in bytes, for which non-temporal stores pay."""
-        if self.innermost[1] % lanes == 0:
-            return fixed.MIN_PEELED_BYTES if self.innermost[0].role == "indices" else STREAM_BYTES
-        if self._overlaps(lanes):
-            return fixed.MIN_STREAMED_ROW_BYTES
-        return self.nest.least_peeled_bytes
+
+def least_streamed_bytes(nest: NestShape, lanes: int, *, overlaps: bool) -> int:
+    """Return the shortest contiguous runs for which non-temporal stores of so many lanes pay.
+
+    `overlaps` says whether a run ends with a vector over the one before.
+    """
+    name, size = nest.innermost
+    if size % lanes == 0:
+        return fixed.MIN_PEELED_BYTES if name.role == "indices" else STREAM_BYTES
+    return fixed.MIN_STREAMED_ROW_BYTES if overlaps else nest.least_peeled_bytes

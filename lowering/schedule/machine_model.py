@@ -184,6 +184,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "fused_check_ns": (0.05, 0.05, 0.02, 0.05),
     "page_fault_ns": (400.0, 400.0, 400.0, 400.0),
     "wide_vector_bytes": (64, 32, 64, 32),
+    "vector_bytes": (32, 32, 64, 32),
 }
 BUILT_IN = {
     name: MachineModel(name, **{field: values[place] for field, values in _FIELDS.items()})

@@ -1,5 +1,6 @@
-"""Candidates beside the schedule that is chosen: which there are, and that each is legal."""
+"""Candidates beside the schedule that is chosen: which there are, that each is legal, and which is chosen."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,14 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import make_plan
-from gathernest.lowering.schedule.candidates import candidates
+from gathernest.kernels.runtime.select_schedule import chosen_schedule
+from gathernest.lowering.schedule import candidates as candidates_module
+from gathernest.lowering.schedule.candidates import candidates, choose_candidate
+from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
-from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
+from gathernest.lowering.schedule.schedule import Choice, Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 PROBLEMS = {
@@ -45,8 +49,14 @@ def test_stores_vectors_and_prefetches_vary_together():
 
 
 def test_nothing_is_proposed_beside_a_nest_without_a_schedule():
-    nest = make_plan(PROBLEMS["rows"]).layout.nest
-    assert list(candidates(nest, MACHINE, Schedule(), is_gradient=False)) == [Schedule()]
+    small = NestShape((("indices", 3), ("inner", 4)), (), 4, (("axis", 5), ("inner", 4)))
+    assert list(candidates(small, MACHINE, Schedule(), is_gradient=False)) == [Schedule()]
+
+
+def test_the_schedule_of_the_rules_is_a_candidate_where_another_is_chosen():
+    rules = choose_schedule(ROWS, MACHINE).schedule
+    other = replace(rules, lanes=4, stream=False)
+    assert rules in candidates(ROWS, MACHINE, other, is_gradient=False)
 
 
 def test_those_of_a_gradient_have_other_parallel_loops():
@@ -55,6 +65,49 @@ def test_those_of_a_gradient_have_other_parallel_loops():
     found = list(candidates(nest, MACHINE, chosen, is_gradient=True))
     assert found[0] == chosen
     assert {each.owners for each in found} >= {None, ("axis", 2), ("axis", 4)}
+
+
+ROWS = NestShape(
+    (("indices", 100_000), ("inner", 64)), (), 4, (("axis", 1_000_000), ("inner", 64)), looked_up=frozenset({"indices"})
+)
+
+
+def choice(machine: MachineModel, nest: NestShape = ROWS) -> Choice:
+    return choose_candidate(nest, machine, choose_schedule(nest, machine))
+
+
+def test_the_schedule_of_the_rules_stays_where_no_other_is_predicted_clearly_faster():
+    rules = choose_schedule(ROWS, MACHINE)
+    found = choice(MACHINE)
+    assert found.schedule == rules.schedule
+    assert found.reasons[: len(rules.reasons)] == rules.reasons
+
+
+def test_what_the_rules_choose_is_told_beside_the_next_best():
+    fast_memory = replace(MACHINE, memory_bytes_per_ns=200.0)
+    text = choice(fast_memory).reasons[-1]
+    time = r"[\d.]+ (µs|ms)"
+    stores = r"stores of 16 elements"
+    assert re.fullmatch(rf"non-temporal {stores}: {time} predicted, {time} with cached {stores}", text)
+
+
+def test_a_cache_that_others_use_too_is_bypassed_though_the_result_fits():
+    ours = replace(BUILT_IN["xeon-avx512"], threads=2, l3_bytes=480 << 20)
+    found = choice(replace(ours, l3_share=0.02))
+    assert (choice(ours).schedule.stream, found.schedule.stream) == (False, True)
+    assert found.reasons[-1].startswith("but non-temporal stores of 16 elements: ")
+
+
+def test_prefetches_are_added_where_the_second_cache_lacks_what_the_third_is_slow_to_give():
+    nest = replace(ROWS, copied=(("indices", 10**6),), table=(("axis", 10**6),))
+    near, far = (replace(MACHINE, line_ns=(0.3, 0.7, ns, 20.0)) for ns in (0.8, 10.0))
+    assert [bool(choice(machine, nest).schedule.prefetch) for machine in (near, far)] == [False, True]
+
+
+def test_results_too_small_for_a_schedule_are_not_predicted(monkeypatch):
+    monkeypatch.setattr(candidates_module, "choose_candidate", lambda nest, machine, proposed: pytest.fail("predicted"))
+    small = replace(ROWS, copied=(("indices", 3), ("inner", 4)), table=(("axis", 5), ("inner", 4)))
+    assert chosen_schedule(small, is_gradient=False).schedule == Schedule()
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

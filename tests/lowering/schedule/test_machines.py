@@ -1,0 +1,117 @@
+"""What is chosen on six described machines, as goldens that were reviewed by hand; `--update-golden` writes them.
+
+The machines are files as GATHERNEST_MACHINE takes them, in `machines/`. The tests below the goldens say what a machine
+should differ in, and why.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.problem import Problem
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.host.knobs import knobs
+from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.tools.bench.cases.case import gather_of
+from gathernest.tools.bench.cases.suite import SUITE
+
+HERE = Path(__file__).parent / "machines"
+MACHINES = sorted(path.stem for path in HERE.glob("*.json"))
+CASES = (
+    "rows-8B",
+    "rows-64B",
+    "rows-256B",
+    "rows-4KB",
+    "rows-256B-small-table",
+    "rows-256B-tiny-table",
+    "scalars-256MB-table",
+    "scalars-4MB-table",
+    "scalars-16KB-table",
+    "last-axis",
+    "middle-axis",
+    "few-batches-rows",
+    "elements-last-axis",
+)
+
+
+def chosen_on(machine: str) -> dict[str, Plan]:
+    """Return the plan of each case on a machine."""
+    plans: dict[str, Plan] = {}
+    with knobs.scope(machine=HERE / f"{machine}.json"):
+        for case in SUITE:
+            if case.name in CASES:
+                data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype("int64"))
+                plans[case.name] = make_plan(Problem.checked(gather_of(case), data, indices, Bounds.ERROR))
+    return plans
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, dict[str, Plan]]:
+    return {machine: chosen_on(machine) for machine in MACHINES}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_choices_are_the_reviewed_ones(machine, plans, update_golden):
+    file = HERE / f"{machine}.txt"
+    text = (
+        "\n".join(
+            f"{name}\n    {plan.schedule or 'none'}".replace("},", "},\n    ") for name, plan in plans[machine].items()
+        )
+        + "\n"
+    )
+    if update_golden:
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+def fields_of(field: str, plans: dict[str, dict[str, Plan]], case: str) -> dict[str, object]:
+    return {machine: getattr(plans[machine][case].schedule, field) for machine in MACHINES}
+
+
+def test_vectors_are_those_that_the_machine_moves_in_one_instruction(plans):
+    """Rows of 256 B that L2 holds: 16 bytes on ARM, 64 on a Xeon; a Zen 4 splits 64 in two, and takes 32."""
+    lanes = fields_of("lanes", plans, "rows-256B-small-table")
+    assert lanes == {"arm_server": 4, "laptop": 8, "two_sockets": 8, "xeon_shared_cache": 16, "zen3": 8, "zen4": 8}
+
+
+def test_the_result_of_25_mb_is_stored_past_a_cache_that_is_smaller_or_not_ours(plans):
+    """The 480 MB of a virtual Xeon are shared with strangers: 25 MB gain 5 to 10 % there. 64 cores have 256 MB."""
+    streams = fields_of("stream", plans, "rows-256B")
+    assert [machine for machine, stream in streams.items() if not stream] == ["two_sockets"]
+    reason = plans["xeon_shared_cache"]["rows-256B"].reasons[-1]
+    assert reason.startswith("but non-temporal stores of 16 elements: ")
+    assert reason.endswith(" with cached stores of 16 elements")
+
+
+def test_what_fits_in_the_caches_of_a_core_is_neither_streamed_nor_prefetched(plans):
+    for machine in MACHINES:
+        schedule = plans[machine]["scalars-16KB-table"].schedule
+        assert (schedule.stream, schedule.prefetch) == (False, ())
+
+
+def test_elements_of_a_table_beyond_l2_are_prefetched_where_l2_is_small_or_l3_is_far(plans):
+    """4 MB are 16 times the L2 of the laptop and 8 times that of a Zen 3; a Xeon holds half of them in L2."""
+    prefetches = fields_of("prefetch", plans, "scalars-4MB-table")
+    assert [machine for machine, found in prefetches.items() if not found] == ["xeon_shared_cache", "zen4"]
+
+
+def test_lines_in_flight_and_the_latency_of_memory_bound_how_far_rows_are_prefetched(plans):
+    distances = {machine: plans[machine]["rows-64B"].schedule.prefetch[0].distance for machine in MACHINES}
+    assert distances == {
+        "arm_server": 128,
+        "laptop": 64,
+        "two_sockets": 256,
+        "xeon_shared_cache": 128,
+        "zen3": 128,
+        "zen4": 256,
+    }
+
+
+def test_little_work_of_many_cores_is_checked_by_one_and_shared_in_smaller_tiles(plans):
+    """A launch on 64 cores takes five times as long: 100,000 indices are checked meanwhile."""
+    checks = {machine: "check_indices_o" in plans[machine]["rows-256B"].schedule.parallel for machine in MACHINES}
+    assert [machine for machine, is_shared in checks.items() if not is_shared] == ["two_sockets"]
+    tiles = {machine: dict(plans[machine]["rows-256B"].schedule.tiles)["indices"] for machine in MACHINES}
+    assert tiles["two_sockets"] < tiles["zen4"]
