@@ -14,13 +14,11 @@ import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.element_types import number_width
 from gathernest.ir.interpreters.scalar import interpret
-from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gradient import run_gradient
-from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
@@ -115,9 +113,9 @@ def test_every_stage_gives_the_sums(oracle, operator, data):
     spec = SPECS[operator](**case.attributes())
     table, indices = ArraySpec(case.data.shape, dtype), ArraySpec.of(case.indices)
     problem = Problem.checked(spec, table, indices, Bounds(case.bounds), ArraySpec.of(grad), gradient=Gradient(scale))
-    for stage in run_stages(make_plan(problem, data.draw(st.sampled_from([None, Schedule()])))):
+    plan = make_plan(problem, data.draw(st.sampled_from([None, Schedule()])))
+    for stage, module in oracle.stages_with_modules(plan, case.data.size):
         out = np.full(case.data.shape, 7).astype(dtype)
-        module = parse_module(stage.text)
         try:
             interpret(module, grad, case.indices, out)
         except gn.BoundsError:
@@ -251,7 +249,7 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
 def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracle):
     reached: collections.Counter[str] = collections.Counter()
 
-    @settings(EXACT, max_examples=50 * MORE)
+    @settings(EXACT, max_examples=30 * MORE)
     @given(data=st.data())
     def check(data):
         draw = data.draw
@@ -297,7 +295,7 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracl
             reached[name] += bool(getattr(schedule, name))
 
     check()
-    assert min(reached[name] for name in FIELDS) >= 5, reached
+    assert min(reached[name] for name in FIELDS) >= 3, reached
 
 
 @OPERATORS

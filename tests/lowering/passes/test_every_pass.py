@@ -6,7 +6,7 @@ import pytest
 
 from gathernest.ir.errors import ScheduleError
 from gathernest.ir.modules.context import make_context, parse_module, print_generic, verify_module
-from gathernest.lowering.pipeline import parse_passes, run_pipeline
+from gathernest.lowering.pipeline import parse_passes, run_passes
 from gathernest.lowering.registry import NAMES, load_pass
 from gathernest.lowering.schedule.schedule import STEPS
 
@@ -22,6 +22,7 @@ def with_options(name: str) -> str:
 ORDER = [name for name in NAMES if name not in STEPS]
 ONCE = ("bufferize-gather", "lower-gather-to-nest", "lower-gradient-to-nest", "lower-nest-to-loops")
 IDEMPOTENT = [name for name in ORDER if name not in ONCE]
+TO_LOOPS = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
 OF_THE_NEST = "canonical,lower-gather-to-nest,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops"
 
 
@@ -32,7 +33,7 @@ def before(name: str) -> str:
 @pytest.mark.parametrize("name", ORDER)
 def test_pass_keeps_the_bytes(sample, name):
     module = sample.module(before(name))  # whose bytes the test of the pass before has checked
-    run_pipeline(module, name)
+    run_passes(module, name, make_context())
     sample.check(module)
 
 
@@ -40,7 +41,7 @@ def test_pass_keeps_the_bytes(sample, name):
 def test_pass_changes_nothing_the_second_time(sample, name):
     module = sample.module(f"{before(name)},{name}" if before(name) else name)
     text = str(module)
-    run_pipeline(module, name)
+    run_passes(module, name, make_context())
     assert str(module) == text
 
 
@@ -85,9 +86,9 @@ def test_tiles_keep_the_bytes(sample, schedule):
     module = sample.module(OF_THE_NEST)
     labels = [op.label for op in module.walk() if op.name == "gather.loop"]
     loop = "indices" if "indices" in labels else labels[-1]
-    run_pipeline(module, schedule.replace("indices", loop))
+    run_passes(module, schedule.replace("indices", loop), make_context())
     sample.check(module)
-    run_pipeline(module, "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse")
+    run_passes(module, TO_LOOPS, make_context())
     sample.check(module)
 
 
@@ -100,9 +101,8 @@ def test_every_order_keeps_the_bytes(samples, bounds, order):
     module = sample.module(f"{OF_THE_NEST},interchange-loops{{order={order}}}")
     sample.check(module)
     outermost = order.partition(",")[0]
-    run_pipeline(
-        module, f"parallelize-loops{{loops={outermost}}},hoist-invariants,lower-nest-to-loops,canonicalize,cse"
-    )
+    parallel = f"parallelize-loops{{loops={outermost}}},hoist-invariants,lower-nest-to-loops,canonicalize,cse"
+    run_passes(module, parallel, make_context())
     sample.check(module)
 
 
@@ -111,7 +111,7 @@ def test_all_loops_in_parallel_keep_the_bytes(samples):
     loops = "batch,outer,indices,inner,check_batch,check_indices"
     module = sample.module(f"{OF_THE_NEST},parallelize-loops{{loops={loops}}}")
     sample.check(module)
-    run_pipeline(module, "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse")
+    run_passes(module, TO_LOOPS, make_context())
     assert "scf.for" not in str(module)
     sample.check(module)
 
@@ -153,11 +153,11 @@ def test_pass_of_a_schedule_keeps_the_bytes_or_rejects(sample, schedule):
     module = sample.module(OF_THE_NEST)
     for step in parse_passes(scheduled(sample, SCHEDULES[schedule])):
         try:
-            run_pipeline(module, str(step))
+            run_passes(module, str(step), make_context())
         except ScheduleError:
             break
         sample.check(module)
-    run_pipeline(module, "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse")
+    run_passes(module, TO_LOOPS, make_context())
     sample.check(module)
 
 

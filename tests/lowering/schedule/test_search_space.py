@@ -7,11 +7,13 @@ import pytest
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import ScheduleError
+from gathernest.ir.modules.context import make_context
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
-from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.compile import module_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.lowering.pipeline import run_passes
 from gathernest.lowering.schedule import search_space as search_space_module
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
@@ -243,13 +245,16 @@ PROBLEMS = {
 def test_the_schedules_of_a_search_are_legal_or_rejected(name):
     problem = PROBLEMS[name]
     plan: Plan = make_plan(problem)
+    context = make_context()
     legal: list[Schedule] = []
 
     def keep(schedules):
         running = []
         for schedule in schedules:
             try:
-                run_stages(make_plan(problem, schedule))
+                module = module_of(problem)
+                run_passes(module, make_plan(problem, schedule).pipeline, context)
+                module.verify()
                 running.append(schedule)
             except ScheduleError:
                 assert schedule.hoist or schedule.prefetch or schedule.unroll or schedule.lanes

@@ -316,7 +316,8 @@ class Lowering:
     Attributes:
         nests: every stage with our dialect, in generic form.
         loops: every stage from `lower-nest-to-loops` on, as printed.
-        strict: the same without our attributes, as a function named `entry` and a number, to be lowered by upstream.
+        strict: those that changed something, without our attributes, as a function named `entry` and a number, to be
+            lowered by upstream.
         kept: the last module of each kind.
     """
 
@@ -331,8 +332,10 @@ class Lowering:
         if name != "lower-nest-to-loops" and not self.loops:
             self.nests.append((name, print_generic(module)))
             return
-        self.loops.append((name, str(module) + "\n"))
-        self.strict.append((name, str(strict_module(module, f"{self.entry}_{len(self.strict)}")) + "\n"))
+        text = str(module) + "\n"
+        if not self.loops or text != self.loops[-1][1]:
+            self.strict.append((name, str(strict_module(module, f"{self.entry}_{len(self.strict)}")) + "\n"))
+        self.loops.append((name, text))
 
 
 def lower(case: Case, entry: str) -> Lowering:
