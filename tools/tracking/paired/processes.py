@@ -72,23 +72,24 @@ class Session:
 
         Args:
             names: of the benchmarks.
-            number: of the restart, which decides the core and who is first.
+            number: of the restart, which decides the core, who is prepared first, and who has the first turn.
 
         Returns:
-            By name, the median over the turns of the logarithm of head's time over base's, and base's nanoseconds.
+            By name, the logarithm of head's time over base's, as the mean of the medians over both halves of the turns,
+            and base's nanoseconds.
 
         Raises:
             RevisionError: a process ends.
         """
-        cores, starts = _cores(self.threads), number % 2
-        core, seed = cores[number // 2 % len(cores)] if cores else None, random.randrange(2**32)
+        cores = _cores(self.threads)
+        core, seed = cores[number // 4 % len(cores)] if cores else None, random.randrange(2**32)
+        order = (1, -1)[number // 2 % 2]  # what is prepared last was 3 % faster in some kernels
         found: dict[str, tuple[float, float]] = {}
-        with _processes(self.sides, self.threads, core, seed) as processes:
+        with _processes(self.sides[::order], self.threads, core, seed) as processes:
             for name in names:
-                times = _times(processes, self.benchmarks[name], self.turns[name], self.arrays, starts)
+                times = _times(processes, self.benchmarks[name], self.turns[name], self.arrays, number % 2)
                 if times is not None:
-                    ratios = [math.log(head / base) for base, head in zip(*times, strict=True)]
-                    found[name] = statistics.median(ratios), statistics.median(times[0])
+                    found[name] = _log_ratio(*times[::order]), statistics.median(times[::order][0])
         return found
 
 
@@ -266,6 +267,13 @@ def _times(
         process.tell({**given, "starts": number == starts})
     answers = [process.heard() for process in processes]
     return None if any("missing" in answer for answer in answers) else [answer["ns"] for answer in answers]
+
+
+def _log_ratio(base: Sequence[float], head: Sequence[float]) -> float:
+    """Return the logarithm of head's time over base's: the mean of both halves, which have other processes first."""
+    ratios = [math.log(after / before) for before, after in zip(base, head, strict=True)]
+    half = len(ratios) // 2
+    return statistics.mean(statistics.median(part) for part in (ratios[:half], ratios[half:]) if part)
 
 
 def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any]:

@@ -10,7 +10,8 @@ public functions alone. It reads one JSON object a line from standard input and 
     {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel
     {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
 
-The process that `starts` has the first turn; a byte in a pipe is the baton. An answer {"missing": why} says that this
+The process that `starts` has the first turn of each pair, and in the second half of the turns the second; a byte in a
+pipe is the baton. An answer {"missing": why} says that this
 gathernest lacks an operator, or fails at it.
 """
 
@@ -53,16 +54,15 @@ class Baton:
             os.write(self.given_to, b"x")
 
     def turns(self, number: int, *, starts: bool, turn: Callable[[], Result]) -> list[Result]:
-        """Return what so many turns give; the other process has one after each of them."""
+        """Return what so many turns give; the other process has as many, second in the first half, then first."""
         found: list[Result] = []
-        for left in range(number - 1, -1, -1):
-            if not starts:
+        for done in range(number):
+            is_first = starts == (done < number // 2)
+            if not is_first:
                 self.take()
             found.append(turn())
-            if starts or left:
+            if is_first:
                 self.give()
-            if starts and left:
-                self.take()
         return found
 
 
