@@ -58,9 +58,8 @@ def is_narrow(found: Found) -> bool:
     return None not in (low, high) and math.log(high / low) <= 2 * math.log1p(NARROW)
 
 
-def row(percent: int, name: str, comparisons: Sequence[Found]) -> str:
+def row(percent: int, name: str, of_one: Sequence[Found]) -> str:
     """Return a line of the table: what several comparisons of one plant say of one benchmark."""
-    of_one = [each["benchmarks"][name] for each in comparisons]
     ratios = [number for found in of_one for number in found["log_ratios"]]
     low, high = (math.expm1(end) for end in interval(ratios, 0.05))
     verdicts = [found["verdict"] for found in of_one]
@@ -90,8 +89,8 @@ def print_table(folder: Path) -> None:
     print(f"| planted | benchmark | size | {' | '.join(VERDICTS)} | slower of narrow ones | restarts |")
     print(f"|--:|---|--:|{'--:|' * len(VERDICTS)}--:|--:|")
     for percent, comparisons in sorted(by_percent.items()):
-        for name in comparisons[0]["benchmarks"]:
-            print(row(percent, name, comparisons))
+        for name in dict.fromkeys(name for each in comparisons for name in each["benchmarks"]):
+            print(row(percent, name, [each["benchmarks"][name] for each in comparisons if name in each["benchmarks"]]))
     if loads:
         print(f"\nload {min(loads):.1f} to {max(loads):.1f}, {machine}")
 

@@ -125,14 +125,14 @@ def smallest_change(log_ratios: Sequence[float], restarts: int, benchmarks: int)
     """
     import numpy as np
 
-    from .sampling import ERROR, LOOKS, TOLERANCE, fewest_restarts
+    from .sampling import TOLERANCE, error_of_last_look, fewest_restarts
     from .signed_rank import interval
 
     if restarts < fewest_restarts(benchmarks) or len(log_ratios) < FEWEST:
         return None
     rng = np.random.default_rng(0)
     drawn = rng.choice(np.asarray(log_ratios), (DRAWS, restarts)) * rng.choice((-1, 1), (DRAWS, restarts))
-    error = ERROR * LOOKS[-1][1] / benchmarks
+    error = error_of_last_look(restarts, benchmarks)
     below = [-interval(row, error)[0] for row in drawn]
     return math.expm1(math.log1p(TOLERANCE) + float(np.quantile(below, FOUND_IN)))
 

@@ -135,7 +135,8 @@ def compare_sides(
     limit = math.inf if options.case else begin + COMPILING_SHARE * options.budget
     session = prepared(sides, benchmarks, options.threads, limit)
     series = series_of(session)
-    for_restarts = max(options.budget - (clock() - begin), LEAST_SHARE * options.budget)
+    preparing_s = clock() - begin
+    for_restarts = max(options.budget - preparing_s, LEAST_SHARE * options.budget)
     with progress("restarts") as advance:
 
         def timed(names: list[str], number: int) -> "Mapping[str, tuple[float, float]]":
@@ -156,7 +157,7 @@ def compare_sides(
             f"{COMPILING_SHARE:.0%} of the --budget is for compiling, too little here for {', '.join(session.late)}; "
             "give more, or name benchmarks by --case"
         )
-    comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), for_restarts)
+    comparison.notes += _notes(comparison, fewest_restarts(max(len(series), 1)), preparing_s, for_restarts)
     return comparison
 
 
@@ -194,7 +195,7 @@ def machine() -> str:
     return f"{cpu_model()}, {usable_cores()} cores"
 
 
-def _notes(comparison: "Comparison", fewest: int, spent_s: float) -> list[str]:
+def _notes(comparison: "Comparison", fewest: int, preparing_s: float, restarting_s: float) -> list[str]:
     notes: list[str] = []
     for side in comparison.sides:
         if side.changed:
@@ -204,10 +205,11 @@ def _notes(comparison: "Comparison", fewest: int, spent_s: float) -> list[str]:
             )
     undecided = comparison.of("cannot tell")
     if undecided and comparison.restarts < fewest:
-        minutes = spent_s * fewest / max(comparison.restarts, 1) / 60
+        # Half as many again as the fewest, so that noise is no matter.
+        minutes = (preparing_s + 1.5 * restarting_s * fewest / max(comparison.restarts, 1)) / 60
         notes.append(
-            f"{comparison.restarts} restarts are too few, {len(comparison.series)} benchmarks need {fewest}: give a "
-            f"--budget of {max(round(1.5 * minutes), 1)}m, or fewer --case"
+            f"{comparison.restarts} restarts are too few to tell, {fewest} are needed: give a --budget of "
+            f"{math.ceil(minutes)}m, or fewer --case"
         )
     elif undecided:
         notes.append(

@@ -6,7 +6,8 @@ every benchmark that is not yet decided, which misses with the probability
 
     error · share of the look / number of benchmarks
 
-so by the union bound all intervals of all looks hold together, but for the error. Equal revisions thus raise any alarm
+at most. What a look leaves of its share, because so few restarts say nothing at that error, the next one has too. So by
+the union bound all intervals of all looks hold together, but for the error. Equal revisions thus raise any alarm
 in at most that share of comparisons, whatever depends on what, and wherever the noise has its outliers.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .signed_rank import centre, interval
+from .signed_rank import centre, chance_of_missing, interval
 
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
@@ -40,6 +41,7 @@ class Series:
         base_ns: of each restart, base's time.
         verdict: "cannot tell" until an interval tells.
         low, high: of the ratio, by the last look that it had.
+        unspent: the error that its looks have left.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Series:
     verdict: Verdict = "cannot tell"
     low: float = 0.0
     high: float = math.inf
+    unspent: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -56,8 +59,10 @@ class Series:
         return math.exp(centre(self.log_ratios)) if self.log_ratios else math.nan
 
     def look(self, error: float) -> None:
-        """Decide by an interval of that error, if it tells."""
-        low, high = interval(self.log_ratios, error)
+        """Decide by an interval of that error, and of what the looks before have left, if it tells."""
+        self.unspent += error
+        low, high = interval(self.log_ratios, self.unspent)
+        self.unspent -= chance_of_missing(len(self.log_ratios), self.unspent)
         self.low, self.high = math.exp(low), math.exp(high)
         if self.low > 1 + TOLERANCE:
             self.verdict = "slower"
@@ -69,7 +74,16 @@ class Series:
 
 def fewest_restarts(benchmarks: int) -> int:
     """Return how many restarts the last look needs to decide anything about one of so many benchmarks."""
-    return math.ceil(1 + math.log2(benchmarks / (ERROR * LOOKS[-1][1])))
+    return math.ceil(1 + math.log2(benchmarks / ERROR))
+
+
+def error_of_last_look(restarts: int, benchmarks: int) -> float:
+    """Return the error of the last interval of one of so many benchmarks, when so many restarts have not decided it."""
+    unspent = 0.0
+    for share, of_error in LOOKS[:-1]:
+        unspent += ERROR * of_error / benchmarks
+        unspent -= chance_of_missing(int(share * restarts), unspent)
+    return unspent + ERROR * LOOKS[-1][1] / benchmarks
 
 
 def sample(

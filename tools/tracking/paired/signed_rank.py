@@ -21,6 +21,12 @@ def interval(numbers: Sequence[float], error: float) -> tuple[float, float]:
     return (-math.inf, math.inf) if left_out < 0 else (ordered[left_out], ordered[-1 - left_out])
 
 
+def chance_of_missing(count: int, error: float) -> float:
+    """Return how often the interval of `count` numbers misses: `error` at most, 0 where it is infinite."""
+    left_out = _left_out(count, error / 2)
+    return 0.0 if left_out < 0 else 2 * float(np.sum(_rank_sums(count)[: left_out + 1]))
+
+
 def centre(numbers: Sequence[float]) -> float:
     """Return the estimate by Hodges and Lehmann: the median of the averages of all pairs."""
     return float(np.median(walsh_averages(numbers)))

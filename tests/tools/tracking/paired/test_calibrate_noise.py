@@ -6,7 +6,7 @@ import pytest
 
 from gathernest.tools.tracking.paired.calibrate_noise import noise_of, smallest_change
 from gathernest.tools.tracking.paired.processes import Session
-from gathernest.tools.tracking.paired.sampling import ERROR, LOOKS, MARGIN, Series
+from gathernest.tools.tracking.paired.sampling import MARGIN, Series, error_of_last_look
 
 
 def test_smallest_change_is_found_in_nine_of_ten_comparisons():
@@ -15,14 +15,14 @@ def test_smallest_change_is_found_in_nine_of_ten_comparisons():
     found = 0
     for _ in range(300):
         one = Series("call-kernel", MARGIN, list(math.log1p(change) + rng.normal(0, 0.02, 30)))
-        one.look(ERROR * LOOKS[-1][1] / 10)
+        one.look(error_of_last_look(30, 10))
         found += one.verdict == "slower"
     assert 0.8 < found / 300 < 0.97
 
 
 def test_longer_comparisons_see_smaller_changes_and_short_ones_none():
     drawn = np.random.default_rng(1).normal(0, 0.02, 40)
-    [noise] = noise_of([Series("call-kernel", MARGIN, list(drawn))], preparing_s=30.0, restart_s=5.0)
+    [noise] = noise_of([Series("call-kernel", MARGIN, list(drawn))], preparing_s=36.0, restart_s=5.0)
     assert noise.family == "call"
     assert noise.spread == pytest.approx(0.02, rel=0.3)
     assert noise.smallest[1] is None

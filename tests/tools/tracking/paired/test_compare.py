@@ -50,7 +50,7 @@ def test_too_little_time_to_compile_and_for_restarts_is_said(gathernest, reposit
     ) in ended.err
     assert "1 cannot tell: the working tree (" in ended.out
     assert "gathernest: note: head is the working tree, with 1 file changed since " in ended.err
-    assert "restarts are too few, 1 benchmarks need 7: give a --budget of 1m, or fewer --case\n" in ended.err
+    assert "restarts are too few to tell, 6 are needed: give a --budget of 1m, or fewer --case\n" in ended.err
 
 
 def test_revision_that_cannot_be_imported_is_misuse_in_one_line(gathernest, repository):

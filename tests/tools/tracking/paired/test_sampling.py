@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from gathernest.tools.tracking.paired.sampling import ERROR, LOOKS, MARGIN, Series, fewest_restarts, sample
+from gathernest.tools.tracking.paired.sampling import (
+    ERROR,
+    LOOKS,
+    MARGIN,
+    Series,
+    error_of_last_look,
+    fewest_restarts,
+    sample,
+)
+from gathernest.tools.tracking.paired.signed_rank import interval
 
 BENCHMARKS = 20
 
@@ -76,8 +85,20 @@ def test_decided_benchmarks_are_not_timed_again():
 def test_fewest_restarts_are_enough_and_no_more(benchmarks):
     for number, decides in ((fewest_restarts(benchmarks), True), (fewest_restarts(benchmarks) - 1, False)):
         one = Series("case-0", MARGIN, [0.1] * number)
-        one.look(ERROR * LOOKS[-1][1] / benchmarks)
+        for _, of_error in LOOKS:
+            one.look(ERROR * of_error / benchmarks)
         assert (one.verdict == "slower") is decides
+
+
+def test_last_look_has_what_too_few_restarts_left_of_the_error():
+    one = Series("case-0", MARGIN)
+    numbers = np.random.default_rng(4).normal(0, 0.02, 9).tolist()
+    for count, (_, of_error) in zip((2, 4, 9), LOOKS, strict=True):
+        one.log_ratios = numbers[:count]
+        one.look(ERROR * of_error)
+    assert (one.low, one.high) == tuple(map(math.exp, interval(numbers, ERROR)))
+    assert error_of_last_look(9, 1) == pytest.approx(ERROR)
+    assert ERROR * LOOKS[-1][1] < error_of_last_look(40, 1) < ERROR
 
 
 def test_shares_of_the_error_are_all_of_it():

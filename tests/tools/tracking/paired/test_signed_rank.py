@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from gathernest.tools.tracking.paired.signed_rank import centre, interval
+from gathernest.tools.tracking.paired.signed_rank import centre, chance_of_missing, interval
 
 
 def chance_of_the_largest_averages(count: int, left_out: int) -> float:
@@ -20,11 +20,13 @@ def test_ends_leave_out_as_many_averages_as_the_error_allows(error):
     low, high = interval(numbers, error)
     left_out = averages.index(low)
     assert averages[::-1].index(high) == left_out
+    assert chance_of_missing(8, error) == pytest.approx(2 * chance_of_the_largest_averages(8, left_out))
     assert chance_of_the_largest_averages(8, left_out) <= error / 2 < chance_of_the_largest_averages(8, left_out + 1)
 
 
 def test_few_numbers_have_no_bounds_at_a_small_error():
     assert interval([1.0, 2.0, 3.0], 0.05) == (-math.inf, math.inf)
+    assert chance_of_missing(3, 0.05) == 0
 
 
 def test_far_outlier_moves_the_centre_little():
