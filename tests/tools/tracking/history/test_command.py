@@ -71,6 +71,20 @@ def test_commit_before_the_static_report_has_a_line_that_says_so(history, stored
     assert f"no static report at {commits[0][:10]}" in ended.out
 
 
+def test_ratios_of_recorded_comparisons_are_a_series(history, tmp_path, commits):
+    recorded = json.loads(Path(__file__).with_name("compared.json").read_text())
+    rows = recorded["benchmarks"]["rows-256B"]
+    (tmp_path / "paired").mkdir()
+    for number, commit in enumerate(commits[20:]):
+        recorded["head"]["commit"], rows["ratio"] = commit, 1.25 if number >= 20 else 1.0
+        (tmp_path / "paired" / f"{commit}.json").write_text(json.dumps(recorded))
+    ended = history("--results", "paired")
+    assert (ended.status, ended.err) == (1, "")
+    assert f"{commits[40][:10]}  " in ended.out
+    assert "   +25.00 %  rows-256B: 1 times the base → 1.25 times the base\n" in ended.out
+    assert "history.html: 2 series over 40 commits; 1 change by the thresholds alone, 1 for the worse\n" in ended.out
+
+
 def test_regression_before_since_is_no_failure(history, stored, commits):
     folder = str(stored(track_calls=steps(1, 2, 20)))
     assert history("--results", folder, "--since", commits[20]).status == 0
