@@ -83,9 +83,9 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     report(most, most, "")
     other_cores = round(load.cores(), 2)
     fields = {
-        **_sizes_and_rates(times_ns, caches, footprints, threads),
+        **_sizes_and_rates(times_ns, caches, footprints, base, threads),
         "memory_ns": latency_ns[sizes[-1]],
-        **derived_fields(times_ns, threads if other_cores < BUSY_CORES else 1),
+        **derived_fields(times_ns, base, threads if other_cores < BUSY_CORES else 1),
     }
     if other_cores >= BUSY_CORES:
         fields["l3_bytes"] = base.l3_bytes
@@ -118,7 +118,7 @@ def forget() -> Path | None:
 
 
 def _sizes_and_rates(
-    times_ns: Mapping[str, float], caches: tuple[int, int, int], footprints: list[int], threads: int
+    times_ns: Mapping[str, float], caches: tuple[int, int, int], footprints: list[int], base: MachineModel, threads: int
 ) -> dict[str, Any]:
     """Return the fields of caches, copies, random lines and prefetches."""
     gains = {size: times_ns[f"{size} {CACHED}"] / times_ns[f"{size} {STREAMED}"] for size in footprints}
@@ -126,17 +126,18 @@ def _sizes_and_rates(
         {each: times_ns[f"{name} {each}"] for each in tried}
         for name, tried in (("far", FAR_LINES), ("near", NEAR_LINES), ("rows", NEAR_ROWS))
     )
+    ahead, far_ahead, row_bytes = distance(near, base.near_rows), distance(far, base.far_rows), ROW_LINES * LINE_BYTES
     return {
         "l1_bytes": caches[0],
         "l2_bytes": caches[1],
         "l3_bytes": max(stream_end(gains, caches[2]), 2 * caches[1]),
-        "l1_misses": distance(near),
-        "l2_misses": distance(far) // FAR_ROWS_A_MISS,
-        "near_bytes": distance(rows) * ROW_LINES * LINE_BYTES,
+        "l1_misses": base.l1_misses if ahead == base.near_rows else ahead,
+        "l2_misses": base.l2_misses if far_ahead == base.far_rows else far_ahead // FAR_ROWS_A_MISS,
+        "near_bytes": distance(rows, base.near_bytes // row_bytes) * row_bytes,
         "copy_bytes_per_ns": tuple(
-            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", "memory")
+            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", footprints[-1])
         ),
-        "memory_bytes_per_ns": threads / min(times_ns[f"{footprints[-1]} {way}"] for way in (CACHED, STREAMED)),
+        "memory_bytes_per_ns": threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED)),
         "line_ns": (
             times_ns["lines L1"],
             times_ns["lines L2"],
@@ -157,10 +158,10 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list
     """Return the probes of all but the latencies."""
     (l1, l2, l3), far_bytes, lines = caches, footprints[-1], workplace.lines
     probes = workplace.instructions() | workplace.streams() | workplace.page_faults() | workplace.launches()
-    for size in footprints:
-        probes |= {f"{size} {way}": probe for way, probe in workplace.copies(size).items()}
-    for name, size in (("L2", l2 // 2), ("L3", l3 // 2), ("memory", far_bytes)):
-        probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, alone=True).items()}
+    for name, size in (("L2", l2 // 2), ("L3", l3 // 2), *((str(size), size) for size in footprints)):
+        probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, 1).items()}
+    copies = workplace.copies(far_bytes, workplace.threads)
+    probes |= {f"all threads {way}": probe for way, probe in copies.items()}
     probes |= {f"lines {name}": lines(size // 2, 0, 0) for name, size in (("L1", l1), ("L2", l2))}
     probes["lines L3"] = lines(l3 // 2, BESIDE_FAR, 0)
     probes |= {f"far {each}": lines(far_bytes, each, BESIDE_NEAR) for each in FAR_LINES}

@@ -9,17 +9,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.thresholds import LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS
-from .probe_program import ROWS_BYTES
+from .probe_program import ROWS_BYTES, VECTORS_BYTES
 
 # Parts of a reported size: a measured end of a cache within them is the reported one.
 NEAR_REPORTED = (0.7, 1.5)
 # How many times as fast a non-temporal copy is where it counts, and up to which part of the last cache that is noise.
 STREAM_GAIN, STREAM_SHARE = 1.10, 0.5
-# What wider vectors must gain on average, and may lose anywhere.
+# What other vectors than the usual ones must gain on average, and may lose anywhere.
 VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
-# The nearest of the distances that take so little longer than the best is taken.
-DISTANCE_TOLERANCE = 1.08
+# A distance is as good as the best where it takes no longer than so many times as long.
+DISTANCE_TOLERANCE = 1.12
 LEAST_LAUNCH_NS, LEAST_NS = 100.0, 0.005
 
 
@@ -69,26 +70,46 @@ def stream_end(gains: Mapping[int, float], last_bytes: int) -> int:
     return last_bytes if end >= STREAM_SHARE * last_bytes else _rounded_size(end)
 
 
-def distance(times_ns: Mapping[int, float]) -> int:
-    """Return the least prefetch distance that is about as fast as the best, from times by distance."""
-    best = min(times_ns.values())
-    return min(at for at, taken in times_ns.items() if taken <= DISTANCE_TOLERANCE * best)
+def distance(times_ns: Mapping[int, float], usual: int) -> int:
+    """Return a prefetch distance: the usual one where that is as good as the best, or else the least that is.
+
+    Args:
+        times_ns: by distance.
+        usual: that of the built-in model.
+    """
+    most_ns = DISTANCE_TOLERANCE * min(times_ns.values())
+    return usual if times_ns.get(usual, math.inf) <= most_ns else min(at for at in times_ns if times_ns[at] <= most_ns)
 
 
-def vector_bytes(times_ns: Mapping[str, float]) -> int:
-    """Return the vectors that rows and lanes are worth copying in, from the times of `Workplace.instructions`."""
-    gains = [times_ns[f"rows {size} by 32"] / times_ns[f"rows {size} by 64"] for size in ROWS_BYTES]
-    gains.append(times_ns["lane loads"] / times_ns["wide lane loads"])
-    if min(gains) >= VECTOR_LOSS and math.prod(gains) ** (1 / len(gains)) >= VECTOR_GAIN:
-        return 64
-    narrow = [times_ns[f"rows {size} by 32"] / times_ns[f"rows {size} by 16"] for size in ROWS_BYTES]
-    return 16 if min(narrow) >= VECTOR_GAIN else 32
+def vector_bytes(times_ns: Mapping[str, float], usual: int) -> int:
+    """Return the vectors that rows and lanes are worth copying in: the usual ones unless others gain.
+
+    Args:
+        times_ns: of `Workplace.instructions`.
+        usual: those of the built-in model.
+    """
+
+    def gains(vector: int) -> list[float]:
+        return [times_ns[f"rows {size} by {usual}"] / times_ns[f"rows {size} by {vector}"] for size in ROWS_BYTES]
+
+    lanes = {32: times_ns["lane loads"], 64: times_ns["wide lane loads"]}
+    for vector in VECTORS_BYTES:
+        found = [*gains(vector), *([lanes[usual] / lanes[vector]] if {usual, vector} <= lanes.keys() else [])]
+        if min(found) >= VECTOR_LOSS and math.prod(found) ** (1 / len(found)) >= VECTOR_GAIN:
+            return vector
+    return usual
 
 
-def derived_fields(times_ns: Mapping[str, float], threads: int) -> dict[str, Any]:
-    """Return the fields of instructions, vectors, page faults and launches."""
-    wide = 64 if times_ns["stream by 32"] >= VECTOR_GAIN * times_ns["stream by 64"] else 32
-    narrow = vector_bytes(times_ns)
+def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
+    """Return the widest non-temporal stores that are worth it: the usual ones unless the others gain."""
+    other = 32 if usual == 64 else 64
+    gains = times_ns[f"stream by {max(usual, 32)}"] >= VECTOR_GAIN * times_ns[f"stream by {other}"]
+    return other if gains else usual
+
+
+def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:
+    """Return the fields of instructions, vectors, page faults and launches; `base` is the built-in model."""
+    narrow = vector_bytes(times_ns, base.vector_bytes)
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
     lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     fields: dict[str, Any] = {
@@ -99,7 +120,7 @@ def derived_fields(times_ns: Mapping[str, float], threads: int) -> dict[str, Any
         "fused_check_ns": max(times_ns["fused check"] - times_ns["scalars"], LEAST_NS),
         "page_fault_ns": max(times_ns["first touch"] - times_ns["later touch"], LEAST_NS),
         "vector_bytes": narrow,
-        "wide_vector_bytes": max(wide, narrow),
+        "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }
     if threads > 1:
         share = times_ns["serial"] / threads

@@ -1,7 +1,6 @@
 """The probes of a calibration: what is timed, over memory of their own. Imports Numba.
 
-They are timed on one thread, but for launches, what memory copies for all threads together, and the size from which
-non-temporal stores are faster.
+They are timed on one thread, but for launches and for what memory copies for all threads together.
 """
 
 import itertools
@@ -37,8 +36,9 @@ NEW_BYTES, TOUCHED_BYTES, PAGE_BYTES = 40 * MB, 4 * MB, 4096
 SHARES, SHARE_LINES, SHARE_REPEATS = 64, 128, 64
 ASLEEP_AFTER_S = 1e-3
 LEAST_RUNS = 4
-# The rows that are copied from and to 256 KB each, what non-temporal stores write at once, and the runs in a call.
-MOST_ROWS_BYTES, STREAMED_BYTES, REPEATS = 256 * KB, MB, 4
+# The rows that are copied from and to 256 KB each, what non-temporal stores write at once, and how often a call repeats
+# work of a few microseconds, beside which a call is no longer short.
+MOST_ROWS_BYTES, STREAMED_BYTES, REPEATS = 256 * KB, MB, 8
 
 
 @dataclass
@@ -79,8 +79,8 @@ class Workplace:
         """Return a probe of the latency: nanoseconds for a line that is read after the line before it."""
         base, lines = address(self.memory), table_bytes // LINE_BYTES
         if lines <= CHASED_LINES:
-            repeats = CHASED_LINES // lines
-            return Probe(timed(self._call("latency", base, 0, 0, lines, table_bytes, repeats=repeats), CHASED_LINES))
+            repeats = REPEATS * CHASED_LINES // lines
+            return Probe(timed(self._call("latency", base, 0, 0, lines, table_bytes, repeats=repeats), repeats * lines))
         entry, at, place = self._entry, self._numbers["latency"], [0]
 
         def step() -> None:
@@ -101,7 +101,9 @@ class Workplace:
         self._staged = random.integers(0, SMALL_TABLE, STAGED, dtype=np.int32)
         wide, staged = address(self._indices), address(self._staged)
         probes = {
-            name: Probe(timed(self._call(name, data, wide, out, INDICES, SMALL_TABLE), INDICES))
+            name: Probe(
+                timed(self._call(name, data, wide, out, INDICES, SMALL_TABLE, repeats=REPEATS), REPEATS * INDICES)
+            )
             for name in ("check", "scalars", "fused check")
         }
         for name in ("lane loads", "wide lane loads", "lane gathers"):
@@ -146,12 +148,8 @@ class Workplace:
             "later touch": Probe(timed(lambda: write(old), TOUCHED_BYTES / PAGE_BYTES)),
         }
 
-    def copies(self, footprint_bytes: int, *, alone: bool = False) -> dict[str, Probe]:
-        """Return probes of a copy in so much memory: nanoseconds of a thread for a byte read or written.
-
-        All threads share it unless one copies alone.
-        """
-        threads = 1 if alone else self.threads
+    def copies(self, footprint_bytes: int, threads: int) -> dict[str, Probe]:
+        """Return probes of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
         grain = threads * shared_loops.BLOCK_BYTES
         half = footprint_bytes // 2 // grain * grain
         size = min(half, threads * COPIED_BYTES_A_THREAD)
@@ -159,7 +157,7 @@ class Workplace:
         starts = [(source, source + half, first, first + size) for first in range(0, half - size + 1, size)]
         units, windows = 2 * size / threads, itertools.cycle(starts)
         return {
-            name: self._swept(replace(call, in_parallel=not alone), units, len(starts), footprint_bytes)
+            name: self._swept(replace(call, in_parallel=threads > 1), units, len(starts), footprint_bytes)
             for name, call in copy_ways(windows, [self.memory], threads, max(1, LEAST_COPIED_BYTES // size)).items()
         }
 

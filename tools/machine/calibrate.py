@@ -57,13 +57,9 @@ def measured() -> "Calibration":
 
 
 def beside_built_in(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """Return some fields of a model as text, each with the built-in model's number where that is another."""
+    """Return some fields of a model as text, each beside the built-in model's number."""
     other = built_in_machine().model
-    return {name: _beside(fields[name], getattr(other, name)) for name in names}
-
-
-def _beside(value: Any, other: Any) -> str:
-    return _text(value) if value == other else f"{_text(value):<26} built-in {_text(other)}"
+    return {name: f"{_text(fields[name]):<26} built-in {_text(getattr(other, name))}" for name in names}
 
 
 def _text(value: Any) -> str:

@@ -114,7 +114,7 @@ def _machine_model(findings: Findings) -> dict[str, Any]:
     if found is not None:
         facts["calibration"] = {
             "date": found.date,
-            "age_days": round(found.age_days, 1),
+            "age_days": round(found.age_days, 2),
             "threads": found.threads,
             "other_cores": found.other_cores,
             "fields": {
@@ -243,7 +243,9 @@ def _first_line(error: Exception) -> str:
 def _calibration_text(found: dict[str, Any] | None) -> str:
     if found is None:
         return "none; gathernest calibrate measures this machine in 20 seconds"
-    return f"{found['age_days']:g} days old, of {found['date']}, for {found['threads']} threads"
+    hours = 24 * found["age_days"]
+    age = f"{hours:.0f} hours" if hours < 48 else f"{found['age_days']:.0f} days"
+    return f"{age} old, of {found['date']}, for {found['threads']} threads"
 
 
 def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:

@@ -29,7 +29,7 @@ BUSY_CORES = 0.5
 DATE = "%Y-%m-%dT%H:%M:%SZ"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Calibration:
     """What was measured of a machine.
 
@@ -51,7 +51,7 @@ class Calibration:
     date: str
     versions: Mapping[str, str]
 
-    @property
+    @functools.cached_property
     def model(self) -> MachineModel:
         """The machine model."""
         return replace(BUILT_IN[self.base], name=f"{self.base}, calibrated", **self.fields)
@@ -59,8 +59,7 @@ class Calibration:
     @property
     def age_days(self) -> float:
         """How many days ago it was made."""
-        made = datetime.strptime(self.date, DATE).replace(tzinfo=UTC)
-        return (datetime.now(UTC) - made).total_seconds() / 86_400
+        return (datetime.now(UTC) - datetime.fromisoformat(self.date)).total_seconds() / 86_400
 
     def description(self) -> dict[str, Any]:
         """Return the model as a file for the knob `machine` holds it."""
@@ -78,7 +77,8 @@ class Calibration:
         given = {field.name: stored[field.name] for field in fields(cls)}
         model, _ = said_of_machine({"base": given["base"], **given["fields"]})
         measured = {name: getattr(model, name) for name in given["fields"]}
-        datetime.strptime(given["date"], DATE)
+        if datetime.fromisoformat(given["date"]).tzinfo is None:
+            raise ValueError("date has a time zone")
         if type(given["threads"]) is not int or type(given["other_cores"]) not in (int, float):
             raise ValueError("threads and other_cores are numbers")
         return cls(
@@ -98,7 +98,7 @@ def machine_facts() -> dict[str, Any]:
 
 def calibration_path() -> Path:
     """Return the file of this machine's calibration, whether it is there or not."""
-    return _folder() / _name()
+    return _folder() / _name_of(machine_facts())
 
 
 def known_calibration() -> Calibration | None:
@@ -123,8 +123,8 @@ def _folder() -> Path:
     return cache_folder() / "machines"
 
 
-def _name() -> str:
-    return f"{hashlib.sha256(json.dumps(machine_facts(), sort_keys=True).encode()).hexdigest()[:16]}.json"
+def _name_of(facts: Mapping[str, Any]) -> str:
+    return f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 
 @functools.lru_cache(maxsize=16)
@@ -133,8 +133,9 @@ def _read(cache_dir: Path | None, cores: int) -> Calibration | None:
     folder = _folder()
     if not folder.is_dir():  # most have none: the facts take longer than this
         return None
+    facts = machine_facts()
     try:
-        found = Calibration.from_json(json.loads(read_own(folder / _name())))
+        found = Calibration.from_json(json.loads(read_own(folder / _name_of(facts))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if found.machine == machine_facts() else None
+    return found if found.machine == facts else None

@@ -43,7 +43,7 @@ def test_doctor_shows_what_was_measured_its_age_and_what_is_doubtful(gathernest)
     gathernest("calibrate")
     text = gathernest("doctor").out
     assert "  name                       zen4, calibrated\n" in text
-    assert " days old, of 2026-11-22T12:00:00Z, for 2 threads\n" in text
+    assert " old, of 2026-11-22T12:00:00Z, for 2 threads\n" in text
     assert "  vector_bytes               64                         built-in 32\n" in text
     assert "note: this machine was measured with numba 0.1, now " in text
     assert "note: other processes used 1.5 cores while this machine was measured" in text
