@@ -95,6 +95,13 @@ class Emitter:
         sign = self.binary(arith.ShRSIOp, index, self.constant(63, "c63"), "sign")
         return self.binary(arith.AddiOp, index, self.binary(arith.AndIOp, size, sign, "shift"), "wrapped")
 
+    def outside(self, facts: IndexFacts, index: SSAValue, size: SSAValue) -> SSAValue:
+        """Say whether an index is outside the axis; [-size, size) shifted by size is [0, 2 * size)."""
+        if facts.unsigned:
+            return self.compare("uge", index, size, "outside")
+        shifted = self.binary(arith.AddiOp, index, size, "shifted")
+        return self.compare("uge", shifted, self.binary(arith.AddiOp, size, size, "twice"), "outside")
+
     def always_valid(self, facts: IndexFacts, mode: Bounds, index: SSAValue, size: SSAValue) -> SSAValue:
         """Give the position in the modes in which every index has one: clip, wrap and unchecked."""
         if mode is Bounds.UNCHECKED or (facts.unsigned and not facts.reaches_past):

@@ -32,7 +32,8 @@ class FoldBounds(ModulePass):
     * Signed ones wrap without a branch, `v + (s & (v >> 63))`, and one unsigned comparison with s does both bounds.
     * No upper check when the index type cannot reach it: every int8 is valid on an axis of 128 or more.
     * `error` is checked in a nest of its own before anything is written, so the copy has no check left and a failed
-      gather leaves out untouched. The function returns how many indices were outside.
+      gather leaves out untouched. The function returns how many indices were outside: a signed one is inside where
+      `v + s < 2 * s`, unsigned.
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
@@ -242,7 +243,7 @@ class _Folding:
             raw = named(builder, made_from(load, memref.LoadOp.get(load.memref, place)), load.res.name_hint)
             emit = Emitter(builder_at(builder.insertion_point, resolve))
             index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
-            outside = emit.compare("uge", emit.wrapped(facts, index, size), size, "outside")
+            outside = emit.outside(facts, index, size)
             found = outside if found is None else emit.binary(arith.OrIOp, found, outside, "any_outside")
         assert found is not None
         return builder.insert(made_from(self.resolves[0], arith.ExtUIOp(found, I64))).result

@@ -32,9 +32,10 @@ def test_scheduled_nest_shows_its_check_and_what_is_parallel():
     assert (
         picture("hoist-invariants")
         == """\
+twice = n_axis + n_axis
 n_outside = sum of for check_indices(i) in 0..n_indices:
   index = indices[0, i]
-  yield (index + (n_axis & (index >> 63))) >=u n_axis
+  yield (index + n_axis) >=u twice
 if n_outside == 0:
   parallel for outer(o) in 0..n_outer:
     for indices(i) in 0..n_indices:

@@ -56,11 +56,7 @@ WRONG = {
         NEST, "%sign = arith.shrsi %index, %c63", "%sign = arith.subi %index, %index", "an index gives zeros"
     ),
     "wrap dropped after the check": Wrong(
-        NEST,
-        "%wrapped_1 = arith.addi %index_1, %shift_1",
-        "%wrapped_1 = arith.ori %index_1, %index_1",
-        OUTSIDE,
-        "error",
+        NEST, "%wrapped = arith.addi %index_1, %shift", "%wrapped = arith.ori %index_1, %index_1", OUTSIDE, "error"
     ),
     "clamp dropped": Wrong(
         NEST, "%lowered = arith.minsi %index, %last", "%lowered = arith.ori %index, %index", OUTSIDE, "clip"
@@ -102,7 +98,7 @@ WRONG = {
         "an index is not checked",
         "error",
     ),
-    "check off by one": Wrong(NEST, "arith.cmpi uge, %wrapped", "arith.cmpi ugt, %wrapped", "", "error"),
+    "check off by one": Wrong(NEST, "arith.cmpi uge, %shifted", "arith.cmpi ugt, %shifted", "", "error"),
     "unsigned index extended by its sign": Wrong(
         NEST, "arith.extui %index : i8", "arith.extsi %index : i8", "", "clip", "ui8"
     ),
@@ -136,9 +132,9 @@ WRONG_FUSIONS = {
     "count of a tile dropped": Wrong(
         FUSED, "gather.yield %n_outside_2 : i64", "gather.yield %none_1 : i64", "an index is not checked"
     ),
-    "bound off by one": Wrong(FUSED, "arith.cmpi uge, %wrapped", "arith.cmpi ugt, %wrapped", "is not found, or one"),
+    "bound off by one": Wrong(FUSED, "arith.cmpi uge, %shifted", "arith.cmpi ugt, %shifted", "is not found, or one"),
     "negative not wrapped where it is checked": Wrong(
-        FUSED, "%wrapped = arith.addi %index, %shift", "%wrapped = arith.ori %index, %index", "is not found, or one"
+        FUSED, "%shifted = arith.addi %index, %size", "%shifted = arith.ori %index, %index", "is not found, or one"
     ),
     "tile checked one short": Wrong(
         FUSED,

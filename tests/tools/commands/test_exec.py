@@ -11,7 +11,7 @@ from gathernest.kernels.playground.stage_file import filled, read_array
 from gathernest.tools.cli import main
 
 SHOW = ["show", "--data", "5x4xf32", "--indices", "3xi64", "--stage", "fold-bounds"]
-DROPPED = ("%position = arith.index_cast %wrapped_1", "%position = arith.index_cast %index_1")
+DROPPED = ("%position = arith.index_cast %wrapped", "%position = arith.index_cast %index_1")
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 // RUN: gathernest-opt %s -p nest --split-input-file
 
-// One unsigned comparison does both bounds after the wrap, and a nest of its own asks it before anything is written.
+// One unsigned comparison of the index plus the size does both bounds, in a nest of its own, before anything is written.
 // CHECK: %n_outside = gather.loop check_batch
-// CHECK: arith.shrsi
-// CHECK: arith.cmpi uge, %wrapped, %size : i64
+// CHECK: arith.cmpi uge, %shifted, %twice : i64
 // CHECK: arith.cmpi eq, %n_outside
 // CHECK: scf.if %all_inside
 // CHECK-NOT: arith.cmpi
