@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...ir.loop_name import LoopName
 from .machine_model import MIN_SINGLE_BYTES
@@ -26,6 +26,9 @@ class NestShape:
         index_bytes: bytes an index.
         is_packed: whether out is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
+        loops: those of `copied` that run more than once, or never; the others are dropped.
+        row: those of `loops` that copy the slice of one index.
+        innermost: the innermost of `loops`.
     """
 
     copied: tuple[Loop, ...]
@@ -38,25 +41,19 @@ class NestShape:
     is_packed: bool = True
     has_packed_rows: bool = True
 
+    loops: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
+    row: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
+    innermost: Loop = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
-        for field in ("copied", "checked", "table"):
-            loops = tuple((LoopName(name), size) for name, size in getattr(self, field))
-            object.__setattr__(self, field, loops)
-
-    @property
-    def loops(self) -> tuple[Loop, ...]:
-        """Those of `copied` that run more than once, or never; the others are dropped."""
-        return tuple(loop for loop in self.copied if loop[1] != 1)
-
-    @property
-    def row(self) -> tuple[Loop, ...]:
-        """The loops that copy the slice of one index."""
-        return tuple(loop for loop in self.loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit"))
-
-    @property
-    def innermost(self) -> Loop:
-        """The innermost of `loops`."""
-        return self.loops[-1] if self.loops else (LoopName(), 1)
+        for name in ("copied", "checked", "table"):
+            loops = tuple((LoopName(loop), size) for loop, size in getattr(self, name))
+            object.__setattr__(self, name, loops)
+        loops = tuple(loop for loop in self.copied if loop[1] != 1)
+        row = tuple(loop for loop in loops if loop[0] not in self.looked_up and loop[0].role in ("inner", "unit"))
+        object.__setattr__(self, "loops", loops)
+        object.__setattr__(self, "row", row)
+        object.__setattr__(self, "innermost", loops[-1] if loops else (LoopName(), 1))
 
     @property
     def is_row(self) -> bool:
