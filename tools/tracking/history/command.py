@@ -164,6 +164,8 @@ def _print(history: "History", target: str) -> None:
     worse, of = sum(1 for _ in history.regressions()), sum(len(at.changes) for at in history.at)
     by = f"otava {history.otava}" if history.otava else "the thresholds alone"
     found = f"{count(of, 'change')} by {by}, {worse} for the worse"
+    if short := sum(not judged.noise.is_known for judged in history.judged):
+        found += f"; {short} have too few results to tell"
     console.print(f"{target}: {len(history.judged)} series over {count(len(history.commits), 'commit')}; {found}")
 
 

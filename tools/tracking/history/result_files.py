@@ -124,10 +124,16 @@ def _asv_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Poin
 
 
 def _paired_points(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Point]]:
-    """Yield the ratios of a comparison of two commits, but for those of too few restarts for an interval."""
+    """Yield the ratios of a comparison of two commits, but for those of too few restarts for an interval.
+
+    Raises:
+        ValueError: a side is no commit alone: the files of a working tree, or other versions of packages.
+    """
     base, head, measured = data["base"]["commit"], data["head"]["commit"], float(data.get("measured", 0))
     if data["head"]["changed_files"]:
         raise ValueError(f"it measured files that differ from commit {head[:10]}")
+    if "==" in data["head"].get("revision", ""):
+        raise ValueError(f"it measured {data['head']['revision']}, not a commit")
     for name, found in data["benchmarks"].items():
         if math.isfinite(ratio := float(found["ratio"])) and None not in found["interval"]:
             yield (f"times beside {base[:10]}, {data['machine']}", name), Point(head, ratio, measured=measured)

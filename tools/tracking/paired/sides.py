@@ -81,11 +81,13 @@ def _side(name: str, revision: str | None, folder: Path, versions: Sequence[str]
         "diff", "--name-only", commit, tree, otherwise=f"{tree} cannot be compared with {commit}"
     ).splitlines()
     extract_tree(tree, place / "gathernest")
-    python = _python_of(place / "gathernest", place / "environment", versions)
-    return Side(name, revision or WORKING_TREE, commit, len(changed), place, python)
+    called = revision or WORKING_TREE
+    what = ", ".join(versions) or f"the packages that {called} depends on"
+    python = _python_of(place / "gathernest", place / "environment", versions, what)
+    return Side(name, called, commit, len(changed), place, python)
 
 
-def _python_of(sources: Path, environment: Path, versions: Sequence[str]) -> str:
+def _python_of(sources: Path, environment: Path, versions: Sequence[str], what: str) -> str:
     """Return an interpreter with the packages that sources depend on: this one, or one of a new environment."""
     wanted = {_name(text): text for text in _dependencies(sources)}
     if not versions and {_normal(text) for text in wanted.values()} <= {_normal(text) for text in _installed()}:
@@ -98,7 +100,7 @@ def _python_of(sources: Path, environment: Path, versions: Sequence[str]) -> str
     _run("make a virtual environment", [sys.executable, "-m", "venv", str(environment)])
     python = str(environment / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run(f"install {', '.join(versions) or 'the packages that it depends on'}", [*pip, *wanted.values()])
+    _run(f"install {what}", [*pip, *wanted.values()])
     return python
 
 
@@ -139,4 +141,4 @@ def _run(what: str, command: Sequence[str]) -> None:
     if ended.returncode:
         lines = [line for line in (ended.stderr or ended.stdout).strip().splitlines() if line]
         errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or lines[-1:]
-        raise RevisionError(f"cannot {what}: {errors[-1] if errors else 'pip failed'}; name another version")
+        raise RevisionError(f"cannot {what}: {errors[-1] if errors else 'pip failed'}; name others")

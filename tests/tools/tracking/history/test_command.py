@@ -85,6 +85,11 @@ def test_ratios_of_recorded_comparisons_are_a_series(history, tmp_path, commits)
     assert "history.html: 2 series over 40 commits; 1 change by the thresholds alone, 1 for the worse\n" in ended.out
 
 
+def test_series_of_two_commits_is_said_to_be_too_short(history, stored, commits):
+    ended = history(f"{commits[0]}..{commits[2]}", "--results", str(stored(track_calls=[1] * COMMITS)))
+    assert ended.out.endswith("0 changes by the thresholds alone, 0 for the worse; 1 have too few results to tell\n")
+
+
 def test_regression_before_since_is_no_failure(history, stored, commits):
     folder = str(stored(track_calls=steps(1, 2, 20)))
     assert history("--results", folder, "--since", commits[20]).status == 0

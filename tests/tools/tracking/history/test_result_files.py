@@ -24,12 +24,12 @@ def save_by_asv(folder, commit, benchmarks, started=0):
     results.save(str(folder))
 
 
-def compared(head, *, changed=0, ratio: object = 1.25):
+def compared(head, *, changed=0, ratio: object = 1.25, revision="main"):
     """Return what `gathernest bench compare --json` writes, as far as it is read."""
     side = {"revision": "main", "commit": "b" * 40, "changed_files": 0}
     found = {"ratio": ratio, "interval": [1.2, 1.3], "verdict": "slower", "family": "kernel"}
     few = {"ratio": 3.0, "interval": [None, None], "verdict": "cannot tell", "family": "kernel"}
-    sides = {"base": side, "head": {**side, "commit": head, "changed_files": changed}}
+    sides = {"base": side, "head": {"revision": revision, "commit": head, "changed_files": changed}}
     return {
         "kind": "gathernest paired comparison",
         **sides,
@@ -117,6 +117,7 @@ def test_later_of_two_comparisons_of_the_same_commits_counts(tmp_path):
         ('{"result_columns": [], "results": {}, "params": {}, "requirements": {}}', "'machine' is missing"),
         (json.dumps(compared("a" * 40, ratio="no")), "could not convert string to float: 'no'"),
         (json.dumps(compared("a" * 40, changed=2)), f"it measured files that differ from commit {'a' * 10}"),
+        (json.dumps(compared("a" * 40, revision="numba==9.9")), "it measured numba==9.9, not a commit"),
         ('{"base": 1, "head": 2}', "'int' object is not subscriptable"),
     ],
 )  # fmt: skip

@@ -53,6 +53,9 @@ def test_other_dependencies_get_an_environment_of_their_own(repository, monkeypa
         assert head.python == str(head.folder / "environment" / "bin" / "python")
     assert commands[0][0] == "make a virtual environment"
     assert commands[1] == ("install numba==9.9, X-Y==3", ["numba==9.9", "X-Y==3"])
+    with two_sides("plain", "dependent") as (base, head):
+        assert base.python != head.python
+    assert commands[3] == ("install the packages that dependent depends on", ["numba >=0.1", "x_y[z]==2"])
 
 
 def test_same_dependencies_in_another_order_share_the_environment(repository, monkeypatch):
@@ -71,7 +74,7 @@ def test_version_that_does_not_exist_is_one_line(monkeypatch):
     with pytest.raises(RevisionError) as raised:
         sides_module._run("install numba==0.0", [sides_module.sys.executable, "-c", script])
     assert str(raised.value) == (
-        "cannot install numba==0.0: No matching distribution found for numba==0.0; name another version"
+        "cannot install numba==0.0: No matching distribution found for numba==0.0; name others"
     )
 
 
