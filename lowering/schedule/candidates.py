@@ -77,10 +77,10 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
             least_us = time_us
             continue
         has = bool(getattr(rules, field))
-        unlike = [time for time, place in times if bool(others[place].get(field)) != has]
-        if unlike and min(unlike) >= fixed.TOLD_GAIN * least_us:
-            other = others[next(place for time, place in times if time == min(unlike))]
-            told = f"{_time(least_us)} predicted, {_time(min(unlike))} with {describe(rules, other)}"
+        unlike = [each for each in times if bool(others[each[1]].get(field)) != has]
+        time_us, place = min(unlike, default=(0.0, 0))
+        if time_us >= fixed.TOLD_GAIN * least_us:
+            told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
             reasons.append(f"{describe(rules, {})}: {told}")
     return Choice(replace(rules, **changes) if changes else rules, (*proposed.reasons, *reasons))
 

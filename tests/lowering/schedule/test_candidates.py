@@ -10,10 +10,12 @@ from gathernest.ir.operator_spec import Gather, GatherElements
 from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import run_stages
+from gathernest.kernels.runtime.layout import Layout
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.kernels.runtime.select_schedule import chosen_schedule
 from gathernest.lowering.schedule import candidates as candidates_module
 from gathernest.lowering.schedule.candidates import candidates, choose_candidate
+from gathernest.lowering.schedule.cost_model import CostModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
@@ -102,6 +104,19 @@ def test_prefetches_are_added_where_the_second_cache_lacks_what_the_third_is_slo
     nest = replace(ROWS, copied=(("indices", 10**6),), table=(("axis", 10**6),))
     near, far = (replace(MACHINE, line_ns=(0.3, 0.7, ns, 20.0)) for ns in (0.8, 10.0))
     assert [bool(choice(machine, nest).schedule.prefetch) for machine in (near, far)] == [False, True]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_choice_takes_a_dozen_predictions_of_some_ten_microseconds(name, monkeypatch):
+    nest, asked, predict = Layout.of(PROBLEMS[name]).nest, list[Schedule](), CostModel.predict
+
+    def counted(model, rules, *changes):
+        asked.append(rules)
+        return predict(model, rules, *changes)
+
+    monkeypatch.setattr(CostModel, "predict", counted)
+    choice(MACHINE, nest)
+    assert 3 <= len(asked) <= 12
 
 
 def test_results_too_small_for_a_schedule_are_not_predicted(monkeypatch):
