@@ -97,7 +97,8 @@ class Problem:
     def resized(self, table: Shape, indices: Shape) -> "Problem":
         """Return the problem of contiguous arrays of other sizes; raises InvalidGatherError where they do not fit."""
         specs = ArraySpec(table, self.table.dtype), ArraySpec(indices, self.indices.dtype)
-        return Problem.checked(self.operator, *specs, self.bounds, None, self.version, self.gradient, self.node)
+        resized = Problem.checked(self.operator, *specs, self.bounds, None, self.version, self.gradient, self.node)
+        return replace(resized, is_fresh=self.is_fresh)
 
     @property
     def name(self) -> str:

@@ -325,9 +325,10 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     dead: dict[int, tuple[int, ...]] = {}
     for number in last_use.keys() - set(results):
         dead[last_use[number]] = (*dead.get(last_use[number], ()), number)
+    calls = _calls_of((op for op, *_ in pending), imported.weights)
     steps = tuple(
         _Step(node_name(op) or op.name, call, operands, place, dead.get(place, ()))
-        for (op, operands, place), call in zip(pending, _calls_of(op for op, *_ in pending), strict=True)
+        for (op, operands, place), call in zip(pending, calls, strict=True)
     )
     outputs = _specs(list(returned), function.res_attrs.data if function.res_attrs else ())
     return inputs, outputs, tuple(values), steps, results
@@ -359,17 +360,18 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
     return MappingProxyType(found)
 
 
-def _calls_of(ops: Iterable["Operation"]) -> Iterator[Callable[..., np.ndarray]]:
+def _calls_of(ops: Iterable["Operation"], weights: "Weights") -> Iterator[Callable[..., np.ndarray]]:
     """Yield what carries out each operation on the arrays of its operands."""
     from ..ir.dialects.graph_op import GraphOp, tensor_type
     from ..ir.dialects.types import numpy_dtype
     from ..ir.interpreters.graph import reject_negative_indices
     from ..ir.modules.known_values import AnyGather
+    from ..lowering.passes.graph.graph_queries import last_positions
 
     for op in ops:
         if isinstance(op, AnyGather):
-            version = op.version.data if op.version else None
-            yield partial(_gathered, op.spec(), op.bounds.data, version, partial(reject_negative_indices, op))
+            version, check = op.version.data if op.version else None, partial(reject_negative_indices, op)
+            yield partial(_gathered, op.spec(), op.bounds.data, version, check, last_positions(op, weights))
         else:
             assert isinstance(op, GraphOp)
             yield partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
@@ -380,10 +382,14 @@ def _gathered(
     bounds: Bounds,
     version: str | None,
     check: Callable[[np.ndarray], None],
+    last: tuple[tuple[int, int], ...],
     data: np.ndarray,
     indices: np.ndarray,
 ) -> np.ndarray:
-    check(indices)
+    if last and all(place < data.shape[axis] for axis, place in last):
+        bounds = Bounds.UNCHECKED  # constants, looked at when the model was loaded
+    else:
+        check(indices)
     return run_operator(operator, data, index_array(indices), bounds, None, version=version)
 
 

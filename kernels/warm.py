@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..ir.errors import GathernestError
+from ..ir.problem import Problem
 from .host.cache_folder import cache_folder
 from .host.knobs import KNOBS, knobs
 from .host.runtime import RUNTIME
@@ -118,20 +119,31 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
 
 
 def warm_one(arguments: Arguments) -> WarmKernel:
-    """Compile one kernel into the cache, or find it there."""
+    """Compile one kernel into the cache, or find it there; and that for calls with `out`, where it is another."""
     start, key = time.perf_counter(), ""
     try:
         problem = problem_of(**arguments)
-        plan = planned(problem)
-        key, folder = plan.key, entry_folder(plan.key, plan.pipeline)
-        was_there = folder.is_dir()
-        loaded = prepare_problem(problem).loaded
-        outcome = "cached" if was_there and loaded is not None and loaded.from_cache else "compiled"
-        if loaded is not None and not folder.is_dir():
-            raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
+        key = planned(problem).key
+        were_cached = [_is_cached(each) for each in (problem.into(problem.result), problem)]
+        outcome = "cached" if all(were_cached) else "compiled"
     except GathernestError as error:
         return WarmKernel(arguments, key, "failed", time.perf_counter() - start, str(error))
     return WarmKernel(arguments, key, outcome, time.perf_counter() - start)
+
+
+def _is_cached(problem: Problem) -> bool:
+    """Compile the kernel of a problem into the cache; return whether it was there.
+
+    Raises:
+        GathernestError: the cache cannot be written.
+    """
+    plan = planned(problem)
+    folder = entry_folder(plan.key, plan.pipeline)
+    was_there = folder.is_dir()
+    loaded = prepare_problem(problem).loaded
+    if loaded is not None and not folder.is_dir():
+        raise GathernestError(f"the cache folder {cache_folder()} cannot be written")
+    return was_there and loaded is not None and loaded.from_cache
 
 
 def kernels_of(body: Callable[[], object]) -> WarmResult:

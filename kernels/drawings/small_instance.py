@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,9 +155,8 @@ def _small_problem(problem: Problem) -> Problem:
         _widen(shapes["data"], shapes["indices"], table.shape, operator.axis)
     specs = _smaller_spec(table, shapes["data"]), _smaller_spec(indices, shapes["indices"])
     slices = _smaller_spec(problem.slices, operator.result_shape(specs[0].shape, specs[1].shape))
-    return Problem.checked(
-        operator, *specs, problem.bounds, slices, problem.version, problem.gradient, problem.node
-    )  # fmt: skip
+    rest = problem.version, problem.gradient, problem.node
+    return replace(Problem.checked(operator, *specs, problem.bounds, slices, *rest), is_fresh=problem.is_fresh)
 
 
 def _extent(problem: Problem, role: Any) -> int:

@@ -10,7 +10,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds, BoundsMode
 from ...lowering import static_html as html
 from ...lowering.pipeline import run_passes
-from ...lowering.registry import SCHEDULED_NEST, Pipeline, default_pipeline
+from ...lowering.registry import FUSION, SCHEDULED_NEST, Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from ...lowering.schedule_language.nest_script import NestScript
 from ..host.machine import machine_model
@@ -41,6 +41,19 @@ class ScheduleScript(NestScript):
         row_bytes = rows["inner"] * Layout.of(problem).width_bytes if "inner" in rows else None
         super().__init__(module, around, vector_bytes=machine_model().vector_bytes, row_bytes=row_bytes)
         self.problem = problem
+
+    def __str__(self) -> str:
+        fusion, (before, behind) = self._fusion, self._around
+        return ",".join(text for text in (before, self.passes, fusion, behind) if text)
+
+    @property
+    def _fusion(self) -> str:
+        """The pass that makes a new result in one go, where the run time takes it with these steps; or nothing."""
+        try:
+            checked_in = make_plan(self.problem, self.schedule).checked_in
+        except ScheduleError:  # no schedule has these steps in this order
+            return ""
+        return "" if checked_in is None else f"{FUSION}{{loop={checked_in}}}"
 
     @property
     def trace(self) -> str:

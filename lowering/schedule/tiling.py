@@ -1,9 +1,12 @@
 """Tiling loops for threads, and where indices are checked."""
 
+import math
+
 from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
+from .thresholds import MIN_CHECKED
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -19,12 +22,34 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
 def loop_of_check(nest: NestShape, schedule: Schedule) -> str | None:
     """Return the loop in which `fuse-bounds-check` checks the indices of a new result; None where that does not pay.
 
-    It is the innermost parallel one, if no loop at or around it repeats indices: each is then checked once, while it is
-    on its way to the caches, and threads start once.
+    It is the innermost parallel loop or one inside it, if no loop at or around it repeats indices: each is then checked
+    once, while it is on its way to the caches, and threads start once. Inside it, the innermost is taken that has
+    enough indices for vectors.
     """
-    parallel = [name for name in map(LoopName, schedule.parallel) if not name.nest]
-    is_once = all(name.dimension in nest.looked_up for name in parallel)
-    return parallel[-1] if nest.checked and parallel and is_once else None
+    parallel = [name for name in schedule.parallel if not LoopName(name).nest]
+    if not nest.checked or not parallel:
+        return None
+    tiles, is_looked_up, sizes = dict(schedule.tiles), dict[str, bool](), dict[str, int]()
+    for name, size in nest.loops:
+        for loop, trips_of_loop in _tiled(name, size, tiles):
+            is_looked_up[loop], sizes[loop] = name in nest.looked_up, trips_of_loop
+    loops = schedule.order or tuple(sizes)
+    found, is_inside = None, False
+    for place, loop in enumerate(loops):
+        if not is_looked_up.get(loop):
+            break
+        checked = math.prod(sizes[inner] for inner in loops[place + 1 :] if is_looked_up.get(inner))
+        if loop == parallel[-1] or (is_inside and checked >= MIN_CHECKED):
+            found, is_inside = loop, True
+    return found
+
+
+def _tiled(name: str, size: int, tiles: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the loops, with their trips, that a loop becomes: those over and within its tiles."""
+    if name not in tiles:
+        return [(name, size)]
+    tile = tiles[name]
+    return [*_tiled(f"{name}_o", -(-size // tile), tiles), *_tiled(f"{name}_i", min(tile, size), tiles)]
 
 
 def tile_innermost(loops: Loops, unit: int, least: int, wanted: int) -> Tiling:

@@ -5,7 +5,10 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_node
 
+import gathernest as gn
 from gathernest.ir.modules.context import parse_module, print_generic
+from gathernest.kernels import model as model_module
+from gathernest.kernels.gather import run_operator as run
 from gathernest.lowering.pipeline import run_pipeline
 from gathernest.lowering.registry import GRAPH_NAMES
 
@@ -45,6 +48,24 @@ def test_dynamic_axis_keeps_its_check_and_stays(load, make):
     text = str(model)
     assert "bounds error" in text
     assert text.count("gather.gather ") + text.count("graph.slice") == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "modes"),
+    [([4, 1, 0], 5, ["unchecked"]), ([4, 1, 0], 4, ["error"]), ([4, -1, 0], 5, ["error"])],
+    ids=["inside", "one outside", "one negative"],
+)
+def test_constants_on_an_axis_that_is_long_enough_are_not_checked_again(load, make, monkeypatch, values, rows, modes):
+    seen = []
+    monkeypatch.setattr(model_module, "run_operator", lambda *args, **rest: seen.append(args[3]) or run(*args, **rest))
+    nodes, shapes = [make_node("Gather", ["x", "i"], ["y"])], ({"x": "Nx5xf32"}, {"y": "3x5xf32"})
+    model = load(make(nodes, *shapes, {"i": np.array(values)}))
+    if max(values) < rows:
+        assert model(x=X[:rows])["y"].tobytes() == X[:rows][values].tobytes()
+    else:
+        with pytest.raises(gn.BoundsError, match=r"index 4 at position \(0,\).* out of range \[-4, 3\]"):
+            model(x=X[:rows])
+    assert seen == modes
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])

@@ -11,6 +11,7 @@ from ....ir.dialects.attributes import node_name
 from ....ir.errors import ModelError
 from ....ir.modules.known_values import AnyGather, constant_array, constant_op, is_constant
 from ....ir.modules.weights import Weights
+from ....ir.semantics import Bounds
 from ...nest.queries import functions
 
 # A pass stops where it would make more new bytes of constants than that; the rest is computed when the model runs.
@@ -28,6 +29,20 @@ def constant_gathers(module: ModuleOp, weights: Weights) -> Iterator[tuple[AnyGa
             continue
         if (values := constant_array(gather.operands[1], weights)) is not None:
             yield gather, values
+
+
+def last_positions(gather: AnyGather, weights: Weights) -> tuple[tuple[int, int], ...]:
+    """Return each axis with the largest of its constant indices; empty where nothing is left to check.
+
+    Where an axis turns out to be longer than that, every index is a position, whatever the bounds mode. Empty, too,
+    where the indices are no constants, or one is negative.
+    """
+    is_open = gather.bounds.data is not Bounds.UNCHECKED and gather.unsigned is None
+    values = constant_array(gather.operands[1], weights) if is_open else None
+    if values is None or not values.size or values.min() < 0:
+        return ()
+    axes = gather.normalized().axes(values.shape)
+    return tuple(zip(axes, values.reshape(-1, len(axes)).max(axis=0).tolist(), strict=True))
 
 
 def operations(module: ModuleOp) -> list[Operation]:

@@ -5,18 +5,25 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import FRESH_OUT
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, YieldOp
+from ....ir.dialects.types import element_size_bytes
+from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, slice_of
+from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named
 from ...nest.located import builder_at_end, made_from, replace_op
 from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, viewed
+from ...schedule.machine_model import LINE_BYTES
+
+# Of the indices that the next iteration checks first: the processor fetches those behind them itself. Batches of 500
+# rows of 64 B: 1.00 of the speed of a separate check, 0.97 with 1 line or none (Zen 4).
+LINES_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class FuseBoundsCheck(ModulePass):
     `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
     twice, and two nests start threads. Here the indices of a tile, or of a batch, are checked while they are on their
     way to the caches, and then read from there. An iteration with an index out of range copies nothing, so nothing
-    outside of data is read.
+    outside of data is read. While one copies, the first indices of the next are prefetched.
 
     The price is that out is written before the last index is checked. The function carries `gather.fresh_out`: where it
     returns another number than 0, out holds anything, and the caller discards it. So the pass is for results that
@@ -56,6 +63,7 @@ class FuseBoundsCheck(ModulePass):
     Output:
         %n_outside = gather.loop parallel indices_o(%i_o) = %c0 to %n step %c256 sum {
           %outside = gather.loop check_indices(%i) = %i_o to %end step %c1 sum { ... gather.yield %outside : i64 }
+          memref.prefetch %indices[%b, %end], read, locality<3>, data : memref<1x?xi64>
           %all_inside = arith.cmpi eq, %outside, %none : i64
           scf.if %all_inside { ... }
           gather.yield %outside : i64
@@ -105,11 +113,16 @@ def _guarded_copy(function: func.FuncOp) -> tuple[LoopOp, scf.IfOp]:
 
 
 class _Fusing:
-    """One function: the nest that checks, the branch with the copy, and the loop that will have both."""
+    """One function: the nest that checks, the branch with the copy, and the loop that will have both.
+
+    `made` are the loops of the new check, and `mapping` has what stands in it for the values of the old one.
+    """
 
     def __init__(self, function: func.FuncOp, loop: LoopOp, check: LoopOp, branch: scf.IfOp):
         self.function, self.loop, self.check, self.branch = function, loop, check, branch
         self.around = [loop, *enclosing_loops(loop)]
+        self.made: list[LoopOp] = []
+        self.mapping: dict[SSAValue, SSAValue] = {}
         if any(isinstance(op, AccumulateOp) for op in function.walk()):
             raise ScheduleError("fuse-bounds-check: expected a gather, and this is a gradient")
         if any(not loop.is_ancestor(op) for op in _accesses(function)):
@@ -147,6 +160,8 @@ class _Fusing:
         body.add_op(scf.YieldOp())
         count = self._nest()
         builder = builder_at_end(self.loop, self.check)
+        if self.made:
+            self._prefetch_next(builder)
         none = named(builder, arith.ConstantOp.from_int_and_width(0, 64), "none")
         inside = named(builder, arith.CmpiOp(count, none, "eq"), "all_inside")
         builder.insert(scf.IfOp(inside, [], Region(body)))
@@ -159,8 +174,7 @@ class _Fusing:
         (counted,) = innermost.terminator.operands
         ops = slice_of([counted], self.check)
         used = {operand for op in ops for operand in op.operands}
-        builder, made = builder_at_end(self.loop, innermost), list[LoopOp]()
-        mapping: dict[SSAValue, SSAValue] = {}
+        builder, made, mapping = builder_at_end(self.loop, innermost), self.made, self.mapping
         for old in chain(self.check):
             if old.induction in used:
                 name = old.label.dimension
@@ -172,13 +186,29 @@ class _Fusing:
                 made.append(insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True))
                 mapping[old.induction] = made[-1].induction
                 builder = builder_at_end(made[-1], innermost)
-        count = clone_slice(ops, builder, mapping).get(counted, counted)
+        mapping |= clone_slice(ops, builder, mapping)
+        count = mapping.get(counted, counted)
         for loop in reversed(made):
             loop.body.block.add_op(made_from(loop, YieldOp(count)))
             assert loop.total is not None
             count = loop.total
             count.name_hint = "n_outside"
         return count
+
+    def _prefetch_next(self, builder: Builder) -> None:
+        """Prefetch the first indices behind those of this iteration: the next check begins with them."""
+        load = next(op for op in self.check.walk() if isinstance(op, memref.LoadOp))
+        memory = SSAValue.get(load.memref, type=MemRefType)
+        first, *others = self.made
+        starts = {first.induction: first.upper} | {loop.induction: loop.lower for loop in others}
+        places = [starts.get(place, place) for place in (self.mapping.get(old, old) for old in load.indices)]
+        if any(is_inside(place, first) for place in places):  # the component of a tuple
+            places[-1] = index_constant(builder, 0)
+        line = LINE_BYTES // element_size_bytes(memory.type.element_type)
+        builder.insert(PrefetchOp(memory, places, 3))
+        for offset in range(line, LINES_AHEAD * line, line):
+            behind = named(builder, arith.AddiOp(places[-1], index_constant(builder, offset)), "behind")
+            builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
 
     def _whole(self, builder: Builder, name: str) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Return the bounds of a dimension that one iteration runs through as a whole."""

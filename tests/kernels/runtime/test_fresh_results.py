@@ -25,21 +25,24 @@ def plan_of(*arguments, is_fresh: bool = True, **options) -> Plan:
     [
         (("gather", "1000xf32", "30000xi64"), "indices_o"),
         (("gather_nd", "30x30xf32", "30000x2xi64"), "indices_o"),
-        (("gather_elements", "1000x600xf32", "1000x600xi64"), "indices_o"),
+        (("gather_elements", "1000x600xf32", "1000x600xi64"), "indices_i"),  # 600 at a time
+        (("gather_elements", "1000x60xf32", "1000x60xi64"), "indices_o"),
+        (("gather", "1000x16xf32", "20000xi64"), "indices_o"),
         (("gather", "5x4xf32", "3xi64"), None),  # serial: there is nothing to gain
         (("gather", "30x9x8xf32", "9000xi64", 1), None),  # indices that the outer loop repeats
         (("gather", "1000xf32", "30000xi8"), None),  # nothing to check
         (("gather_grad", "1000xf32", "30000xi64"), None),
     ],
 )
-def test_indices_are_checked_in_the_innermost_parallel_loop_where_that_pays(arguments, loop):
+def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arguments, loop):
     assert plan_of(*arguments).checked_in == loop
     assert plan_of(*arguments, is_fresh=False).checked_in is None
     assert ("fuse-bounds-check" in plan_of(*arguments).pipeline) == (loop is not None)
 
 
-def test_batches_are_checked_one_by_one():
-    assert plan_of("gather", "512x4000xf32", "512x900xi64", 1, batch_dims=1).checked_in == "batch_o"
+@pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (100, "batch_o")])
+def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, loop):
+    assert plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1).checked_in == loop
 
 
 def test_a_fused_kernel_has_a_key_of_its_own_and_no_other_class():

@@ -84,6 +84,22 @@ def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -
     assert unsettled(prove(operator("gather", "error"), f"{NEST},{tiles},vectorize-inner{{lanes=4}}")) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    [
+        ("gather", f"{SCHEDULES['staged, vectors, streams']},fuse-bounds-check{{loop=indices_o}}"),
+        ("gather", f"{SCHEDULES['parallel tiles']},fuse-bounds-check"),
+        ("gather_nd", "tile-loops{loops=indices sizes=16},fuse-bounds-check{loop=indices_o}"),
+        ("gather_elements", "vectorize-inner{lanes=4},fuse-bounds-check{loop=outer}"),
+    ],
+)
+def test_a_check_that_is_fused_with_the_copy_is_proved(name, schedule, operator, prove) -> None:
+    verdicts = prove(operator(name, "error"), f"{NEST},drop-unit-loops,{schedule},hoist-invariants,lower-nest-to-loops")
+    assert unsettled(verdicts) == []
+    (fusion,) = (verdict for verdict in verdicts if verdict.name.startswith("fuse-bounds-check"))
+    assert fusion.status is Status.PROVED
+
+
 def test_a_vector_of_elements_with_an_index_each_is_proved(prove) -> None:
     pipeline = f"{NEST},drop-unit-loops,vectorize-inner{{lanes=4}},stream-stores,lower-nest-to-loops"
     assert unsettled(prove(gather_module("10x9xf32", "7xi32", axis=1, bounds="zero"), pipeline)) == []
