@@ -33,6 +33,7 @@
 #define SPINS 20000
 
 enum check { UNCHECKED, SEPARATE, FUSED };
+enum { NEXT = -1 }; /* as `near`: prefetch the next table, or its rows */
 enum kernel { PLAIN, WORDS, LANES_8, LANES_16, COPY, VECTORS_16, VECTORS_32, VECTORS_64 };
 
 typedef struct {
@@ -213,18 +214,18 @@ INLINE void lanes_16(int width, const char *table, const void *indices, int wide
 }
 #endif
 
-/* `n` elements of one table, a block at a time; `lines` of the table's next row are prefetched with each block. */
+/* `n` elements of one table, a block at a time; with NEXT, lines of the next table are prefetched with each block. */
 INLINE int64_t scalars(int width, int kernel, int check, int wide, const char *table, const void *indices, char *out,
                        int64_t n, const Job *job) {
-    int64_t i = 0, misses = 0, axis = job->axis, near = wide ? job->near : 0;
+    int64_t i = 0, misses = 0, axis = job->axis, near = job->near > 0 ? job->near : 0;
     const int stream = job->stream && kernel != PLAIN;
     const char *next = table + axis * width;
-    int64_t lines = !wide && job->near ? 1 + axis * width / LINE / (n / BLOCK + 1) : 0;
+    int64_t lines = job->near == NEXT ? 1 + axis * width / LINE / (n / BLOCK + 1) : 0;
     if (kernel != PLAIN) {
         for (; stream && i < n && ((uintptr_t)(out + i * width) & (LINE - 1)); i++)
             element(width, out, i, table, place(indices, wide, i, axis, check, &misses));
         for (; i + BLOCK <= n; i += BLOCK) {
-            if (near && i + near + BLOCK <= n)
+            if (wide && near && i + near + BLOCK <= n)
                 for (int k = 0; k < BLOCK; k++)
                     __builtin_prefetch(table + ((const int64_t *)indices)[i + near + k] * width, 0, 2);
             for (int64_t line = 0; line < lines; line++, next += LINE)
@@ -243,7 +244,7 @@ INLINE int64_t scalars(int width, int kernel, int check, int wide, const char *t
         }
     }
     for (; i < n; i++) {
-        if (kernel == PLAIN && near && i + near < n)
+        if (kernel == PLAIN && wide && near && i + near < n)
             __builtin_prefetch(table + ((const int64_t *)indices)[i + near] * width, 0, 2);
         element(width, out, i, table, place(indices, wide, i, axis, check, &misses));
     }
@@ -271,7 +272,7 @@ INLINE void copy_row(int kernel, int stream, char *out, const char *from, int64_
 /* `n` rows of one table. How they are checked is a number of the job: the compiler makes a loop of each way. */
 INLINE int64_t rows(int kernel, int stream, int64_t row, const char *table, const int64_t *indices, char *out,
                     int64_t n, const Job *job) {
-    int64_t misses = 0, near = job->near, far = job->far, axis = job->axis, check = job->check;
+    int64_t misses = 0, near = job->near > 0 ? job->near : 0, far = job->far, axis = job->axis, check = job->check;
     for (int64_t i = 0; i < n; i++) {
         if (far && i + far < n)
             for (int64_t at = 0; at < row + LINE; at += LINE)
@@ -365,6 +366,12 @@ INLINE void walk(int kernel, int check, Share *share) {
     for (int64_t at = share->begin; at < share->end;) {
         int64_t table = at / job->count, first = at % job->count, batch = table / job->outer;
         int64_t n = job->count - first < share->end - at ? job->count - first : share->end - at;
+        if (kernel >= COPY && job->near == NEXT && table + 1 < job->batches * job->outer) {
+            const int64_t *later = job->indices + (table + 1) / job->outer * job->count;
+            for (int64_t i = 0; i < job->count; i++)
+                for (int64_t byte = 0; byte < slice; byte += LINE)
+                    __builtin_prefetch(job->data + ((table + 1) * job->axis + later[i]) * slice + byte, 0, 3);
+        }
         misses += run(kernel, check, job->row, job->data + table * job->axis * slice,
                       job->indices + (batch * job->count + first) * line, job->out + at * slice, n, job);
         at += n;

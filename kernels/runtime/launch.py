@@ -36,11 +36,12 @@ def available_threads() -> int:
     That is: the knob `num_threads`, or else what `numba.set_num_threads` says and `OMP_NUM_THREADS` said when this
     process started; and never more than Numba has, or than `usable_cores` says.
     """
-    pool, wanted = sys.modules.get("numba.np.ufunc.parallel"), knobs.num_threads
+    pool, wanted, most = sys.modules.get("numba.np.ufunc.parallel"), knobs.num_threads, _numba_threads()
     if wanted is None:
-        masked = pool._get_num_threads() if pool and getattr(pool, "_is_initialized", False) else _numba_threads()
+        masked = pool._get_num_threads() if pool and getattr(pool, "_is_initialized", False) else most
         wanted = min(masked, _openmp_threads)
-    return max(1, min(wanted, _numba_threads(), usable_cores()))
+    wanted = min(wanted, most)
+    return min(wanted, usable_cores()) if wanted > 1 else 1
 
 
 def _numba_threads() -> int:

@@ -29,6 +29,7 @@ SCALAR_KERNELS: tuple[str, ...] = ("loop", "words", "8 lanes", "16 lanes")
 ROW_KERNELS: tuple[str, ...] = ("memcpy", "16 B vectors", "32 B vectors", "64 B vectors")
 KERNELS = SCALAR_KERNELS + ROW_KERNELS
 CHECKS = UNCHECKED, SEPARATE, FUSED = "unchecked", "separate check", "fused check"
+NEXT = -1
 SCALAR_BYTES = (1, 2, 4, 8)
 MOST_THREADS, MOST_STAGED, MOST_POSITIONS = 256, 2**18, 2**31
 
@@ -67,7 +68,8 @@ class Variant:
     Attributes:
         kernel: one of `KERNELS`.
         staged: whether the indices of a batch are resolved once, to 32 bits.
-        near, far: distances of prefetches into L1 and L2, in indices; 0 for none. Staged: the next row is prefetched.
+        near, far: distances of prefetches into L1 and L2, in indices; 0 for none; `NEXT` for the next table, as is
+            the next row of a gather along the last axis.
         stream: non-temporal stores.
         check: one of `CHECKS`.
         fresh: whether each call allocates its result.
@@ -84,8 +86,8 @@ class Variant:
 
     def __str__(self) -> str:
         parts = [self.kernel, "staged indices" if self.staged else ""]
-        parts += ["next row prefetched" if self.staged and self.near else ""]
-        parts += [f"{ahead} ahead" if ahead and not self.staged else "" for ahead in (self.near, self.far)]
+        parts += ["next table prefetched" if self.near == NEXT else ""]
+        parts += [f"{ahead} ahead" if ahead > 0 else "" for ahead in (self.near, self.far)]
         parts += ["streamed" if self.stream else "", self.check if self.check != UNCHECKED else ""]
         return ", ".join([*filter(None, parts), f"{self.threads} thread{'s' if self.threads > 1 else ''}"])
 

@@ -10,7 +10,18 @@ from ....kernels.host.timing import time_interleaved
 from ....lowering.schedule.machine_model import LINE_BYTES
 from ..cases.case import Case, Inputs, expected
 from ..measure import in_turn
-from .library import FUSED, MOST_STAGED, ROW_KERNELS, SCALAR_BYTES, SCALAR_KERNELS, SEPARATE, Library, Sizes, Variant
+from .library import (
+    FUSED,
+    MOST_STAGED,
+    NEXT,
+    ROW_KERNELS,
+    SCALAR_BYTES,
+    SCALAR_KERNELS,
+    SEPARATE,
+    Library,
+    Sizes,
+    Variant,
+)
 
 VECTOR_BYTES = dict(zip(ROW_KERNELS, (1, 16, 32, 64), strict=True))
 # Distances of prefetches: elements, and for rows the bytes that a distance spans and the most rows.
@@ -37,9 +48,10 @@ def unchecked_variants(
 
 def _scalar_variants(sizes: Sizes) -> Iterator[Variant]:
     for kernel in SCALAR_KERNELS:
-        yield from (Variant(kernel, near=near) for near in ELEMENTS_AHEAD)
+        has_next = sizes.batches * sizes.outer > 1 and not sizes.columns and kernel != "loop"
+        yield from (Variant(kernel, near=near) for near in (*ELEMENTS_AHEAD, *((NEXT,) if has_next else ())))
         if sizes.outer > 1 and sizes.count <= MOST_STAGED:
-            yield from (Variant(kernel, staged=True, near=near) for near in (0, 1))
+            yield from (Variant(kernel, staged=True, near=near) for near in ((0, NEXT) if has_next else (0,)))
 
 
 def _row_variants(sizes: Sizes) -> Iterator[Variant]:
@@ -47,6 +59,8 @@ def _row_variants(sizes: Sizes) -> Iterator[Variant]:
     far = min(FAR_ROWS, max(2, FAR_BYTES // sizes.row))
     for kernel in ROW_KERNELS:
         yield from (Variant(kernel, near=one, far=other) for one in (0, near) for other in (0, far))
+        if sizes.batches * sizes.outer > 1:
+            yield Variant(kernel, near=NEXT)
 
 
 def _may_stream(variant: Variant, sizes: Sizes, alignment: int) -> bool:
