@@ -14,6 +14,8 @@ from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.disk_cache import Loaded, cache_root, load_kernel
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.runtime.prepare import kernel_numbers
+from gathernest.lowering.numba import compiler
+from gathernest.lowering.numba.program import Program
 from gathernest.lowering.schedule.schedule import Schedule
 
 DATA, INDICES = np.arange(10.0), np.array([3, 1, 4, -1])
@@ -48,8 +50,22 @@ class Counted:
         return out.tolist()
 
 
+@pytest.fixture(scope="session")
+def machine_code() -> dict[tuple[str, str], bytes]:
+    """What Numba has made of each source and name."""
+    return {}
+
+
 @pytest.fixture
-def new_counted(cache_dir) -> Callable[[], Counted]:
+def new_counted(cache_dir, machine_code, monkeypatch) -> Callable[[], Counted]:
+    compile_program = compiler.compile_program
+
+    def compiled(program: Program, name: str) -> bytes:
+        if (program.source, name) not in machine_code:
+            machine_code[program.source, name] = compile_program(program, name)
+        return machine_code[program.source, name]
+
+    monkeypatch.setattr(compiler, "compile_program", compiled)
     return Counted
 
 
