@@ -2,7 +2,7 @@
 
 The time is a sum of terms, each of something that the processor does, at a rate of the machine model:
 
-    lines         lines of data from the cache, or memory, that holds them: prefetched, or twice as long where not
+    lines         lines of data from the cache, or memory, that holds them: prefetched, or as many as a core waits for
     stores        out: cached stores to memory read each line that they write, non-temporal ones do not
     indices       read once, and once more where a nest of its own checks them
     check         the comparisons of that nest
@@ -57,7 +57,7 @@ def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> fl
 class Lines(NamedTuple):
     """Nanoseconds of the first line of a row, by how it is prefetched, and of each line `beside` it.
 
-    Where it is not prefetched, so many more lines are `late`.
+    Where it is not prefetched, so many more lines are `late`. `latency` is that of the part in memory.
     """
 
     both: float
@@ -66,6 +66,7 @@ class Lines(NamedTuple):
     unprefetched: float
     beside: float
     late: float
+    latency: float
 
 
 class CostModel:
@@ -145,7 +146,7 @@ class CostModel:
         self._first = self._again if windows == 1 else self._line_ns(whole)
         if windows > 1 and self._is_dense and span_bytes < fixed.MIN_NEXT_ROW_BYTES:
             each = self._first.beside  # windows are read one after the other: the processor prefetches them
-            self._first = Lines(each, each, each, each, each, 0.0)
+            self._first = Lines(each, each, each, each, each, 0.0, 0.0)
         self._set_streams(touched)
 
     def _set_streams(self, touched_bytes: float) -> None:
@@ -182,24 +183,31 @@ class CostModel:
 
     def _line_ns(self, parts: Parts) -> "Lines":
         """Return what lines cost of which the caches and memory hold these parts."""
-        own = self._machine.line_ns
+        own, memory_ns, misses = self._machine.line_ns, self._machine.memory_ns, self._machine.l1_misses
         near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
         missed = parts[L3] + parts[MEMORY]
         whole = near + last + far
+        # The first cache waits for so many lines at once; the window of instructions, without prefetches, for half.
+        of_l1, alone = (
+            max(times * far, parts[MEMORY] * memory_ns / lines)
+            for times, lines in ((fixed.NEAR_PREFETCHED, misses), (fixed.UNPREFETCHED, misses / 2))
+        )
         return Lines(
             whole,
             whole + missed * (own[L2] - own[L1]),
-            near + fixed.NEAR_PREFETCHED * (last + far),
-            near + fixed.UNPREFETCHED * (last + far),
+            near + fixed.NEAR_PREFETCHED * last + of_l1,
+            near + fixed.UNPREFETCHED * last + alone,
             self._copy_ns(LINE_BYTES, parts),
             min(self._beside, fixed.LATE_LINES) * (fixed.UNPREFETCHED - 1) * missed,
+            parts[MEMORY] * memory_ns,
         )
 
     def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles) -> tuple[float, float, float]:
         """Return the nanoseconds of the lines, and the instructions of prefetches in each step and with each index."""
         if (known := self._fetched.get((prefetches, tiles))) is not None:
             return known
-        localities, late, step_uops, index_uops = set[int](), 0.0, 0.0, 0.0
+        localities, ahead, late, step_uops, index_uops = set[int](), 1, 0.0, 0.0, 0.0
+        step = 1 if self._is_row else max(self._machine.vector_bytes // self._nest.width_bytes, 1)
         for prefetch in prefetches:
             name = LoopName(prefetch.loop).untiled
             if name != self._ahead:  # the next slice of data, some lines in each step
@@ -210,24 +218,26 @@ class CostModel:
             count = self._sizes[name]
             count = min(count, dict(tiles).get(name, count))
             late = max(late, min(prefetch.distance / count, 1.0))
+            ahead = max(ahead, prefetch.distance * step)
         again = self._places - self._first_reads
-        lines_ns = again * self._piece_ns(self._again, localities, late)
+        lines_ns = again * self._piece_ns(self._again, localities, ahead, late)
         if step_uops:
             first = self._first
             each = first.beside if self._is_dense else first.far
             lines_ns += self._first_reads * (each + self._beside * first.beside)
         else:
-            lines_ns += self._first_reads * self._piece_ns(self._first, localities, late)
+            lines_ns += self._first_reads * self._piece_ns(self._first, localities, ahead, late)
         self._fetched[prefetches, tiles] = lines_ns, step_uops, index_uops
         return lines_ns, step_uops, index_uops
 
-    def _piece_ns(self, lines: "Lines", localities: set[int], late: float) -> float:
-        """Return what a row or an element costs that is prefetched into these caches, but for a part that is late."""
+    def _piece_ns(self, lines: "Lines", localities: set[int], ahead: int, late: float) -> float:
+        """Return what a row or an element costs that is prefetched so far ahead, but for a part that is late."""
         none = lines.unprefetched + (self._beside + lines.late) * lines.beside
         if not localities:
             return none
         first = lines.both if len(localities) > 1 else lines.near if NEAR in localities else lines.far
-        return late * none + (1 - late) * (first + self._beside * lines.beside)
+        first = max(first + self._beside * lines.beside, lines.latency / ahead)  # so many are under way
+        return late * none + (1 - late) * min(first, none)
 
     # instructions and threads
 

@@ -64,6 +64,15 @@ def test_a_prefetch_as_far_ahead_as_its_loop_is_long_is_of_no_use():
     assert predicted(LARGE, prefetch=late).lines == predicted(LARGE, prefetch=()).lines
 
 
+def test_the_latency_of_memory_bounds_rows_that_are_prefetched_a_few_ahead():
+    rows = nest(1_000_000, 400_000, 16)
+    costs = [predicted(rows, prefetch=(Prefetch("indices_i", distance, 2, 2),)).lines for distance in (4, 16, 64, 256)]
+    assert costs[0] > 1.5 * costs[1] > 1.5 * costs[2]
+    assert costs[2] <= costs[3]  # far enough: more come too late at the beginning of a tile
+    near = predicted(rows, prefetch=(Prefetch("indices_i", 64, 2, 3),)).lines
+    assert near > costs[2]  # the first cache waits for fewer lines than the second
+
+
 def test_memory_that_is_slow_for_all_threads_bounds_the_time():
     slow = replace(MACHINE, memory_bytes_per_ns=1.0)
     moved_bytes = LARGE.out_bytes + LARGE.all_index_bytes
