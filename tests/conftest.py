@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+if list((Path(os.environ.get("GATHERNEST_CACHE_DIR", os.devnull)) / "machines").glob("*.json")):
+    raise pytest.UsageError("GATHERNEST_CACHE_DIR has a calibration, and tests expect built-in schedules; unset it")
 if "GATHERNEST_CACHE_DIR" not in os.environ:
     os.environ["GATHERNEST_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"gathernest-tests-{os.getuid()}")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...lowering.schedule.machine_model import MachineModel
+from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ..host.cpu import free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
 from ..host.host_load import OtherLoad
@@ -24,7 +24,8 @@ from ..host.machine_files.calibration_file import (
 from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
 from .derived_model import cache_ends, derived_fields, distance, rounded, stream_end
-from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, KB, LINE_BYTES, MB, NEAR_LINES, NEAR_ROWS, ROW_LINES, Workplace
+from .probe_program import NEAR_ROWS
+from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, ROW_LINES, Workplace
 from .stable_times import Probe, stable_times
 
 LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
@@ -45,8 +46,8 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
 
     It takes 5 to 20 seconds, and up to 512 MB of memory. Where other processes use `BUSY_CORES` or more meanwhile, they
-    take parts of the last cache and of the cores in all runs: `l3_bytes`, `launch_ns` and `wake_ns` stay as they are
-    without a calibration.
+    take parts of the last cache and of the cores in all runs: `launch_ns` and `wake_ns` are those of the built-in
+    model, and `l3_bytes` what the system reports, which other machines may share, but no more than the model's.
 
     Args:
         report: called after each round.
@@ -88,7 +89,7 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
         **derived_fields(times_ns, base, threads if other_cores < BUSY_CORES else 1),
     }
     if other_cores >= BUSY_CORES:
-        fields["l3_bytes"] = base.l3_bytes
+        fields["l3_bytes"] = min(base.l3_bytes, BUILT_IN[base.name].l3_bytes)
     return Calibration(
         base=base.name,
         fields=rounded(fields),
@@ -124,7 +125,7 @@ def _sizes_and_rates(
     gains = {size: times_ns[f"{size} {CACHED}"] / times_ns[f"{size} {STREAMED}"] for size in footprints}
     far, near, rows = (
         {each: times_ns[f"{name} {each}"] for each in tried}
-        for name, tried in (("far", FAR_LINES), ("near", NEAR_LINES), ("rows", NEAR_ROWS))
+        for name, tried in (("far", FAR_LINES), ("near", NEAR_ROWS), ("rows", FAR_ROWS))
     )
     ahead, far_ahead, row_bytes = distance(near, base.near_rows), distance(far, base.far_rows), ROW_LINES * LINE_BYTES
     return {
@@ -141,7 +142,7 @@ def _sizes_and_rates(
         "line_ns": (
             times_ns["lines L1"],
             times_ns["lines L2"],
-            min(times_ns["lines L3"], *near.values()),
+            min(times_ns["lines L3 far"], times_ns["lines L3 near"]),
             min(far.values()),
         ),
     }
@@ -163,7 +164,8 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list
     copies = workplace.copies(far_bytes, workplace.threads)
     probes |= {f"all threads {way}": probe for way, probe in copies.items()}
     probes |= {f"lines {name}": lines(size // 2, 0, 0) for name, size in (("L1", l1), ("L2", l2))}
-    probes["lines L3"] = lines(l3 // 2, BESIDE_FAR, 0)
+    probes["lines L3 far"] = lines(l3 // 4, BESIDE_FAR, 0)
+    probes["lines L3 near"] = lines(l3 // 4, 0, BESIDE_NEAR)
     probes |= {f"far {each}": lines(far_bytes, each, BESIDE_NEAR) for each in FAR_LINES}
-    probes |= {f"near {each}": lines(l3 // 2, 0, each) for each in NEAR_LINES}
-    return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in NEAR_ROWS}
+    probes |= workplace.near_rows(l3 // 4)
+    return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in FAR_ROWS}

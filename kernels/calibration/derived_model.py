@@ -15,12 +15,13 @@ from .probe_program import ROWS_BYTES, VECTORS_BYTES
 
 # Parts of a reported size: a measured end of a cache within them is the reported one.
 NEAR_REPORTED = (0.7, 1.5)
-# How many times as fast a non-temporal copy is where it counts, and up to which part of the last cache that is noise.
+# How many times as fast non-temporal stores are where they count, and wider ones; up to which part of the last cache a
+# gain is noise.
 STREAM_GAIN, STREAM_SHARE = 1.10, 0.5
 # What other vectors than the usual ones must gain on average, and may lose anywhere.
 VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
 # A distance is as good as the best where it takes no longer than so many times as long.
-DISTANCE_TOLERANCE = 1.12
+DISTANCE_TOLERANCE = 1.2
 LEAST_LAUNCH_NS, LEAST_NS = 100.0, 0.005
 
 
@@ -103,7 +104,7 @@ def vector_bytes(times_ns: Mapping[str, float], usual: int) -> int:
 def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
     """Return the widest non-temporal stores that are worth it: the usual ones unless the others gain."""
     other = 32 if usual == 64 else 64
-    gains = times_ns[f"stream by {max(usual, 32)}"] >= VECTOR_GAIN * times_ns[f"stream by {other}"]
+    gains = times_ns[f"stream by {max(usual, 32)}"] >= STREAM_GAIN * times_ns[f"stream by {other}"]
     return other if gains else usual
 
 

@@ -11,6 +11,8 @@ from ..runtime.disk_cache import Loaded, load_kernel
 
 # The rows that are copied, in bytes, and the vectors that they are copied in.
 ROWS_BYTES, VECTORS_BYTES = (64, 256), (16, 32, 64)
+# How many rows of 64 bytes ahead are prefetched into the first cache.
+NEAR_ROWS = (4, 8, 16, 32)
 # The indices that a fused check takes before they are used.
 FUSED_TILE = 256
 LONG_ROW_BYTES = 4096
@@ -43,6 +45,7 @@ def _loops() -> dict[str, str]:
         "wide lane loads": _lanes(16, gathers=False),
         "lane gathers": _lanes(8, gathers=True),
         **rows,
+        **{f"near {ahead}": _rows(64, 32, ahead) for ahead in NEAR_ROWS},
         "stream by 32": _streamed(32),
         "stream by 64": _streamed(64),
     }
@@ -103,7 +106,9 @@ def _lanes(lanes: int, *, gathers: bool) -> str:
 """
 
 
-def _rows(row_bytes: int, vector_bytes: int) -> str:
+def _rows(row_bytes: int, vector_bytes: int, ahead: int = 0) -> str:
+    """Return a gather of rows by indices of 8 bytes that may be negative, prefetched so many rows `ahead`."""
+    soon = f"        prefetch_3(data, {row_bytes} * load_i64(indices, 8 * at + {8 * ahead}))" if ahead else ""
     kind = f"v{vector_bytes // 4}xi32"
     copies = "\n".join(
         f"        store_{kind}(out, {row_bytes} * at + {at}, load_{kind}(data, place + {at}))"
@@ -111,6 +116,7 @@ def _rows(row_bytes: int, vector_bytes: int) -> str:
     )
     return f"""
     for at in range(count):
+{soon}
         index = load_i64(indices, 8 * at)
         place = {row_bytes} * (index + (size & (index >> 63)))
 {copies}
@@ -146,7 +152,7 @@ def _source() -> str:
 
 from gathernest.kernels.calibration.lane_gathers import gather_v8xi32
 from gathernest.lowering.numba.intrinsics import load_i32, load_i64, uge, zext
-from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, prefetch_3
 
 
 {functions}

@@ -14,7 +14,7 @@ from ..roofline import probe_kernels as shared_loops
 from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads, launch
-from .probe_program import LONG_ROW_BYTES, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
+from .probe_program import LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
 from .stable_times import Probe, timed
 
 LINE_BYTES = shared_loops.LINE_BYTES
@@ -22,9 +22,9 @@ KB, MB = 1024, 1024**2
 
 # Lines that one run of the latency reads, one after the other; a table with fewer is read whole.
 CHASED_LINES = 4096
-# The prefetch distances that are tried: lines from memory, into L2 and besides 16 ahead into L1; lines from the last
-# cache into L1; rows of 256 bytes from memory into L1, and besides 32 ahead into L2.
-FAR_LINES, NEAR_LINES, NEAR_ROWS = (32, 64, 128, 256), (4, 8, 16, 32), (4, 8, 16, 32)
+# The prefetch distances that are tried: lines from memory, into L2 and besides 16 ahead into L1; rows of 256 bytes from
+# memory into L1, and besides 32 ahead into L2.
+FAR_LINES, FAR_ROWS = (32, 64, 128, 256), (4, 8, 16, 32)
 BESIDE_NEAR, BESIDE_FAR, ROW_LINES = 16, 128, 4
 # What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
 READ_LINES, COPIED_BYTES_A_THREAD, LEAST_COPIED_BYTES = 8192, MB, 256 * KB
@@ -33,7 +33,7 @@ INDICES, STAGED, SMALL_TABLE = 16384, 2048, 2048
 # An array whose memory is new each time, as the system gives large ones, and what is touched of it.
 NEW_BYTES, TOUCHED_BYTES, PAGE_BYTES = 40 * MB, 4 * MB, 4096
 # The work of a launch: shares, and how often each reads its lines, from L1.
-SHARES, SHARE_LINES, SHARE_REPEATS = 64, 128, 64
+LEAST_SHARES, SHARES_A_THREAD, SHARE_LINES, SHARE_REPEATS = 64, 8, 128, 64
 ASLEEP_AFTER_S = 1e-3
 LEAST_RUNS = 4
 # The rows that are copied from and to 256 KB each, what non-temporal stores write at once, and how often a call repeats
@@ -116,6 +116,23 @@ class Workplace:
             probes[name] = Probe(timed(call, REPEATS * rows))
         return probes
 
+    def near_rows(self, table_bytes: int) -> dict[str, Probe]:
+        """Return probes of rows of 64 bytes at random places of a table, prefetched into L1: nanoseconds for a row."""
+        rows, farthest, out = table_bytes // LINE_BYTES, max(NEAR_ROWS), address(self._out)
+        window = min(rows, READ_LINES)
+        self._rows[table_bytes] = np.resize(random_places(rows).astype(np.int64)[:rows], rows + farthest)
+        numbers, table = address(self._rows[table_bytes]), address(self.memory)
+
+        def probe(name: str) -> Probe:
+            at, firsts = self._numbers[name], itertools.cycle(range(0, rows - window + 1, window))
+
+            def call() -> None:
+                self._entry(at, table, numbers + 8 * next(firsts), out, window, rows, 1, 0)
+
+            return Probe(timed(call, window, runs=rows // window, warm=rows // window))
+
+        return {name: probe(name) for name in (f"near {each}" for each in NEAR_ROWS)}
+
     def streams(self) -> dict[str, Probe]:
         """Return probes of non-temporal stores by the vectors they are made in: nanoseconds for a row of 4 KB."""
         target, rows = address(self.memory), STREAMED_BYTES // LONG_ROW_BYTES
@@ -197,10 +214,11 @@ class Workplace:
 
     def launches(self) -> dict[str, Probe]:
         """Return probes of the same work by one thread and by all, which spin; and of both after all have slept."""
-        places = random_places(SHARE_LINES, SHARES * SHARE_LINES)
-        windows = itertools.repeat((address(self._small), address(places), 0, SHARES * SHARE_LINES))
-        memory = self._small, places, aligned(SHARES * LINE_BYTES)
-        work = LoopCall(shared_loops.READ_LINES, windows, memory, SHARES, repeats=SHARE_REPEATS)
+        shares = max(LEAST_SHARES, SHARES_A_THREAD * self.threads)
+        places = random_places(SHARE_LINES, shares * SHARE_LINES)
+        windows = itertools.repeat((address(self._small), address(places), 0, shares * SHARE_LINES))
+        memory = self._small, places, aligned(shares * LINE_BYTES)
+        work = LoopCall(shared_loops.READ_LINES, windows, memory, shares, repeats=SHARE_REPEATS)
 
         serial = replace(work, in_parallel=False)
 

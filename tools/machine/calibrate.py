@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run or options.machine_file:
             raise UsageError("--forget measures nothing; leave --dry-run and --machine-file out")
         return _forget(options.json)
+    if options.machine_file is not None:
+        _check_writable(Path(options.machine_file))
     found = measured()
     if options.machine_file is not None:
         Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
@@ -46,6 +49,12 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(found, kept)
     return DONE
+
+
+def _check_writable(path: Path) -> None:
+    """Check that a file can be written, before the machine is measured for it; raises UsageError."""
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written; give --machine-file the name of a file in a folder that can")
 
 
 def measured() -> "Calibration":

@@ -64,6 +64,14 @@ def test_a_dry_run_keeps_nothing_and_writes_a_file_that_describes_the_machine(
     assert "goes first" in gathernest("calibrate").out
 
 
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(gathernest, tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "calibrate", too_busy)
+    for path in (tmp_path, tmp_path / "none" / "mine.json"):
+        ended = gathernest("calibrate", "--machine-file", str(path))
+        assert ended.status == 2
+        assert f"{path} cannot be written; give --machine-file the name of a file in a folder that can\n" in ended.err
+
+
 def test_json_is_what_the_file_holds(gathernest, folder):
     said = json.loads(gathernest("calibrate", "--json").out)
     (file,) = folder.iterdir()
