@@ -21,7 +21,7 @@ from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import parse_specs
 from ..runtime.compile import module_of
 from ..runtime.layout import Layout
-from ..runtime.plan import Plan
+from ..runtime.plan import Plan, row_bytes
 
 # Tiles of a loop and owners of an axis that a small instance has at most.
 MOST_TILES = 4
@@ -61,8 +61,8 @@ def small_instance(plan: Plan) -> SmallInstance:
     large, small = plan.layout.canonical, Layout.of(problem).canonical
     specs = parse_specs(plan.pipeline)
     sizes = _Sizes(_loop_sizes(large), _loop_sizes(small))
-    row_bytes = sizes.small.get("inner", 1) * Layout.of(problem).width_bytes
-    changed = [_smaller(spec, sizes, row_bytes) for spec in specs]
+    own = row_bytes(small, Layout.of(problem).width_bytes)
+    changed = [_smaller(spec, sizes, own) for spec in specs]
     notes = []
     if problem != plan.problem:
         notes.append(f"a smaller gather: data {problem.table} by indices {problem.indices}")
@@ -99,15 +99,15 @@ def _times(count: int) -> str:
     return f"{count} iteration{'s' * (count != 1)}"
 
 
-def _smaller(spec: ArgSpec, sizes: _Sizes, row_bytes: int) -> ArgSpec:
+def _smaller(spec: ArgSpec, sizes: _Sizes, own_bytes: int | None) -> ArgSpec:
     """Return a pass with options for the small instance."""
     options: dict[str, Any] = dict(spec.parameters)
     if spec.name == "tile-loops":
         options["sizes"] = tuple(
             sizes.tile(str(loop), size) for loop, size in zip(options["loops"], options["sizes"], strict=False)
         )
-    elif spec.name == "specialize-inner":
-        options["bytes"] = (row_bytes,)
+    elif spec.name == "specialize-inner" and own_bytes is not None:
+        options["bytes"] = (own_bytes,)
     elif spec.name == "owner-computes":
         owners = min(options["owners"][0], MOST_TILES)
         if owners != options["owners"][0]:

@@ -17,7 +17,7 @@ from ..host.machine import machine_model
 from ..kernel import Kernel, problem_of
 from ..runtime.compile import module_of
 from ..runtime.layout import Layout
-from ..runtime.plan import Plan, make_plan
+from ..runtime.plan import Plan, make_plan, row_bytes
 
 
 class ScheduleScript(NestScript):
@@ -35,11 +35,10 @@ class ScheduleScript(NestScript):
         pipeline = default_pipeline(NO_SCHEDULE, gradient=problem.gradient is not None)
         before, first, behind = pipeline.partition(SCHEDULED_NEST)
         around = before.rstrip(","), first + behind
-        module, out = module_of(problem), Layout.of(problem).canonical.out
+        module, layout = module_of(problem), Layout.of(problem)
         run_passes(module, around[0], make_context())
-        rows = dict(zip(map(str, out.dims), out.shape, strict=True))
-        row_bytes = rows["inner"] * Layout.of(problem).width_bytes if "inner" in rows else None
-        super().__init__(module, around, vector_bytes=machine_model().vector_bytes, row_bytes=row_bytes)
+        own = row_bytes(layout.canonical, layout.width_bytes)
+        super().__init__(module, around, vector_bytes=machine_model().vector_bytes, row_bytes=own)
         self.problem = problem
 
     def __str__(self) -> str:

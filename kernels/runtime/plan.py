@@ -144,12 +144,25 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     return Plan(layout, choice.schedule, key, action, tuned is not None, reasons, checked_in=checked_in)
 
 
+def row_bytes(canonical: CanonicalGather, width: int) -> int | None:
+    """Return the bytes of a row that `specialize-inner` can make part of the code; None where there is none.
+
+    Args:
+        canonical: a gather or a gradient.
+        width: bytes an element.
+    """
+    sizes: dict[str, int] = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    inner = [name for name in canonical.out.dims if name.role == "inner" and sizes[name] != 1]
+    size = sizes.get("inner" if inner else "indices")
+    return None if size is None else size * width
+
+
 def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> None:
     """Check that rows have the bytes that a schedule makes the code for; raises ScheduleError."""
-    rows: dict[str, int] = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
-    if schedule.specialize is not None and "inner" in rows and rows["inner"] * width != schedule.specialize:
+    own = row_bytes(canonical, width)
+    if schedule.specialize is not None and own is not None and own != schedule.specialize:
         raise ScheduleError(
-            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {rows['inner'] * width}; "
+            f"the schedule is for rows of {schedule.specialize} bytes, got rows of {own}; "
             "leave specialize-inner out, or give it those bytes"
         )
 

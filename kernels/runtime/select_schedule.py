@@ -5,6 +5,7 @@ from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.schedule import Choice, Schedule
+from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.store import tuned_schedules
@@ -42,14 +43,14 @@ def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:
     """Return what tuning records a schedule for: the kernel without its schedule, the threads, and the sizes.
 
-    Loops of a row have their exact size, since it decides which vectors fit; all other sizes are rounded to the nearest
-    power of two.
+    Loops of a row have their exact size, since it decides which vectors fit, and so has an innermost loop over few
+    elements; all other sizes are rounded to the nearest power of two.
     """
     sizes = {**dict(nest.table), **dict(nest.copied)}
-    rounded = (
-        f"{name} {size if name.loop == name and name.role in ('inner', 'unit') else _nearest_power(size)}"
-        for name, size in sizes.items()
-    )
+    exact = {name for name in sizes if name.loop == name and name.role in ("inner", "unit")}
+    if nest.innermost[1] <= MOST_KNOWN_ELEMENTS:
+        exact.add(nest.innermost[0])
+    rounded = (f"{name} {size if name in exact else _nearest_power(size)}" for name, size in sizes.items())
     return f"{kernel_class}, {threads} threads, sizes {' '.join(rounded)}"
 
 

@@ -61,12 +61,22 @@ class _Choosing:
     # the innermost loop
 
     def _specialize(self, lanes: int | None) -> int | None:
+        if lanes is not None and self._has_few_elements():
+            self._because(f"{self.innermost[1]} elements are copied without a loop: their number is part of the code")
+            return self.run_bytes
         overlaps = lanes is not None and self._overlaps(lanes)
         if not self.nest.has_plain_rows or (self.run_bytes > self.machine.unrolled_row_bytes and not overlaps):
             return None
         how = "end with an overlapping vector" if overlaps else "are copied without a loop"
         self._because(f"rows of {self.run_bytes} B {how}: their size is part of the code")
         return self.run_bytes
+
+    def _has_few_elements(self) -> bool:
+        """Return whether few elements with an index each lie side by side, and others behind them."""
+        name, size = self.innermost
+        is_run = name == "indices" and len(self.loops) > 1 and self.nest.is_packed
+        has_few = fixed.MIN_LANES < size <= fixed.MOST_KNOWN_ELEMENTS
+        return is_run and has_few and all(loop in self.nest.looked_up for loop, _ in self.loops)
 
     def _overlaps(self, lanes: int) -> bool:
         """Return whether rows end with an overlapping vector."""
@@ -81,8 +91,8 @@ class _Choosing:
         if not nest.is_packed:
             self._because("out is strided: elements are stored one by one")
             return None
-        wanted = min(self.machine.vector_bytes // width, fixed.MOST_LANES)
         if self.is_row and not nest.has_packed_rows:
+            wanted = self._most_lanes()
             is_long = self.innermost[1] >= fixed.MIN_STRIDED_VECTORS * wanted
             return wanted if is_long and wanted >= fixed.MIN_LANES else None
         if self.is_row:
@@ -97,9 +107,16 @@ class _Choosing:
         self._because(f"{what} {wanted * width} B at a time")
         return wanted
 
+    def _most_lanes(self) -> int:
+        """Return the most lanes for elements that are loaded one by one."""
+        lanes_bytes = min(self.machine.vector_bytes, fixed.MOST_LANE_BYTES)
+        return min(lanes_bytes // self.nest.width_bytes, fixed.MOST_LANES)
+
     def _lanes_fit(self) -> int:
         """Return the lanes that pay for elements with an index each; 1 where vectors do not pay."""
-        wanted = min(self.machine.vector_bytes // self.nest.width_bytes, fixed.MOST_LANES)
+        wanted = self._most_lanes()
+        if self._has_few_elements():
+            wanted = min(wanted, 1 << self.innermost[1].bit_length() - 1)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
         if self.innermost[0].role != "inner" or is_spread_out(self.nest, self.machine):

@@ -22,6 +22,20 @@ def test_kernel_for_rows_of_some_bytes_rejects_others_and_still_serves_its_own(o
             kernel(data, indices, out)
 
 
+def test_few_elements_with_an_index_each_whose_number_is_part_of_the_code():
+    data = np.random.default_rng(3).integers(-999, 999, (700, 9)).astype(np.int16)
+    indices = np.random.default_rng(4).integers(-9, 9, (700, 6))
+    kernel = gn.compile("gather_elements", data, indices, 1)
+    assert kernel.schedule.specialize == 12
+    expected, out = np.take_along_axis(data, indices, 1), np.full((700, 6), 7, np.int16)
+    assert kernel(data, indices).tobytes() == expected.tobytes()
+    assert gn.gather_elements(data, indices[:, :5], axis=1).tobytes() == expected[:, :5].tobytes()
+    indices[699, 5] = 9
+    with pytest.raises(gn.BoundsError, match=r"at position \(699, 5\) of indices"):
+        kernel(data, indices, out)
+    assert (out == 7).all()
+
+
 @pytest.mark.parametrize("columns", range(0, 70, 3))
 @pytest.mark.parametrize("step", [1, -1, 2])
 def test_vector_rows_read_nothing_beyond_the_last_row(columns, step):

@@ -11,6 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
 from ...nest.queries import functions, view_of
 
@@ -22,11 +23,15 @@ class SpecializeInner(ModulePass):
     A row whose size is known is copied by a fixed number of vectors, without a loop, and its address is a
     multiplication by a constant. Each size has a kernel of its own: worth it for rows of up to a few hundred bytes.
 
+    Where a slice is one element, and elements with an index each lie side by side along `indices`, these are the row:
+    few of them are copied without a loop, nor a remainder loop.
+
     before                              after specialize-inner{bytes=256}
         for inner in 0..n_inner             for inner in 0..64
           out[i, j] = data[p, j]              out[i, j] = data[p, j]
 
-    Preconditions: data and out have one dimension `inner`, of a size that is a run-time argument or this one.
+    Preconditions: there is one dimension `inner`, or one dimension `indices` and none `inner` but of size 1; its size
+    is a run-time argument or this one.
 
     Options:
         bytes: of a row; a multiple of the size of an element.
@@ -37,7 +42,7 @@ class SpecializeInner(ModulePass):
         func.func @gather(%data: memref<1x1x?x64xi32>, ..., %out: memref<1x1x?x64xi32>)
 
     Raises:
-        ScheduleError: there is no dimension `inner`, or the bytes are not those of whole elements, or not its size.
+        ScheduleError: there is no such dimension, or the bytes are not those of whole elements, or not its size.
     """
 
     name = "specialize-inner"
@@ -47,10 +52,23 @@ class SpecializeInner(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             size = _elements(function, self.bytes)
-            specialized = [_specialize(function, argument, size) for argument in list(function.body.block.args)]
-            if not any(specialized):
-                raise ScheduleError("specialize-inner: expected data with one dimension inner, and there is none")
+            name = _row_dimension(function)
+            for argument in list(function.body.block.args):
+                _specialize(function, argument, name, size)
             function.update_function_type()
+
+
+def _row_dimension(function: func.FuncOp) -> str:
+    """Return the name of the dimension along which rows lie."""
+    names: list[LoopName] = []
+    for argument in function.body.block.args:
+        view = view_of(argument, function)
+        if view is not None and isinstance(argument.type, MemRefType):
+            names += [name for name, size in zip(view.dims, argument.type.get_shape(), strict=True) if size != 1]
+    found = next((name for name in names if name.startswith("inner")), LoopName("indices"))
+    if found in names and found in ("inner", "indices"):
+        return found
+    raise ScheduleError("specialize-inner: expected one dimension inner, or indices where rows have one element")
 
 
 def _elements(function: func.FuncOp, row_bytes: int) -> int:
@@ -67,15 +85,14 @@ def _elements(function: func.FuncOp, row_bytes: int) -> int:
     return size
 
 
-def _specialize(function: func.FuncOp, argument: SSAValue, size: int) -> bool:
-    """Fix the size of `inner` of one argument; return whether it has such a dimension."""
+def _specialize(function: func.FuncOp, argument: SSAValue, name: str, size: int) -> None:
+    """Fix the size of a dimension of one argument, where it has that."""
     view = view_of(argument, function)
-    if view is None or not isinstance(argument.type, MemRefType) or "inner" not in view.dims:
-        return False
-    dim, shape = view.dims.index("inner"), list(argument.type.get_shape())
+    if view is None or not isinstance(argument.type, MemRefType) or name not in view.dims:
+        return
+    dim, shape = view.dims.index(name), list(argument.type.get_shape())
     if shape[dim] not in (DYNAMIC, size):
         raise ScheduleError(f"specialize-inner: rows have {shape[dim]} elements, and the bytes are those of {size}")
     shape[dim] = size
     type_ = memref_type(shape, argument.type.element_type, strides_of(argument.type))
     Rewriter.replace_value_with_new_type(argument, type_)
-    return True

@@ -193,3 +193,5 @@ def test_a_schedule_for_rows_of_other_bytes_is_rejected():
     assert str(raised.value) == (
         "the schedule is for rows of 64 bytes, got rows of 68; leave specialize-inner out, or give it those bytes"
     )
+    with pytest.raises(ScheduleError, match="rows of 64 bytes, got rows of 20"):
+        plan_for("100xf32", "5xi64", schedule)

@@ -105,6 +105,12 @@ def test_a_vector_of_elements_with_an_index_each_is_proved(prove) -> None:
     assert unsettled(prove(gather_module("10x9xf32", "7xi32", axis=1, bounds="zero"), pipeline)) == []
 
 
+def test_a_known_number_of_elements_with_an_index_each_is_proved(prove) -> None:
+    known = "specialize-inner{bytes=24},vectorize-inner{lanes=4},hoist-invariants,lower-nest-to-loops"
+    module = gather_module("5x9xf32", "5x6xi32", axis=1, batch_dims=1, bounds="zero")
+    assert unsettled(prove(module, f"{NEST},drop-unit-loops,{known}")) == []
+
+
 def test_static_sizes_are_proved(operator, prove) -> None:
     assert unsettled(prove(operator("gather", "clip"), PIPELINES["static"])) == []
 

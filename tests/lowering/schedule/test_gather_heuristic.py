@@ -192,6 +192,28 @@ def test_rows_are_copied_in_vectors_of_which_the_last_may_overlap(width, inner, 
     assert chosen(nest(indices=4096 // (width * inner) + 1, inner=inner, width=width)) == expected
 
 
+@pytest.mark.parametrize(
+    ("width", "count", "expected"),
+    [
+        (4, 2, ""),
+        (4, 3, "specialize-inner{bytes=12},vectorize-inner{lanes=2}"),
+        (4, 6, "specialize-inner{bytes=24},vectorize-inner{lanes=4}"),
+        (8, 7, "specialize-inner{bytes=56},vectorize-inner{lanes=4}"),
+        (1, 7, "specialize-inner{bytes=7},vectorize-inner{lanes=4}"),
+        (4, 8, "vectorize-inner{lanes=8}"),
+    ],
+)
+def test_few_elements_with_an_index_each_are_copied_without_a_loop(width, count, expected):
+    assert chosen(nest(batch=4096 // (width * count) + 1, indices=count, width=width)) == expected
+    assert "specialize" not in chosen(nest(outer=4096, indices=count, width=width))  # indices that repeat are staged
+
+
+def test_vectors_of_elements_with_an_index_each_are_no_wider_than_32_bytes():
+    wide = replace(MACHINE, vector_bytes=64)
+    assert chosen(nest(batch=2, indices=1000), wide) == "vectorize-inner{lanes=8}"
+    assert chosen(nest(indices=100, inner=16), wide) == "specialize-inner{bytes=64},vectorize-inner{lanes=16}"
+
+
 def test_rows_whose_elements_lie_apart_end_with_single_ones():
     assert chosen(nest(indices=10, inner=250, has_packed_rows=False)) == "vectorize-inner{lanes=8}"
 

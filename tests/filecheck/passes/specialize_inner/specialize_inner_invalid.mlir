@@ -8,7 +8,7 @@ func.func @gather(%data: tensor<9x40xf32>, %indices: tensor<70xi64>) -> tensor<7
 
 // -----
 
-// expected-error@unknown {{expected data with one dimension inner, and there is none}}
+// expected-error@unknown {{expected one dimension inner, or indices where rows have one element}}
 func.func @gather(%data: memref<?xi16>, %indices: memref<?xi64>, %out: memref<?xi16>) {
   func.return
 }
