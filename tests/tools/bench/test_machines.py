@@ -91,6 +91,8 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
         "cases": [case],
         "families": {"rows": mean},
         "gathers": mean,
+        "of_bound_beyond_cache": 0.5,
+        "of_bound_in_order_beyond_cache": None,
     }
 
 
