@@ -8,7 +8,7 @@ from gathernest.tools.tracking.paired.exact import by_name, changed_counts
 
 
 def test_versions_are_named_beside_those_installed(gathernest, repository, monkeypatch):
-    monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions: sys.executable)
+    monkeypatch.setattr(sides, "_python_of", lambda sources, environment, versions, what: sys.executable)
     ended = gathernest("bench", "upgrade", "numba==9.9", "--case", "call-kernel", "--budget", "0.1s", "--times-only")
     assert ended.status == 3
     assert "1 cannot tell: numba==9.9 (" in ended.out
