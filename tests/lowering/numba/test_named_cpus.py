@@ -115,6 +115,15 @@ def test_rows_copied_by_vectors_of_the_target(assembly, cpu):
     assert {CPUS[cpu]} in sizes_in_copying_loops(assembly["rows"], cpu)
 
 
+def test_remainder_of_a_row_masked_where_the_processor_has_masks(assembly, cpu):
+    text = assembly["long rows"]
+    if cpu in X86:
+        masked = re.findall(r"vmov\w+\t%[xyz]mm\d+, [^\n]*\(.*\) \{%k\d\}", text)
+        assert bool(masked) == (cpu != "x86-64-v3")
+    else:
+        assert ("whilelo" in text) == (cpu == "neoverse-v1")
+
+
 def test_each_row_prefetched_once_and_streamed(assembly, cpu):
     prefetch, stream = ("prefetcht0", "movntps") if cpu in X86 else ("prfm\tpldl1keep", "stnp")
     loops = loops_of(assembly["rows"])
