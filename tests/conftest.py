@@ -16,6 +16,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-golden") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--update-golden writes files that several tests share; run it without -n")
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
