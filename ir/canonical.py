@@ -215,6 +215,12 @@ def erased(operand: Operand) -> Operand:
     return replace(operand, shape=sizes, strides=layout_class(operand.shape, operand.strides, 1))
 
 
+def is_one_run(operand: Operand) -> bool:
+    """Return whether one loop can run over all elements of several dimensions: without gaps, and not of tuples."""
+    has_several = sum(size != 1 for size in operand.shape) > 1
+    return has_several and not operand.count_of("tuple") and erased(operand).strides is None
+
+
 def _merge(arrays: Sequence[tuple[Strided, int]], role: Role, *, covers_data: bool) -> Groups:
     """Group the dimensions of a role, which start at the given place in each array, by what may merge in all.
 

@@ -1,5 +1,6 @@
 """What the reference interpreter does with vectors, buffers and prefetches. A vector is a tuple of its elements."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,10 +64,11 @@ class VectorInterpreter:
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: np.ndarray) -> tuple[np.ndarray]:
         assert isinstance(op.result.type, MemRefType)
-        rank = op.result.type.get_num_dims()
-        if any(size != 1 for size in memory.shape[rank:]):
-            raise InternalError(f"only dimensions of size 1 at the end are collapsed, got {memory.shape}")
-        return (memory[(..., *[0] * (memory.ndim - rank))],)
+        groups = [[place.value.data for place in group] for group in op.reassociation]
+        view = memory.reshape([math.prod(memory.shape[place] for place in group) for group in groups])
+        if not np.may_share_memory(view, memory) and memory.size:
+            raise InternalError(f"dimensions with gaps between them are merged, shape {memory.shape}")
+        return (view,)
 
     def run_memref_extract_aligned_pointer_as_index(
         self, op: memref.ExtractAlignedPointerAsIndexOp, memory: np.ndarray

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased
+from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased, is_one_run
 from ...ir.element_types import machine_width, number_name, number_width
+from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, reaches_past
-from ...lowering.schedule.loop_sizes import NestShape
+from ...lowering.schedule.loop_sizes import Loop, NestShape, trips
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Layout:
         loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
         return NestShape(
             tuple(loops),
-            tuple(loop for loop in loops if self.has_check and loop[0] in canonical.indices.dims),
+            self._checked(loops) if self.has_check else (),
             self.width_bytes,
             tuple(zip(canonical.data.dims, canonical.data.shape, strict=True)),
             scales=problem.gradient is not None and problem.gradient.scale != 1,
@@ -77,6 +78,12 @@ class Layout:
             is_packed=erased(canonical.out).strides is None,
             has_packed_rows=(strides := erased(canonical.data).strides) is None or strides[-1] == 1,
         )
+
+    def _checked(self, loops: list[Loop]) -> tuple[Loop, ...]:
+        """Return the loops that check the indices: one where these lie in one run."""
+        indices = self.canonical.indices
+        found = tuple(loop for loop in loops if loop[0] in indices.dims)
+        return ((LoopName("indices"), trips(found)),) if is_one_run(indices) else found
 
     @property
     def kernel_class(self) -> str:

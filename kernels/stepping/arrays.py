@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -14,7 +14,7 @@ from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.gather_ops import AnyShaped
 from ...ir.dialects.types import numpy_dtype
 from ...ir.interpreters.recorder import Touch
-from ...lowering.nest.queries import argument_number, viewed
+from ...lowering.nest.queries import argument_number, merged_dims, viewed
 from .steps import Access, Shape
 
 # What the arrays of a gather and of a gradient are called.
@@ -43,7 +43,7 @@ class Arrays:
         """Return a load or store through a memref, `name` where it is no view of an array."""
         number, root = self.number_of(memory), viewed(memory)
         assert isinstance(root.type, MemRefType)
-        place = (*touch.place, *[0] * (root.type.get_num_dims() - len(touch.place)))
+        place = self._place(memory, touch.place)
         if number is None:
             dtype = numpy_dtype(root.type.element_type)
             strides = contiguous_strides(root.type.get_shape(), dtype.itemsize)
@@ -58,9 +58,7 @@ class Arrays:
 
     def prefetched(self, memory: SSAValue, touch: Touch, name: str) -> str:
         """Return in words what a prefetch through a memref loads, `name` where it is no view of an array."""
-        number, root = self.number_of(memory), viewed(memory)
-        assert isinstance(root.type, MemRefType)
-        place = (*touch.place, *[0] * (root.type.get_num_dims() - len(touch.place)))
+        number, place = self.number_of(memory), self._place(memory, touch.place)
         if number is None:
             return f"prefetches {name}{list(place)}"
         array = self.arrays[number]
@@ -69,6 +67,21 @@ class Arrays:
         if all(0 <= part < size for part, size in zip(place, self.view_shape(number), strict=True)):
             return f"prefetches {self.names[number]}{list(self.caller_position(number, place))}: {where}, inside"
         return f"prefetches {where} of {self.names[number]}, outside of the array: no error, and no use"
+
+    def _place(self, memory: SSAValue, given: Shape) -> Shape:
+        """Return the subscripts of the memref behind a view, given those of the view."""
+        number, root, view = self.number_of(memory), viewed(memory), memory.owner
+        if not isinstance(view, memref.CollapseShapeOp):
+            return given
+        assert isinstance(root.type, MemRefType)
+        sizes, place = root.type.get_shape() if number is None else self.view_shape(number), list[int]()
+        for group, subscript in zip(merged_dims(view), given, strict=True):
+            found: list[int] = []
+            for dim in reversed(group[1:]):
+                subscript, part = divmod(subscript, max(sizes[dim], 1))
+                found.append(part)
+            place += [subscript, *reversed(found)]
+        return tuple(place)
 
     def _position(self, number: int, place: Shape) -> tuple[Shape, int | None]:
         """Return the position in an array that subscripts of its view mean, and the part of the element."""

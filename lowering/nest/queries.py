@@ -53,10 +53,15 @@ def written(root: Operation) -> set[SSAValue]:
 
 
 def viewed(memory: SSAValue) -> SSAValue:
-    """Return the memref behind the views that drop its last dimensions of size 1."""
+    """Return the memref behind the views that merge its dimensions."""
     while isinstance(memory.owner, memref.CollapseShapeOp):
         memory = memory.owner.src
     return memory
+
+
+def merged_dims(view: memref.CollapseShapeOp) -> list[list[int]]:
+    """Return the dimensions of a memref that each dimension of its view merges."""
+    return [[place.value.data for place in group] for group in view.reassociation]
 
 
 def sole_inner_loop(loop: LoopOp) -> LoopOp | None:

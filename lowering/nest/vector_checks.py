@@ -1,5 +1,6 @@
 """Checks that copies and sums share before they become vectors."""
 
+import math
 from collections.abc import Collection, Sequence
 
 from xdsl.dialects import func, memref
@@ -10,6 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...ir.dialects.gather_dialect import LoopOp
 from ...ir.dialects.types import strides_of
 from ...ir.errors import ScheduleError
+from ...ir.semantics import DYNAMIC
 from .backward_slice import depends_on
 
 # In bytes.
@@ -47,14 +49,30 @@ def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
     if dim == len(shape) - 1:
         return memory
     groups = [[place] for place in range(dim)] + [list(range(dim, len(shape)))]
-    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(place, i64) for place in group]) for group in groups])
     first = function.body.block.first_op
     assert first is not None
-    view = memref.CollapseShapeOp(
-        operands=[memory],
-        result_types=[MemRefType(type_.element_type, shape[: dim + 1])],
-        properties={"reassociation": reassociation},
-    )
+    view = _collapsed(memory, groups)
     Rewriter.insert_op(view, InsertPoint.before(first))
     view.result.name_hint = "out_rows"
     return view.result
+
+
+def in_one_run(memory: SSAValue) -> memref.CollapseShapeOp:
+    """Return a view of a contiguous memref as one dimension."""
+    return _collapsed(memory, [list(range(SSAValue.get(memory, type=MemRefType).type.get_num_dims()))])
+
+
+def _collapsed(memory: SSAValue, groups: list[list[int]]) -> memref.CollapseShapeOp:
+    type_ = SSAValue.get(memory, type=MemRefType).type
+    reassociation = ArrayAttr([ArrayAttr([IntegerAttr(place, i64) for place in group]) for group in groups])
+    return memref.CollapseShapeOp(
+        operands=[memory],
+        result_types=[MemRefType(type_.element_type, merged_shape(type_.get_shape(), groups))],
+        properties={"reassociation": reassociation},
+    )
+
+
+def merged_shape(shape: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
+    """Return the sizes of merged dimensions, DYNAMIC where one of a group is."""
+    sizes = [[shape[place] for place in group] for group in groups]
+    return [DYNAMIC if DYNAMIC in group else math.prod(group) for group in sizes]

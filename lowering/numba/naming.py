@@ -28,7 +28,7 @@ from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_opera
 
 from ...ir.dialects.types import element_size_bytes, strides_of
 from ...ir.errors import InternalError
-from ..nest.queries import argument_number, view_of, viewed
+from ..nest.queries import argument_number, merged_dims, view_of, viewed
 from .program import Parameter
 
 INDENT = "    "
@@ -117,8 +117,11 @@ class Naming:
     # memory
 
     def size(self, source: SSAValue, dim: int) -> str:
-        """Return the size of a memref along a dimension: a literal or a parameter such as `n_axis`."""
-        source = SSAValue.get(viewed(source), type=MemRefType)
+        """Return the size of a memref along a dimension: a literal, a parameter such as `n_axis`, or a product."""
+        if isinstance(view := source.owner, memref.CollapseShapeOp):
+            sizes = [self.size(view.src, place) for place in merged_dims(view)[dim]]
+            return self._product(f"n_{source.name_hint or 'view'}", sizes)
+        source = SSAValue.get(source, type=MemRefType)
         size = source.type.get_shape()[dim]
         return str(size) if size >= 0 else self._parameter("size", source, dim, "n")
 
@@ -130,12 +133,16 @@ class Naming:
             prefix = f"{self.name(source)}_stride"
             return self._parameter("stride", source, dim, prefix) if strides[dim] is None else str(strides[dim])
         sizes = [self.size(source, later) for later in range(dim + 1, type_.get_num_dims())]
+        return self._product(f"{self.name(source)}_stride_{self._dim_name(source, dim)}", sizes)
+
+    def _product(self, name: str, sizes: Sequence[str]) -> str:
+        """Return a product of sizes: a literal, one of them, or a name that the kernel computes once."""
         factors = [size for size in sizes if size != "1"]
         if len(factors) <= 1:
             return factors[0] if factors else "1"
-        if argument_number(source, self.function) is None:  # a buffer, whose sizes are all static
+        if all(factor.isdecimal() for factor in factors):
             return str(math.prod(map(int, factors)))
-        name = f"{self.name(source)}_stride_{self._dim_name(source, dim)}"
+        self.taken.add(name)
         self.strides.setdefault(name, " * ".join(factors))
         self.main.local.add(name)
         for factor in factors:
@@ -159,14 +166,16 @@ class Naming:
     def address(self, source: SSAValue, subscripts: Sequence[SSAValue]) -> str:
         """Return the two arguments that every load and store begins with: base address and byte offset.
 
-        A view has a subscript for each dimension but those of size 1 at the end, whose subscripts are 0.
+        A subscript of a view counts steps of the last of the dimensions that it merges.
         """
+        view = source.owner
+        lasts = [group[-1] for group in merged_dims(view)] if isinstance(view, memref.CollapseShapeOp) else None
         source = SSAValue.get(viewed(source), type=MemRefType)
         terms: list[str] = []
         for dim, subscript in enumerate(subscripts):
             place = self.value(subscript)
             if place != "0":
-                stride = self.stride(source, dim)
+                stride = self.stride(source, dim if lasts is None else lasts[dim])
                 terms.append(place if stride == "1" else f"{place} * {stride}")
         width = element_size_bytes(source.type.element_type)
         offset = " + ".join(terms) or "0"

@@ -6,7 +6,7 @@ import islpy as isl
 import z3
 
 from .relations import bit_vectors as bits
-from .relations.integer_sets import equal_tuple, only
+from .relations.integer_sets import equal_tuple, number, only, parameter, within, without
 from .relations.meaning import Meaning, Write
 from .relations.values import Atom, Element, Expression, Term, Undecided
 
@@ -98,9 +98,49 @@ def copy_of(write: Write, meaning: Meaning) -> Copy:
 
 def elements_of(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tuple[str, ...] = ()) -> isl.Set:
     """Return the elements that indices are read from, together, in a domain; with the iterations of loops `here`."""
+    if any(atom.row for atom in atoms):
+        raise Undecided("an index is read from a view as one dimension, elsewhere than where it is checked")
     held, names = domain, []
     for number_, atom in enumerate(atoms):
         group = [f"a{number_}_{place}" for place in range(len(atom.subscripts))]
         held = held.intersect(equal_tuple(group, atom.subscripts)).intersect(atom.among)
         names += group
     return only(held, [*names, *here, *visible(meaning)])
+
+
+def checked_elements(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tuple[str, ...] = ()) -> isl.Set:
+    """Return elements that indices are read from for certain, as `elements_of` does.
+
+    Of an array that is read as one dimension these are all elements where every place of it is read, else none.
+    """
+    (atom, *others) = atoms
+    if atom.row is None or others:
+        return elements_of(domain, atoms, meaning, here)
+    place = parameter("place")
+    read = only(
+        domain.intersect(place.eq_set(atom.subscripts[0])).intersect(atom.among), ["place", *here, *visible(meaning)]
+    )
+    missed = within(place, number(0), atom.row.length).subtract(read).intersect(meaning.context)
+    found = without(missed, ["place"]).complement().intersect(meaning.context)
+    for dim, size in enumerate(atom.row.sizes):
+        found = found.intersect(within(parameter(f"a0_{dim}"), number(0), size))
+    return found
+
+
+def possible(bad: isl.Set, meaning: Meaning) -> isl.Set:
+    """Return where sizes that are products are that for certain: those with one factor that is not 1.
+
+    Raises:
+        Undecided: there are none, so whether the set is empty depends on products.
+    """
+    for name, factors in meaning.products.items():
+        real = isl.Set("{ : }").complement()
+        for size in factors:
+            ones = parameter(name).eq_set(size)
+            for other in factors:
+                ones = ones if other is size else ones.intersect(other.eq_set(number(1)))
+            real = real.union(ones)
+        bad = bad.intersect(real)
+    if meaning.products and bad.is_empty():
+        raise Undecided("what holds depends on a product of sizes")
+    return bad

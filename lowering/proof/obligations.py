@@ -7,7 +7,7 @@ import z3
 
 from ...ir.errors import InternalError
 from .constants import places_in, with_values
-from .copies import Copy, copy_of, elements_of, in_order, visible, with_names
+from .copies import Copy, checked_elements, copy_of, elements_of, in_order, possible, visible, with_names
 from .relations import bit_vectors as bits
 from .relations.alignment import misaligned
 from .relations.integer_sets import (
@@ -49,7 +49,7 @@ class Failure:
 
 def failure_at(reason: str, bad: isl.Set, meaning: Meaning) -> Failure:
     """Return a failure with the smallest sizes of a set that should be empty."""
-    bad = bad.intersect(meaning.context)
+    bad = possible(bad.intersect(meaning.context), meaning)
     for name in meaning.sizes:
         filled = bad.intersect(parameter(name).ge_set(number(1)))
         bad = bad if filled.is_empty() else filled
@@ -325,7 +325,7 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
         if (failure := check(term, valid, known, meaning, domain, wanted)) is not None:
             return [failure]
     for domain, term in returned.terms:
-        checked = checked.union(elements_of(domain, list(in_order([term]).values()), meaning))
+        checked = checked.union(checked_elements(domain, list(in_order([term]).values()), meaning))
     needed = elements_of(wanted.write.domain, list(atoms.values()), meaning)
     missed = needed.subtract(checked).intersect(meaning.context)
     if not missed.is_empty():
@@ -340,7 +340,7 @@ def _checked_along(guard: Guard, components: int, which: int, meaning: Meaning) 
     for domain, term in guard.count.terms:
         atoms = list(in_order([term]).values())
         if len(atoms) == components:
-            found = found.union(elements_of(domain, [atoms[which]], meaning, here))
+            found = found.union(checked_elements(domain, [atoms[which]], meaning, here))
     return found
 
 

@@ -17,6 +17,11 @@ LARGE_TILES = 32
 TILES_A_THREAD = 4
 STAGING_REPEATS = 4  # rows that use the indices of a tile, when these are staged: 2.3 times NumPy, not 2.1
 
+# Rows of indices from which on each tile of a new result checks its own; shorter ones are checked by one loop over all,
+# before the copy. Tiles of 160,000 int64 indices in rows of 8 take 1.05 times as long, of 12 1.25, of 16 1.02, of 32
+# 1.01, of 64 0.98, of 128 0.96 (one thread, loaded).
+MIN_FUSED_CHECKS = 32
+
 # vectors
 # Smaller results have no schedule, and so share a kernel. Calls with rows of 64 B, with vectors against without, in ns:
 # 512 B 181 : 193, 1 KB 186 : 206, 2 KB 201 : 237, 4 KB 227 : 301.

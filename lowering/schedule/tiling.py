@@ -6,7 +6,7 @@ from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
-from .thresholds import MIN_CHECKED
+from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -24,8 +24,11 @@ def loop_of_check(nest: NestShape, schedule: Schedule) -> str | None:
 
     It is the innermost parallel loop or one inside it, if no loop at or around it repeats indices: each is then checked
     once, while it is on its way to the caches, and threads start once. Inside it, the innermost is taken that has
-    enough indices for vectors.
+    enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy.
     """
+    rows = [size for name, size in nest.loops if name in nest.looked_up]
+    if len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS:
+        return None
     parallel = [name for name in schedule.parallel if not LoopName(name).nest]
     if not nest.checked or not parallel:
         return None

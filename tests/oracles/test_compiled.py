@@ -125,8 +125,8 @@ SCHEDULES = [
     "tile-loops{loops=batch,outer,indices,inner sizes=2,2,2,2},"
     "interchange-loops{order=batch_o,outer_o,indices_o,inner_o,inner_i,indices_i,outer_i,batch_i},"
     "parallelize-loops{loops=batch_o,outer_o,indices_o,inner_o}",
-    "tile-loops{loops=check_batch,check_indices sizes=2,2},parallelize-loops{loops=check_batch_o,batch}",
-    "parallelize-loops{loops=check_batch,check_indices,batch,outer,indices,inner}",
+    "tile-loops{loops=check_indices sizes=2},parallelize-loops{loops=check_indices_o,batch}",
+    "parallelize-loops{loops=check_indices,batch,outer,indices,inner}",
 ]
 
 

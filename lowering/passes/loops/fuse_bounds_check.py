@@ -15,10 +15,11 @@ from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, Y
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ...nest.backward_slice import clone_slice, is_inside, slice_of
-from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
 from ...nest.located import builder_at_end, made_from, replace_op
-from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, viewed
+from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, view_of, viewed
 from ...schedule.machine_model import LINE_BYTES
 
 # Of the indices that the next iteration checks first: the processor fetches those behind them itself. Batches of 500
@@ -122,7 +123,6 @@ class _Fusing:
         self.function, self.loop, self.check, self.branch = function, loop, check, branch
         self.around = [loop, *enclosing_loops(loop)]
         self.made: list[LoopOp] = []
-        self.mapping: dict[SSAValue, SSAValue] = {}
         if any(isinstance(op, AccumulateOp) for op in function.walk()):
             raise ScheduleError("fuse-bounds-check: expected a gather, and this is a gradient")
         if any(not loop.is_ancestor(op) for op in _accesses(function)):
@@ -173,20 +173,26 @@ class _Fusing:
         innermost = chain(self.check)[-1]
         (counted,) = innermost.terminator.operands
         ops = slice_of([counted], self.check)
-        used = {operand for op in ops for operand in op.operands}
-        builder, made, mapping = builder_at_end(self.loop, innermost), self.made, self.mapping
-        for old in chain(self.check):
-            if old.induction in used:
-                name = old.label.dimension
-                here = next((around for around in self.around if around.label.dimension == name), None)
-                if here is not None and static_size(here.step) == 1:
-                    mapping[old.induction] = here.induction
-                    continue
-                bounds = self._whole(builder, name) if here is None else _tile(builder, here)
+        builder, made, mapping = builder_at_end(self.loop, innermost), self.made, dict[SSAValue, SSAValue]()
+        run = _load_of_run(ops)
+        places: list[SSAValue] = []
+        dims = self._dims(ops, run)
+        around_it = {around.label.dimension: around for around in reversed(self.around)}
+        whole = {name: self._whole(builder, name, run) for name, _ in dims if name not in around_it}
+        for name, old in dims:
+            here = around_it.get(name)
+            if here is not None and static_size(here.step) == 1:
+                places.append(here.induction)
+            else:
+                bounds = whole[name] if here is None else _tile(builder, here)
                 made.append(insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True))
-                mapping[old.induction] = made[-1].induction
+                places.append(made[-1].induction)
                 builder = builder_at_end(made[-1], innermost)
-        mapping |= clone_slice(ops, builder, mapping)
+            mapping |= {} if old is None else {old: places[-1]}
+        if run is not None:
+            index = made_from(run, memref.LoadOp.get(viewed(run.memref), places))
+            mapping[run.res] = named(builder, index, run.res.name_hint)
+        mapping |= clone_slice([op for op in ops if op is not run], builder, mapping)
         count = mapping.get(counted, counted)
         for loop in reversed(made):
             loop.body.block.add_op(made_from(loop, YieldOp(count)))
@@ -197,11 +203,11 @@ class _Fusing:
 
     def _prefetch_next(self, builder: Builder) -> None:
         """Prefetch the first indices behind those of this iteration: the next check begins with them."""
-        load = next(op for op in self.check.walk() if isinstance(op, memref.LoadOp))
+        load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
         memory = SSAValue.get(load.memref, type=MemRefType)
         first, *others = self.made
         starts = {first.induction: first.upper} | {loop.induction: loop.lower for loop in others}
-        places = [starts.get(place, place) for place in (self.mapping.get(old, old) for old in load.indices)]
+        places = [starts.get(place, place) for place in load.indices]
         if any(is_inside(place, first) for place in places):  # the component of a tuple
             places[-1] = index_constant(builder, 0)
         line = LINE_BYTES // element_size_bytes(memory.type.element_type)
@@ -210,10 +216,27 @@ class _Fusing:
             behind = named(builder, arith.AddiOp(places[-1], index_constant(builder, offset)), "behind")
             builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
 
-    def _whole(self, builder: Builder, name: str) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> list[tuple[LoopName, SSAValue | None]]:
+        """Return the dimensions of the loops that check, each with the induction variable of now, if it has one.
+
+        One loop over all indices becomes those over the dimensions of the array.
+        """
+        if run is None:
+            used = {operand for op in ops for operand in op.operands}
+            return [(loop.label.dimension, loop.induction) for loop in chain(self.check) if loop.induction in used]
+        view = view_of(viewed(run.memref), self.function)
+        assert view is not None
+        return [(name, None) for name in view.dims]
+
+    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Return the bounds of a dimension that one iteration runs through as a whole."""
-        first = next(loop for loop in chain(self.check) if loop.label.dimension == name)
-        return first.lower, first.upper, index_constant(builder, 1)
+        one = index_constant(builder, 1)
+        if run is None:
+            first = next(loop for loop in chain(self.check) if loop.label.dimension == name)
+            return first.lower, first.upper, one
+        view = view_of(indices := viewed(run.memref), self.function)
+        assert view is not None
+        return index_constant(builder, 0), size_of(builder, indices, view.dims.index(name), name), one
 
     def _sum(self, count: SSAValue) -> SSAValue:
         """Let the loop and those around it sum the count, and return the sum of all."""
@@ -245,3 +268,8 @@ def _accesses(function: func.FuncOp) -> list[Operation]:
         for op in function.walk()
         if isinstance(op, accesses) and arguments & {viewed(value) for value in op.operands}
     ]
+
+
+def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:
+    """Return the load of an index from a view of all indices as one dimension, if that is how they are read."""
+    return next((op for op in ops if isinstance(op, memref.LoadOp) and op.memref is not viewed(op.memref)), None)

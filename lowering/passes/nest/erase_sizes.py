@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -13,7 +14,8 @@ from ....ir.dialects.attributes import NARROW_AXES
 from ....ir.dialects.types import memref_type, strides_of
 from ....ir.errors import ScheduleError
 from ....ir.semantics import LARGEST_NARROW_AXIS
-from ...nest.queries import functions, loops, view_of
+from ...nest.queries import functions, loops, merged_dims, view_of
+from ...nest.vector_checks import merged_shape
 
 
 @dataclass(frozen=True)
@@ -68,4 +70,8 @@ def _erase(function: func.FuncOp) -> None:
     for argument, type_, dims in viewed:
         known = erased(Operand(dims, (), type_.get_shape(), strides_of(type_)))
         Rewriter.replace_value_with_new_type(argument, memref_type(known.shape, type_.element_type, known.strides))
+    for view in [op for op in function.walk() if isinstance(op, memref.CollapseShapeOp)]:
+        source = SSAValue.get(view.src, type=MemRefType).type
+        shape = merged_shape(source.get_shape(), merged_dims(view))
+        Rewriter.replace_value_with_new_type(view.result, MemRefType(source.element_type, shape))
     function.update_function_type()

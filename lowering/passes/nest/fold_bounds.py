@@ -5,21 +5,25 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ....ir.canonical import Operand, is_one_run
 from ....ir.dialects.attributes import MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from ....ir.dialects.types import strides_of
 from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
 from ....ir.semantics import Bounds
 from ...nest.backward_slice import is_inside
 from ...nest.bounds_arithmetic import Emitter, IndexFacts
-from ...nest.builder import insert_loop, named
+from ...nest.builder import insert_loop, named, size_of
 from ...nest.constant_indices import fold_constant_indices
 from ...nest.located import builder_at, builder_at_end, builder_before, made_from, replace_op
-from ...nest.queries import enclosing_loops, functions
+from ...nest.queries import enclosing_loops, functions, static_size, view_of
+from ...nest.vector_checks import in_one_run
 
 Access = MaskedLoadOp | AccumulateOp
 
@@ -33,7 +37,8 @@ class FoldBounds(ModulePass):
     * No upper check when the index type cannot reach it: every int8 is valid on an axis of 128 or more.
     * `error` is checked in a nest of its own before anything is written, so the copy has no check left and a failed
       gather leaves out untouched. The function returns how many indices were outside: a signed one is inside where
-      `v + s < 2 * s`, unsigned.
+      `v + s < 2 * s`, unsigned. That nest is one loop over all indices where they lie in one run, since short rows
+      would each pay for the ends of their vectors.
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
@@ -212,10 +217,12 @@ class _Folding:
         self.function.update_function_type()
 
     def _count_outside(self, builder: Builder) -> SSAValue:
-        """Build the nest that counts: one loop for each loop that an index depends on."""
+        """Build the nest that counts: one loop for each loop that an index depends on, or one over all indices."""
         loads = [self._index_load(resolve) for resolve in self.resolves]
         needed = {subscript for load in loads for subscript in load.indices}
         around = [loop for loop in enclosing_loops(self.access) if loop.induction in needed][::-1]
+        if self._reads_one_run(loads, around):
+            return self._count_in_one_run(builder, loads[0], around)
         inductions: dict[SSAValue, SSAValue] = {}
         made: list[LoopOp] = []
         for loop in around:
@@ -223,24 +230,41 @@ class _Folding:
             made.append(insert_loop(builder, name, bounds, name.induction, loop, sums=True))
             inductions[loop.induction] = made[-1].induction
             builder = builder_at_end(made[-1])
-        count = self._any_outside(builder, loads, inductions)
-        for loop in reversed(made):
-            loop.body.block.add_op(YieldOp(count))
-            assert loop.total is not None
-            count = loop.total
-            count.name_hint = "n_outside"
-        return count
+        reads = [(load.memref, [inductions.get(place, place) for place in load.indices]) for load in loads]
+        return _summed(made, self._any_outside(builder, reads))
 
-    def _any_outside(
-        self, builder: Builder, loads: list[memref.LoadOp], inductions: dict[SSAValue, SSAValue]
-    ) -> SSAValue:
-        """Emit 1 where a component is outside, and 0 where none is."""
+    def _reads_one_run(self, loads: list[memref.LoadOp], around: list[LoopOp]) -> bool:
+        """Return whether the loops read every index once, and the indices lie in one run."""
+        view, type_ = view_of(loads[0].memref, self.function), loads[0].memref.type
+        if len(loads) > 1 or view is None or not isinstance(type_, MemRefType):
+            return False
+        sizes = {
+            loop.induction: (static_size(loop.lower), static_size(loop.upper), static_size(loop.step))
+            for loop in around
+        }
+        is_whole = all(
+            sizes.get(subscript) == (0, size, 1)
+            for subscript, size in zip(loads[0].indices, type_.get_shape(), strict=True)
+        )
+        operand = Operand(view.dims, view.groups, type_.get_shape(), strides_of(type_))
+        return is_whole and len(sizes) == len(operand.shape) and is_one_run(operand)
+
+    def _count_in_one_run(self, builder: Builder, load: memref.LoadOp, around: list[LoopOp]) -> SSAValue:
+        """Build one loop that counts, over a view of the indices with one dimension."""
+        run = named(builder, in_one_run(load.memref), "index_run")
+        name, size = LoopName("indices").beside("check"), size_of(builder, run, 0, "index_run")
+        bounds = around[0].lower, size, around[0].step
+        loop = insert_loop(builder, name, bounds, name.induction, around[-1], sums=True)
+        return _summed([loop], self._any_outside(builder_at_end(loop), [(run, [loop.induction])]))
+
+    def _any_outside(self, builder: Builder, reads: list[tuple[SSAValue, list[SSAValue]]]) -> SSAValue:
+        """Emit 1 where a component, read from a place of a memref, is outside, and 0 where none is."""
         found: SSAValue | None = None
-        for load, resolve, facts in zip(loads, self.resolves, self.facts, strict=True):
+        for (memory, place), resolve, facts in zip(reads, self.resolves, self.facts, strict=True):
             if not facts.reaches_past:
                 continue
-            place = [inductions.get(subscript, subscript) for subscript in load.indices]
-            raw = named(builder, made_from(load, memref.LoadOp.get(load.memref, place)), load.res.name_hint)
+            load = self._index_load(resolve)
+            raw = named(builder, made_from(load, memref.LoadOp.get(memory, place)), load.res.name_hint)
             emit = Emitter(builder_at(builder.insertion_point, resolve))
             index, size = emit.widened(raw, facts.unsigned), emit.size(resolve.size)
             outside = emit.outside(facts, index, size)
@@ -252,3 +276,13 @@ class _Folding:
         if not isinstance(load := resolve.index.owner, memref.LoadOp):
             raise ScheduleError("fold-bounds: expected the index to be loaded in the nest")
         return load
+
+
+def _summed(made: list[LoopOp], count: SSAValue) -> SSAValue:
+    """Let loops, each in the one before it, sum a count, and return the sum of all."""
+    for loop in reversed(made):
+        loop.body.block.add_op(YieldOp(count))
+        assert loop.total is not None
+        count = loop.total
+        count.name_hint = "n_outside"
+    return count

@@ -17,7 +17,7 @@ from .integer_sets import constant_of, everything, number, parameter
 from .meaning import Access, Loop, Stream, Write
 from .polynomials import named, polynomial_of
 from .staged import Staged
-from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Term, Undecided, Value, Zero
+from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Row, Term, Undecided, Value, Zero
 
 
 class Accesses(Staged, Arithmetic):
@@ -77,7 +77,8 @@ class Accesses(Staged, Arithmetic):
             raise Undecided("an index is found by another index")
         if array.is_constant:
             places = (_flat(array, places),)
-        atom = Atom(array.name, places, everything(), width)
+        name = f"row of {array.name}" if array.row else array.name
+        atom = Atom(name, places, everything(), width, array.row)
         name = self.name_of(atom)
         return Term(bits.variable(name, width), {name: atom})
 
@@ -167,14 +168,34 @@ class Accesses(Staged, Arithmetic):
         self.values[op.results[0]] = Opaque(named(f"the address of {array.name}"))
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
-        """Drop dimensions of size 1 at the end."""
+        """Drop dimensions of size 1 at the end, or see all indices as one dimension."""
         array = self.values[op.src]
         assert isinstance(array, Argument) and isinstance(op.result.type, MemRefType)
         rank = op.result.type.get_num_dims()
+        if rank == 1 and array.name == "indices" and not (array.is_constant or array.dropped):
+            row = Row(array.sizes, self._product(array.sizes))
+            self.values[op.result] = replace(array, sizes=(row.length,), row=row)
+            return
         if any(constant_of(size) != 1 for size in array.sizes[rank:]):
             raise Undecided("a dimension that is dropped may be larger than 1")
         dropped = len(array.sizes) - rank + array.dropped
         self.values[op.result] = Argument(array.name, array.sizes[:rank], array.is_integer, dropped)
+
+    def _product(self, sizes: tuple[isl.PwAff, ...]) -> isl.PwAff:
+        """Return how many elements an array has: a parameter of its own where that is no multiple of one size."""
+        found = number(1)
+        for size in sizes:
+            if constant_of(found) is None and constant_of(size) is None:
+                break
+            found = found.mul(size)
+        else:
+            return found
+        name = self.fresh("n_row")
+        self.meaning.sizes.append(name)
+        self.meaning.products[name] = sizes
+        some = parameter(name).ge_set(number(0))
+        self.meaning.context, self.domain = self.meaning.context.intersect(some), self.domain.intersect(some)
+        return parameter(name)
 
     def run_vector_from_elements(self, op: FromElementsOp) -> None:
         """Make a vector of elements."""

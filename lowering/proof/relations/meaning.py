@@ -97,6 +97,7 @@ class Meaning:
     Attributes:
         sizes: the parameters that are sizes.
         context: what holds of them.
+        products: of those that are products, the factors; the context says of them only that they are not negative.
         guard: the branch on a count of indices outside; None where there is none.
         has_fresh_out: whether out may hold anything where the function returns a count that is not zero.
         returned: the count that the function returns.
@@ -121,5 +122,6 @@ class Meaning:
     problems: list[str] = field(default_factory=list)
     raises: bool = False
     remainders: dict[str, tuple[Polynomial, int]] = field(default_factory=dict)
+    products: dict[str, tuple[isl.PwAff, ...]] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     constants: tuple[int, ...] | None = None

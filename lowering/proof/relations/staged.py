@@ -81,7 +81,7 @@ class Staged(Arithmetic):
         substituted = []
         for name, atom, group in zip(found[0].value.atoms, atoms, slots, strict=True):
             others = [slot for other in slots if other is not group for slot in other]
-            read = Atom(atom.array, tuple(map(parameter, group)), without(written, others), atom.bits)
+            read = replace(atom, subscripts=tuple(map(parameter, group)), among=without(written, others))
             fresh = self.names.setdefault(f"{atom.key} at {places}", f"{atom.array}#{len(self.names)}")
             result[fresh] = read
             substituted.append((bits.variable(name, atom.bits), bits.variable(fresh, atom.bits)))

@@ -21,6 +21,19 @@ class Refuted(Exception):
 
 
 @dataclass(frozen=True)
+class Row:
+    """All elements of an array as one dimension, in C order.
+
+    Attributes:
+        sizes: of the array.
+        length: their product.
+    """
+
+    sizes: tuple[isl.PwAff, ...]
+    length: isl.PwAff
+
+
+@dataclass(frozen=True)
 class Atom:
     """An index that is read: which element of which array, given the iteration.
 
@@ -29,12 +42,14 @@ class Atom:
         subscripts: of the element, in the loops around the use and in what `among` adds.
         among: what the subscripts' own parameters satisfy.
         bits: of an index.
+        row: what the one subscript counts along; None for the subscripts of the array itself.
     """
 
     array: str
     subscripts: tuple[isl.PwAff, ...]
     among: isl.Set
     bits: int
+    row: Row | None = None
 
     @property
     def key(self) -> str:
@@ -118,13 +133,19 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Argument:
-    """An array that the function is handed, or a view of it without the last `dropped` dimensions, of size 1."""
+    """An array that the function is handed, or a view of it.
+
+    Attributes:
+        dropped: how many dimensions, at the end and of size 1, the view leaves out.
+        row: what the view is where it has one dimension for all.
+    """
 
     name: str
     sizes: tuple[isl.PwAff, ...]
     is_integer: bool = False
     dropped: int = 0
     is_constant: bool = False
+    row: Row | None = None
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def test_every_order_keeps_the_bytes(samples, bounds, order):
 
 def test_all_loops_in_parallel_keep_the_bytes(samples):
     sample = samples["gather-error"]
-    loops = "batch,outer,indices,inner,check_batch,check_indices"
+    loops = "batch,outer,indices,inner,check_indices"
     module = sample.module(f"{OF_THE_NEST},parallelize-loops{{loops={loops}}}")
     sample.check(module)
     run_passes(module, TO_LOOPS, make_context())

@@ -8,7 +8,7 @@ from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.errors import BoundsError, ScheduleError
 from gathernest.ir.interpreters.scalar import interpret
-from gathernest.ir.modules.context import make_context, parse_module
+from gathernest.ir.modules.context import make_context, parse_module, verify_module
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
 from gathernest.ir.semantics import Bounds
@@ -19,7 +19,7 @@ LOWERED = "hoist-invariants,lower-nest-to-loops,fold-constants,canonicalize,cse"
 DATA = np.random.default_rng(7).random((2, 2, 5, 4), dtype=np.float32)
 STAGED = (
     "tile-loops{loops=indices,check_indices sizes=3,2},interchange-loops{order=batch,indices_o,outer,indices_i,inner},"
-    "parallelize-loops{loops=batch,indices_o,check_batch},hoist-indices{before=outer},vectorize-inner{lanes=2},"
+    "parallelize-loops{loops=batch,indices_o,check_indices_o},hoist-indices{before=outer},vectorize-inner{lanes=2},"
     "prefetch-indices{loop=indices_i distance=2},stream-stores"
 )
 # An operator, the shape and type of its indices, a schedule, and the loop that checks.
@@ -41,6 +41,7 @@ CASES = {
     "streamed lanes": (Gather(3), (7,), "i8", "vectorize-inner{lanes=4},stream-stores", "outer"),
     "tuples": (GatherNd(1), (2, 5, 2), "i8", "tile-loops{loops=indices sizes=4}", "indices_o"),
     "elements": (GatherElements(2), (2, 2, 4, 3), "i8", "", "outer"),
+    "tiles of elements": (GatherElements(2), (2, 2, 4, 4), "i8", "tile-loops{loops=outer sizes=2}", "outer_o"),
     "0-d": (Gather(2), (), "i8", "parallelize-loops{loops=outer}", "outer"),
 }
 
@@ -60,6 +61,7 @@ def fused(case: str) -> ModuleOp:
     module = operator_module(normal, ArraySpec.of(DATA), indices, bounds=Bounds.ERROR)
     steps = [NEST, schedule, f"fuse-bounds-check{{loop={loop}}}"]
     run_passes(module, ",".join(filter(None, steps)), make_context())
+    verify_module(module)
     return parse_module(str(module))
 
 
@@ -103,7 +105,7 @@ def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop(
     ("steps", "message"),
     [
         ("fuse-bounds-check{loop=rows}", "the nest has no loop 'rows'"),
-        ("fuse-bounds-check{loop=check_batch}", "check_batch is not around all that is copied"),
+        ("fuse-bounds-check{loop=check_indices}", "check_indices is not around all that is copied"),
         ("vectorize-inner{lanes=2},fuse-bounds-check{loop=inner}", "inner is not around all that is copied"),
         ("parallelize-loops{loops=batch,outer},fuse-bounds-check{loop=batch}", "outer is parallel in batch; name the"),
     ],

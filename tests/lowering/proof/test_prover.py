@@ -80,7 +80,7 @@ def test_schedule_is_proved(name, operator, prove) -> None:
 
 
 def test_a_schedule_behind_the_check_of_the_indices_is_proved(operator, prove) -> None:
-    tiles = "tile-loops{loops=indices,check_indices sizes=16,32},parallelize-loops{loops=check_batch,batch}"
+    tiles = "tile-loops{loops=indices,check_indices sizes=16,32},parallelize-loops{loops=check_indices_o,batch}"
     assert unsettled(prove(operator("gather", "error"), f"{NEST},{tiles},vectorize-inner{{lanes=4}}")) == []
 
 

@@ -93,9 +93,16 @@ WRONG = {
     ),
     "check stops early": Wrong(
         NEST,
-        "%n_outside_1 = gather.loop check_indices(%i) = %c0_2 to %n_indices",
-        "%fewer = arith.subi %n_indices, %c1 : index\n%n_outside_1 = gather.loop check_indices(%i) = %c0_2 to %fewer",
+        "%n_outside = gather.loop check_indices(%i) = %c0_2 to %n_index_run",
+        "%fewer = arith.subi %n_index_run, %c1 : index\n%n_outside = gather.loop check_indices(%i) = %c0_2 to %fewer",
         "an index is not checked",
+        "error",
+    ),
+    "check of one row only": Wrong(
+        NEST,
+        "memref.dim %index_run, %c0_3 : memref<?xi64>",
+        "memref.dim %indices, %c0_3 : memref<?x?xi64>",
+        OUTSIDE,
         "error",
     ),
     "check off by one": Wrong(NEST, "arith.cmpi uge, %shifted", "arith.cmpi ugt, %shifted", "", "error"),

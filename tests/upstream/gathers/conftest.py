@@ -176,7 +176,7 @@ SCHEDULES = {
     "hoist-indices{before=indices_i},vectorize-inner{lanes=2},unroll{loop=resolve_indices_i factor=2},"
     "prefetch-indices{loop=indices_i distance=3 lines=2 locality=0},stream-stores",
     "parallel-tiles": "tile-loops{loops=indices,check_indices sizes=4,3},"
-    "parallelize-loops{loops=batch,outer,indices_o,check_batch,check_indices_o}",
+    "parallelize-loops{loops=batch,outer,indices_o,check_indices_o}",
 }
 
 
