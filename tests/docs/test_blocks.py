@@ -34,6 +34,7 @@ REASONS = {
     "drawn by hand",
     "installs packages",
     "is what CI runs",
+    "needs a quiet machine",
     "needs another runtime",
     "runs in tests/plugins, where the package is installed",
     "runs in tests/upstream, where mlir-opt is installed",

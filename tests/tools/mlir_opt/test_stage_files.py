@@ -82,7 +82,7 @@ def test_edited_stage_that_does_not_parse_names_its_place(overridden, dump):
     ended = overridden()
     assert (ended.status, ended.out) == (1, "")
     message, line, caret = ended.err.splitlines()
-    assert message == f"gathernest-opt: error: {dump / FILE}:37:61: Expected 'step'"
+    assert message == f"gathernest-opt: error: {dump / FILE}:35:61: Expected 'step'"
     assert (line.strip()[-10:], caret.strip()) == ("stpe %c4 {", "^^^^")
 
 
