@@ -1,6 +1,5 @@
 """The public functions `gather`, `gather_nd` and `gather_elements`."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,10 +55,7 @@ def gather(
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
-    return _run_as_arrays(
-        lambda: Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")),
-        *(data, indices, out, (axis, batch_dims, bounds)),
-    )
+    return _run_as_arrays(data, indices, out, (axis, batch_dims, bounds))
 
 
 def gather_nd(
@@ -96,8 +92,7 @@ def gather_nd(
     found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
     if found is not None:
         return found
-    keys = GatherNd, batch_dims, bounds
-    return _run_as_arrays(lambda: GatherNd(integer_argument(batch_dims, "batch_dims")), data, indices, out, keys)
+    return _run_as_arrays(data, indices, out, (GatherNd, batch_dims, bounds))
 
 
 def gather_elements(
@@ -127,22 +122,27 @@ def gather_elements(
     found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
     if found is not None:
         return found
-    keys = GatherElements, axis, bounds
-    return _run_as_arrays(
-        lambda: GatherElements(integer_argument(axis, "axis", allow_array=True)), data, indices, out, keys
-    )
+    return _run_as_arrays(data, indices, out, (GatherElements, axis, bounds))
 
 
-def _run_as_arrays(
-    operator: Callable[[], OperatorSpec], data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys
-) -> np.ndarray:
+def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys) -> np.ndarray:
     """Run a call that was not found: look for it with arrays in place of lists, then make its operator and run it."""
     arrays = data_array(data), index_array(indices)
     if arrays[1] is not indices or arrays[0] is not data:
         found = CALLS.find(*arrays, out, *keys)
         if found is not None:
             return found
-    return run_operator(operator(), *arrays, parse_bounds(keys[2]), out, tried=keys)
+    return run_operator(_operator_of(keys), *arrays, parse_bounds(keys[2]), out, tried=keys)
+
+
+def _operator_of(keys: Keys) -> OperatorSpec:
+    """Return the operator of a call with these keys, its attributes checked."""
+    kind, attribute, _ = keys
+    if kind is GatherNd:
+        return GatherNd(integer_argument(attribute, "batch_dims"))
+    if kind is GatherElements:
+        return GatherElements(integer_argument(attribute, "axis", allow_array=True))
+    return Gather(integer_argument(kind, "axis", allow_array=True), integer_argument(attribute, "batch_dims"))
 
 
 def run_operator(
