@@ -11,11 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from ...lowering.schedule.machine_model import LINE_BYTES
 from .knobs import knobs
 
 # What glibc gives back at once: its largest M_MMAP_THRESHOLD on 64 bits (mallopt(3)).
 LEAST_BYTES = 32 * 1024**2
-LINE_BYTES = 64
+
+
+def empty_in_lines(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an uninitialised contiguous array that begins a cache line, unlike NumPy's."""
+    size_bytes = math.prod(shape) * dtype.itemsize
+    room = np.empty(size_bytes + LINE_BYTES, np.uint8)
+    return np.ndarray(shape, dtype, room, -room.__array_interface__["data"][0] % LINE_BYTES)
 
 
 class _Block:
@@ -25,10 +32,8 @@ class _Block:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
-        self.room = np.empty(size_bytes + LINE_BYTES, np.uint8)
-        first = self.room.__array_interface__["data"][0]
-        first += -first % LINE_BYTES
-        self.interface = {"version": 3, "shape": (size_bytes,), "typestr": "|u1", "data": (first, False)}
+        self.room = empty_in_lines((size_bytes,), np.dtype(np.uint8))
+        self.interface = self.room.__array_interface__
 
 
 class _Lease:

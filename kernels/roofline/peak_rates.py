@@ -5,20 +5,20 @@
 Every rate is the best of several rounds, since other processes can only make one slower.
 """
 
-import hashlib
 import json
 import platform
 from pathlib import Path
 from typing import Any
 
 from ...lowering.schedule.machine_model import MachineModel
-from ..host.cache_folder import cache_folder, warn_unwritable
+from ..host.cache_folder import warn_unwritable
 from ..host.cpu import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from ..host.dependencies import require_compiler
-from ..host.files import publish, read_own
+from ..host.files import publish
 from ..host.knobs import knobs
 from ..host.machine import machine_model
 from ..host.machine_files.calibration_file import known_calibration
+from ..host.machine_files.measured_file import measured_file, read_measured
 from ..runtime.launch import available_threads
 from .ceilings import Ceilings, ReportSteps
 
@@ -68,8 +68,7 @@ def measured_machine() -> MachineModel:
 
 def _path_of(facts: dict[str, Any]) -> Path:
     """Return the file of a machine."""
-    name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    return cache_folder() / "ceilings" / f"{name}.json"
+    return measured_file("ceilings", facts)
 
 
 def machine_facts() -> dict[str, Any]:
@@ -89,11 +88,8 @@ def _read(path: Path, facts: dict[str, Any]) -> Ceilings | None:
     """Return the ceilings in a file; None where there is no sound one for this machine."""
     if knobs.always_compile:
         return None
-    try:
-        found = Ceilings.from_json(json.loads(read_own(path)))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return found if found.machine == facts else None
+    found = read_measured(path, Ceilings.from_json)
+    return found if found is not None and found.machine == facts else None
 
 
 def _write(path: Path, found: Ceilings) -> None:

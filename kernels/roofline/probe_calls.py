@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..runtime.array_checks import address, empty_in_lines
+from ..host.recycled_memory import empty_in_lines
+from ..runtime.array_checks import address
 from ..runtime.launch import launch
 from . import probe_kernels as loops
 

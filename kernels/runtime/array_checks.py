@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.errors import IndexTypeError, InvalidGatherError
-from ...ir.semantics import Shape
-from ...lowering.schedule.machine_model import LINE_BYTES
 
 WHOLE_SCALES_BELOW = 2**53
 # The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
@@ -140,13 +138,6 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
 def address(array: np.ndarray) -> int:
     """Return the address of an array's first element."""
     return array.__array_interface__["data"][0]
-
-
-def empty_in_lines(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """Return an uninitialised contiguous array that begins a cache line, unlike NumPy's."""
-    size_bytes = math.prod(shape) * dtype.itemsize
-    room = np.empty(size_bytes + LINE_BYTES, np.uint8)
-    return np.ndarray(shape, dtype, room, -address(room) % LINE_BYTES)
 
 
 def summation_dtype(dtype: np.dtype) -> np.dtype | None:

@@ -17,9 +17,9 @@ from ...lowering.schedule.schedule import Schedule
 from ..host.dependencies import require_compiler
 from ..host.knobs import knobs
 from ..host.machine import machine_model
-from ..host.recycled_memory import RECYCLED
+from ..host.recycled_memory import RECYCLED, empty_in_lines
 from ..host.runtime import RUNTIME
-from .array_checks import address, empty_in_lines
+from .array_checks import address
 from .disk_cache import Loaded, load_kernel
 from .launch import launch
 from .plan import Plan, make_plan

@@ -7,7 +7,6 @@ another user could have written, is as good as none.
 """
 
 import functools
-import hashlib
 import json
 import platform
 from collections.abc import Mapping
@@ -19,11 +18,12 @@ from typing import Any
 from ....lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ..cache_folder import cache_folder
 from ..cpu import cache_sizes, cpu_model, usable_cores
-from ..files import publish, read_own
+from ..files import publish
 from ..knobs import knobs
 from .described_machine import said_of_machine
+from .measured_file import measured_file, read_measured
 
-FORMAT = 1
+FORMAT, KIND = 1, "machines"
 # A calibration beside which other processes used so many cores lacks what they disturb most, and is doubted.
 BUSY_CORES = 0.5
 DATE = "%Y-%m-%dT%H:%M:%SZ"
@@ -98,7 +98,7 @@ def machine_facts() -> dict[str, Any]:
 
 def calibration_path() -> Path:
     """Return the file of this machine's calibration, whether it is there or not."""
-    return _folder() / _name_of(machine_facts())
+    return measured_file(KIND, machine_facts())
 
 
 def known_calibration() -> Calibration | None:
@@ -119,23 +119,11 @@ def forget_calibration() -> None:
     _read.cache_clear()
 
 
-def _folder() -> Path:
-    return cache_folder() / "machines"
-
-
-def _name_of(facts: Mapping[str, Any]) -> str:
-    return f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
-
-
 @functools.lru_cache(maxsize=16)
 def _read(cache_dir: Path | None, cores: int) -> Calibration | None:
     """Return the calibration in a cache folder; the arguments are what it depends on within a process."""
-    folder = _folder()
-    if not folder.is_dir():  # most have none: the facts take longer than this
+    if not (cache_folder() / KIND).is_dir():  # most have none: the facts take longer than this
         return None
     facts = machine_facts()
-    try:
-        found = Calibration.from_json(json.loads(read_own(folder / _name_of(facts))))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return found if found.machine == facts else None
+    found = read_measured(measured_file(KIND, facts), Calibration.from_json)
+    return found if found is not None and found.machine == facts else None
