@@ -47,8 +47,8 @@ class Kernel(functools.partial[np.ndarray]):
     `kernel(data, indices, out=None)` gathers; see `gathernest.gather` for the arguments, the result and errors.
     Calls take arrays of the dtypes and ranks it was compiled for, of any sizes; others raise InvalidGatherError. Sizes
     or strides that its code does not serve (a dimension of size 1, another layout) get a kernel of their own, with the
-    schedule if one was given. The kernel of a gradient takes grad for data, and returns an array of the shape of data
-    that it was compiled for.
+    schedule if one was given. So do calls with `out` where a new result is made in one go: see `with_out` of `compile`.
+    The kernel of a gradient takes grad for data, and returns an array of the shape of data that it was compiled for.
 
     It is a `partial` of machine code, since a `__call__` in Python takes 80 ns, half the time of a tiny call, before
     its first line.
@@ -274,6 +274,7 @@ def compile(
     scale: float = 1.0,
     schedule: Schedule | str | None = None,
     pipeline: str | None = None,
+    with_out: bool = False,
 ) -> Kernel:
     """Compile a gather or a gradient ahead of its calls.
 
@@ -286,20 +287,26 @@ def compile(
         pipeline: every pass from operator to loops, as `Kernel.pipeline` and `gathernest-opt -p` write them, in the
             place of the default ones and a schedule. Passes of other packages may be among them. Calls of other sizes
             get a kernel of their own, as the code may depend on them.
+        with_out: whether to compile for calls with `out`, too, and not at the first of them. With `bounds="error"` they
+            run other code: a new result is checked and copied in one go, and `out` must stay as it is when a call
+            fails. With other bounds there is nothing more to compile.
 
     Returns:
-        The kernel.
+        The kernel. Its stages and its source are those for a new result.
 
     Raises:
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule or the pipeline is not legal for this nest, or both are given.
     """
     problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
-    if pipeline is None:
-        return Kernel(problem, None if schedule is None else Schedule.parse(schedule))
-    if schedule is not None:
+    if pipeline is not None and schedule is not None:
         raise ScheduleError(TWO_PIPELINES)
-    return Kernel(problem, Pipeline(pipeline))
+    parsed = None if schedule is None else Schedule.parse(schedule)
+    given = parsed if pipeline is None else Pipeline(pipeline)
+    kernel = Kernel(problem, given)
+    if with_out:
+        prepare_problem(problem.into(problem.result), given)
+    return kernel
 
 
 def problem_of(

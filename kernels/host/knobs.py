@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...ir.errors import GathernestError, did_you_mean
+from .runtime import RUNTIME
 
 
 class KnobError(GathernestError, ValueError):
@@ -129,14 +130,14 @@ class Settings(NamedTuple):
     override_dir: Path | None
 
 
+_UNASSIGNED = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # The dictionary behind `os.environ`, which takes 400 ns for what this takes 40.
 _ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 # Knobs that a call prepared without them does not know of.
 _DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
-# Those that count when they are set in code. From the environment, `tuning` and `machine` decide speed alone, and calls
-# with `override_dir` are not cached.
-_DECIDE_IN_CODE = (*_DECIDE_WHAT_RUNS, "tuning", "machine", "override_dir")
+# Those that calls are planned by: when one is assigned, prepared calls are forgotten, and planned anew by it.
+_DECIDE_PLANS = ("tuning", "machine", "override_dir")
 
 
 class Knobs:
@@ -167,8 +168,10 @@ class Knobs:
         raise _unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._assigned[name] = _checked(name, value)
-        self._note_deciding()
+        value = _checked(name, value)
+        if self._assigned.get(name, _UNASSIGNED) != value:
+            self._assigned[name] = value
+            self._note_change(name)
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *KNOBS]
@@ -178,23 +181,30 @@ class Knobs:
 
     def __delattr__(self, name: str) -> None:
         _find(name)
-        self._assigned.pop(name, None)
-        self._note_deciding()
+        if self._assigned.pop(name, _UNASSIGNED) is not _UNASSIGNED:
+            self._note_change(name)
 
     def settings(self) -> Settings:
         """Return the knobs that decide what runs, as they are now."""
         decide = self.schedule, self.interpret, self.always_compile, self.tuning, self.num_threads, self.machine
         return Settings(*decide, self.override_dir)
 
-    def _note_deciding(self) -> None:
-        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_IN_CODE)
+    def is_scoped(self) -> bool:
+        """Return whether this is inside a scope of a knob that decides what runs."""
+        return self._deciding.get() is not None
+
+    def _note_change(self, name: str) -> None:
+        values = ((self._assigned.get(name, KNOBS[name].default), KNOBS[name].default) for name in _DECIDE_WHAT_RUNS)
         self._assigned_deciding[0] = any(value != default for value, default in values)
+        if name in _DECIDE_PLANS:
+            RUNTIME.forget_calls()
 
     def guard(self) -> tuple[int, ContextVar[bool | None], dict[Any, Any], tuple[Any, ...]]:
         """Return where machine code sees that no knob which decides what runs has been touched.
 
         Returns:
-            The address of an int64, not 0 while one is assigned; a context variable, not None inside a scope of one;
+            The address of an int64, not 0 while one is assigned; a context variable, not None inside a scope of one or
+            of a knob that calls are planned by;
             the dictionary behind `os.environ`; and its keys for them.
         """
         variables = tuple(_environment_key(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
@@ -209,7 +219,7 @@ class Knobs:
         """
         checked = {name: _checked(name, value) for name, value in values.items()}
         token = self._scoped.set({**self._scoped.get(), **checked})
-        decides = any(name in checked for name in _DECIDE_IN_CODE)
+        decides = any(name in checked for name in (*_DECIDE_WHAT_RUNS, *_DECIDE_PLANS))
         deciding_token = self._deciding.set(True if decides else self._deciding.get())
         try:
             yield

@@ -85,6 +85,10 @@ class Runtime:
     def forget(self) -> None:
         """Plan every gather anew when it is called next."""
         self.tuned.clear()
+        self.forget_calls()
+
+    def forget_calls(self) -> None:
+        """Plan every gather anew when it is called next, by the tuned schedules that have been read."""
         self.prepared.clear()
         for forget in self.forgetters:
             forget()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import contiguous_strides
-from ..host.knobs import knobs
+from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from . import launch
 from .prepare import Prepared, bounds_error
@@ -102,21 +102,31 @@ class CallTable:
         self._is_changing = False
 
     def remember(
-        self, prepared: Prepared, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None, keys: Keys
+        self,
+        prepared: Prepared,
+        data: np.ndarray,
+        indices: np.ndarray,
+        out: np.ndarray | None,
+        keys: Keys,
+        settings: Settings,
     ) -> None:
-        """Add a call that has run, where the fast call can find such calls; else do nothing.
+        """Add a call that has run under some settings, where the fast call can find such calls; else do nothing.
 
         `out` does not overlap itself; every call checks whether it overlaps the inputs.
         """
         if _is_plain(prepared, out):
-            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), keys))
+            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), keys, settings))
 
     def _remember(
-        self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys
+        self,
+        prepared: Prepared,
+        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        keys: Keys,
+        settings: Settings,
     ) -> None:
         if self.native() is not None:
             call = RememberedCall(prepared, arrays, keys, native_entry())
-            self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys))))
+            self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys)), settings))
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the table, or do nothing where this comes between the steps of another change.
@@ -132,10 +142,15 @@ class CallTable:
                 finally:
                     self._is_changing = False
 
-    def _place(self, call: RememberedCall, slot: list[int]) -> None:
-        """Put a call into a slot, which is empty while the call before it is freed and this one is kept."""
+    def _place(self, call: RememberedCall, slot: list[int], settings: Settings) -> None:
+        """Put a call into a slot, which is empty while the call before it is freed and this one is kept.
+
+        A call whose settings are no longer those that hold is left out: they have changed since it was planned.
+        """
         from ...lowering.native.call_layout import place_in_table
 
+        if knobs.settings() != settings:
+            return
         words = self._words
         assert words is not None
         place = place_in_table(words, slot)
@@ -193,6 +208,8 @@ def _made_entry() -> Any:
 
 def _is_plain(prepared: Prepared, out: np.ndarray | None) -> bool:
     """Return whether such a call always means the same: no setting decides, and `out` is an exact ndarray."""
-    if prepared.loaded is None or knobs.schedule is not None or knobs.interpret or knobs.always_compile:
+    if prepared.loaded is None or knobs.is_scoped():
+        return False
+    if knobs.schedule is not None or knobs.interpret or knobs.always_compile:
         return False
     return out is None or type(out) is np.ndarray

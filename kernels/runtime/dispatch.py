@@ -152,11 +152,11 @@ def run(
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
     if is_copied and is_repeated:
-        table.remember(prepared, source, indices, None, keys)
+        table.remember(prepared, source, indices, None, keys, settings)
     if read is not source or written is not out:
         return _delivered(request, result, source.dtype, out)
     if is_repeated:
-        table.remember(prepared, source, indices, out, keys)
+        table.remember(prepared, source, indices, out, keys, settings)
     return result
 
 

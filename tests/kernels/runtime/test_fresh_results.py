@@ -5,6 +5,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.ir.problem import Problem
+from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
@@ -83,3 +84,16 @@ def test_a_pipeline_for_an_out_of_the_caller_has_no_fusion():
 def test_a_problem_into_an_array_of_the_caller_is_not_fresh():
     problem: Problem = problem_of("gather", DATA, INDICES)
     assert problem.is_fresh and not problem.into(problem.result).is_fresh
+
+
+def test_a_kernel_for_calls_with_out_is_compiled_ahead_where_that_is_asked_for(forget):
+    out = np.empty(COUNT, np.float32)
+    for with_out, ahead in ((False, 1), (True, 2)):
+        forget()
+        kernel = gn.compile("gather", DATA, INDICES, with_out=with_out)
+        assert len(RUNTIME.loaded) == ahead and FUSION in kernel.pipeline
+        assert kernel(DATA, INDICES, out=out) is out and out.tobytes() == DATA[INDICES].tobytes()
+        assert len(RUNTIME.loaded) == 2
+    forget()
+    gn.compile("gather", DATA, INDICES, bounds="zero", with_out=True)
+    assert len(RUNTIME.loaded) == 1

@@ -12,7 +12,7 @@ import pytest
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.runtime import call_cache
+from gathernest.kernels.runtime import call_cache, dispatch
 
 DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
 INDICES = np.array([0, -1, 2])
@@ -161,6 +161,49 @@ def test_schedules_tuned_anew_or_turned_off_are_not_passed_by(warm):
     assert find(DATA, INDICES) is not None
     RUNTIME.forget()
     assert find(DATA, INDICES) is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("tuning", "off"), ("machine", "zen3")])
+def test_a_knob_that_plans_are_made_by_costs_nothing_after_the_first_calls(warm, planned, name, value):
+    setattr(gn.knobs, name, value)
+    try:
+        assert find(DATA, INDICES) is None  # planned before, by what held then
+        for _ in range(5):
+            assert gn.gather(DATA, INDICES).tobytes() == WANTED.tobytes()
+        assert planned.calls == 2
+        setattr(gn.knobs, name, value)
+        assert find(DATA, INDICES) is not None
+    finally:
+        delattr(gn.knobs, name)
+    assert find(DATA, INDICES) is None
+
+
+def test_a_call_in_a_scope_of_such_a_knob_is_not_remembered_for_the_time_after():
+    with gn.knobs.scope(tuning="off"):
+        for _ in range(4):
+            gn.gather(DATA, INDICES)
+    assert find(DATA, INDICES) is None
+
+
+def test_a_call_is_not_remembered_when_a_knob_was_assigned_while_it_ran(monkeypatch):
+    prepare, calls = dispatch.Prepared.run, []
+
+    def run_and_assign(self, *arrays):
+        prepare(self, *arrays)
+        calls.append(arrays)
+        if len(calls) == 2:  # which would be remembered
+            gn.knobs.tuning = "off"
+
+    monkeypatch.setattr(dispatch.Prepared, "run", run_and_assign)
+    try:
+        for _ in range(2):
+            gn.gather(DATA, INDICES)
+        assert find(DATA, INDICES) is None
+        for _ in range(2):
+            gn.gather(DATA, INDICES)
+        assert find(DATA, INDICES) is not None
+    finally:
+        del gn.knobs.tuning
 
 
 def test_other_knobs_leave_the_guard_alone(warm, tmp_path):

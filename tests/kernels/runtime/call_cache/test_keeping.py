@@ -122,7 +122,7 @@ def test_a_table_holds_no_more_calls_than_it_has_slots():
     for size in range(1, 60):
         data, indices = np.arange(5.0), np.zeros(size, np.int64)
         prepared = prepared_gather(data, indices)
-        table.remember(prepared, data, indices, None, call_cache.NO_KEYS)
+        table.remember(prepared, data, indices, None, call_cache.NO_KEYS, gn.knobs.settings())
         assert table.find(data, indices, None, *call_cache.NO_KEYS).shape == (size,)
     assert 1 <= len(table._calls) <= 8
     found = [table.find(np.arange(5.0), np.zeros(size, np.int64), None, *call_cache.NO_KEYS) for size in range(1, 60)]
@@ -168,7 +168,7 @@ def test_whatever_comes_between_two_steps_of_the_table_a_slot_points_to_a_call_t
     ready = [prepared_gather(data, taken) for taken in indices]
 
     def remember(which):
-        table.remember(ready[which], data, indices[which], None, call_cache.NO_KEYS)
+        table.remember(ready[which], data, indices[which], None, call_cache.NO_KEYS, gn.knobs.settings())
 
     between = {
         "the same call": lambda: remember(1),
