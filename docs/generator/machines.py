@@ -1,6 +1,5 @@
 """The runs that `gathernest bench --store` wrote, side by side: parts of the README and of performance.md."""
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -10,8 +9,9 @@ from textwrap import fill
 from typing import Any
 
 from gathernest.tools.bench.cases.case import Case, describe
+from gathernest.tools.bench.machines import stored_runs
 from gathernest.tools.bench.measure import OURS, geometric_mean
-from gathernest.tools.bench.table import markdown_table, ratio_text, time_text
+from gathernest.tools.bench.table import NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "../README.md")
@@ -28,7 +28,7 @@ Run = dict[str, Any]
 
 def pages_with_machines() -> dict[str, str]:
     """Return each page with its parts between `<!-- machines: PART -->` and `<!-- end of machines -->` written anew."""
-    runs = [json.loads(path.read_text()) for path in sorted((DOCS / "machines").glob("*.json"))]
+    runs = stored_runs(DOCS / "machines")
     return {page: _with_parts((DOCS / page).read_text(), runs) for page in PAGES}
 
 
@@ -38,19 +38,19 @@ def _with_parts(text: str, runs: list[Run]) -> str:
 
 
 def _cases(runs: list[Run], names: Iterable[str] | None = None) -> str:
-    """Return a row for each case, and for each machine our time, the best peer and its, and the ratio."""
+    """Return a row for each case: for each machine our time, the best peer and its, the ratio, and new results."""
     shown = None if names is None else set(names)
     cases = {case["name"]: case for run in runs for case in run["cases"] if shown is None or case["name"] in shown}
     rows = []
     for name, case in cases.items():
         row = [name, describe(Case(**{field.name: _tuple(case[field.name]) for field in fields(Case)}))]
         for run in runs:
-            row += _measured(next((one for one in run["cases"] if one["name"] == name), None))
+            row += _measured(next((one for one in run["cases"] if one["name"] == name), None), has_new=bool(run["new"]))
         rows.append(row)
     headings, marks = ["case", "shapes"], ["---", "---"]
     for run in runs:
-        headings += [_short(run, runs), "best peer", "ratio"]
-        marks += ["--:", "---", "--:"]
+        headings += [_short(run, runs), "best peer", "ratio", *([NEW] if run["new"] else [])]
+        marks += ["--:", "---", "--:", *(["--:"] if run["new"] else [])]
     return markdown_table(headings, marks, rows)
 
 
@@ -58,12 +58,21 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _measured(case: dict[str, Any] | None) -> list[str]:
-    if case is None or case["best_peer"] is None:
-        return ["", "", ""]
-    peer, ratio = case["best_peer"], ratio_text(case["ratio"])
-    told = f"{peer} {case['ways'][peer]}, {time_text(case['median_us'][peer])}"
-    return [time_text(case["median_us"][OURS]), told, f"**{ratio}**" if case["ratio"] < 1 else ratio]
+def _measured(case: dict[str, Any] | None, *, has_new: bool) -> list[str]:
+    row = ["", "", ""]
+    if case is not None and (peer := case["best_peer"]) is not None:
+        told = f"{peer} {case['ways'][peer]}, {time_text(case['median_us'][peer])}"
+        row = [time_text(case["median_us"][OURS]), told, marked_ratio(case["ratio"])]
+    return [*row, _new_text(case)] if has_new else row
+
+
+def _new_text(case: dict[str, Any] | None) -> str:
+    found = None if case is None else _of_new_results(case)
+    return "" if found is None else new_result_text(found["median_us"].get(OURS), found["ratio"], found["best_peer"])
+
+
+def _of_new_results(case: dict[str, Any]) -> dict[str, Any] | None:
+    return case if case["into"] == "new" else case["new"]
 
 
 def _families(runs: list[Run]) -> str:
@@ -73,14 +82,22 @@ def _families(runs: list[Run]) -> str:
     for name in [*names, "all gathers"]:
         row = [name]
         for run in runs:
-            mean = run["gathers"] if name == "all gathers" else run["families"].get(name)
+            mean, new = _mean_of(run, name), _mean_of(run["new"], name)
             row += ["", "", ""] if mean is None else _mean(mean)
+            row += ["" if new is None else ratio_text(new["geometric_mean"])] if run["new"] else []
         rows.append(row)
     headings, marks = ["family"], ["---"]
     for run in runs:
         headings += ["cases", _short(run, runs) if len(runs) > 1 else "geometric mean", "worst case"]
-        marks += ["--:", "--:", "---"]
+        headings += [NEW] if run["new"] else []
+        marks += ["--:", "--:", "---", *(["--:"] if run["new"] else [])]
     return markdown_table(headings, marks, rows)
+
+
+def _mean_of(means: dict[str, Any] | None, family: str) -> dict[str, Any] | None:
+    if means is None:
+        return None
+    return means["gathers"] if family == "all gathers" else means["families"].get(family)
 
 
 def _mean(mean: dict[str, Any]) -> list[str]:
@@ -102,9 +119,9 @@ def _condition(run: Run, runs: list[Run]) -> str:
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
     if run["load"] is not None and run["load"] > run["machine"]["usable_cores"]:
         lines.append(f"**The machine was busy (load {run['load']:.1f}), so these figures say little.**")
-    if worse := [case for case in run["cases"] if case["ratio"] is not None and case["ratio"] < 1]:
-        lost = "; ".join(f"`{case['name']}` {ratio_text(case['ratio'])} ({case['best_peer']})" for case in worse)
-        lines.append(f"A peer wins {lost}.")
+    lines += [f"A peer wins {lost}."] if (lost := _lost((case, case["name"]) for case in run["cases"])) else []
+    if run["new"] and (lost := _lost((_of_new_results(case), case["name"]) for case in run["cases"])):
+        lines.append(f"With a new result a peer wins {lost}.")
     older = {kind: _older(run, kind) for kind in ("gathers", "gradients")}
     if all(older.values()):
         told = " and ".join(f"{ratio_text(mean)} over the {kind}" for kind, mean in older.items())
@@ -116,6 +133,13 @@ def _condition(run: Run, runs: list[Run]) -> str:
             f"{fractions[0]:.2f}, and {fractions[1]:.2f} with capacity misses."
         )
     return " ".join(lines)
+
+
+def _lost(cases: Iterable[tuple[dict[str, Any] | None, str]]) -> str:
+    """Return the cases that a peer wins, of figures and names."""
+    named = [(found, name) for found, name in cases if found is not None and found["ratio"] is not None]
+    worse = [(found, name) for found, name in named if found["ratio"] < 1]
+    return "; ".join(f"`{name}` {ratio_text(found['ratio'])} ({found['best_peer']})" for found, name in worse)
 
 
 def _older(run: Run, kind: str) -> float | None:

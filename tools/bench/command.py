@@ -59,6 +59,9 @@ def add_arguments(parser: Parser) -> None:
         help=f"cut every dimension to {QUICK_SIZE}: shows that all runs, and little of how fast",
     )
     parser.add_argument("--threads", type=positive, metavar="N", help="threads for everyone (default: as gathernest)")
+    parser.add_argument(
+        "--no-new-results", action="store_true", help="leave out the calls without out=, a third of the time"
+    )
     parser.add_argument("--list", action="store_true", help="print the cases instead of running them")
     parser.add_argument(
         "--ablation", action="store_true", help="time each case without each pass of its schedule instead, as Markdown"
@@ -117,8 +120,10 @@ def run(options: argparse.Namespace) -> int:
         return _print_by_hand(cases if options.case or options.family else None, options)
     if options.alternating:
         return _print_alternating(cases if options.case or options.family else None, options)
-    if options.store and (options.case or options.family or options.quick):
-        raise UsageError("--store writes the whole suite in full; leave --case, --family and --quick out")
+    if options.store and (options.case or options.family or options.quick or options.no_new_results):
+        raise UsageError(
+            "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out"
+        )
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
@@ -264,7 +269,8 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
         entrants = enter(options.peers, threads)
     load = _load()
     _say("note", [*entrants.notes, *_busy_notes()])
-    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads)
+    has_new = not options.no_new_results
+    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, has_new)
     return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
 
 
@@ -280,13 +286,15 @@ def _busy_notes() -> list[str]:
     return [f"the machine is busy (load {load:.1f} on {cores} cores), so the figures say little"]
 
 
-def _measure_all(cases: "Sequence[Case]", candidates: "Sequence[Peer]", rounds: int, threads: int) -> "list[Measured]":
+def _measure_all(
+    cases: "Sequence[Case]", candidates: "Sequence[Peer]", rounds: int, threads: int, has_new: bool
+) -> "list[Measured]":
     from .measure import measure
 
     measured: list[Measured] = []
     with progress("measuring", len(cases)) as advance:
         for case in cases:
-            measured.append(measure(case, candidates, rounds=rounds, threads=threads))
+            measured.append(measure(case, candidates, rounds=rounds, threads=threads, new_results=has_new))
             advance(1)
     return measured
 
@@ -307,8 +315,9 @@ def _print_report(report: "Report", *, as_markdown: bool) -> None:
         sys.stdout.write(table.as_markdown(report))
         return
     console = make_console()
+    console.width = max(console.width, table.WIDTH)  # a table that is cut says less than one that wraps
     console.print("times as fast as each peer; the best peer of a case in bold", style="bold")
-    console.print(table.as_table(report), soft_wrap=False, width=max(console.width, 110))
+    console.print(table.as_table(report))
     console.print("\ngeometric means against the best peer of each case", style="bold")
     for line in table.summary(report):
         console.print(f"  {line}")

@@ -9,6 +9,8 @@ from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cpu_facts, usable_cores
 
 FOLDER = PACKAGE / "docs" / "machines"
+# Of the files; 2 has new results.
+FORMAT = 2
 # What is no name in the model name of a CPU.
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
@@ -30,6 +32,24 @@ def storing_path() -> Path:
     if not FOLDER.parent.is_dir():
         raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
     return FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
+
+
+def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Return the stored runs by name, those of older formats with what they lack as None.
+
+    Raises:
+        GathernestError: a run has a newer format than this reads.
+    """
+    return [_read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    run = {"format": 1, "new": None, **json.loads(path.read_text(encoding="utf-8"))}
+    if run["format"] > FORMAT:
+        raise GathernestError(
+            f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
+        )
+    return run | {"cases": [{"new": None, **case} for case in run["cases"]]}
 
 
 def as_text(found: dict[str, Any]) -> str:

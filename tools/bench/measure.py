@@ -44,6 +44,7 @@ class Measured:
         wrong: how a candidate's result is wrong; it is not timed.
         rounds_us: microseconds a call of each round, by candidate.
         bound: the roofline bound of the same rounds, or None where it was not measured.
+        new: the same of calls that make their result, in the same rounds; None where they were not measured.
     """
 
     case: Case
@@ -54,6 +55,12 @@ class Measured:
     wrong: dict[str, str] = field(default_factory=dict)
     rounds_us: dict[str, list[float]] = field(default_factory=dict)
     bound: MeasuredBound | None = None
+    new: "Measured | None" = None
+
+    @property
+    def of_new_results(self) -> "Measured | None":
+        """What was measured of calls that make their result."""
+        return self if self.case.into == "new" else self.new
 
     @property
     def bound_us(self) -> float | None:
@@ -85,26 +92,73 @@ class Measured:
         return self.bound.fraction_in_order(self.median_us[OURS])
 
 
-def measure(case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int) -> Measured:
-    """Run a case by every candidate that can; they are started, and `threads` are gathernest's."""
+def measure(
+    case: Case, candidates: Sequence[Peer], *, rounds: int, threads: int, new_results: bool = False
+) -> Measured:
+    """Run a case by every candidate that can; they are started, and `threads` are gathernest's.
+
+    With `new_results`, calls that make their result are timed as well, in the same rounds. The family "call" has a case
+    of its own for them.
+    """
     inputs = case.make()
-    result = Measured(case)
-    ready: dict[str, dict[str, Sequence[Call]]] = {}
     with knobs.scope(num_threads=threads):
         references = case_loops(case, inputs)
-        for candidate in candidates:
-            if (reason := candidate.rejection(case)) is not None:
-                result.rejected[candidate.name] = reason
-            elif ways := prepared(candidate, case, inputs, result):
-                ready[candidate.name] = ways
-        result.ways.update({name: fastest_way(ways) for name, ways in ready.items()})
-        chosen = {name: in_turn(ways[result.ways[name]]) for name, ways in ready.items()}
-        if chosen:
-            loops = {} if references is None else references.calls
-            timings = time_interleaved({**chosen, **loops}, rounds=rounds, settle_s=SETTLE_S)
-            _record(timings, list(chosen), result)
-            result = replace(result, bound=None if references is None else references.measured(timings))
-    return result
+        columns = [_column(case, inputs, candidates)]
+        if new_results and case.family != "call":
+            columns.append(_column(replace(case, into="new"), inputs, candidates, columns[0]))
+        calls = {label: call for column in columns for label, call in column.calls.items()}
+        result, new = columns[0].result, columns[1].result if columns[1:] else None
+        if not calls:
+            return replace(result, new=new)
+        loops = {} if references is None else references.calls
+        timings = time_interleaved({**calls, **loops}, rounds=rounds, settle_s=SETTLE_S)
+        for column in columns:
+            column.record(timings)
+        return replace(result, bound=None if references is None else references.measured(timings), new=new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The calls of a case into given results, or into new ones.
+
+    Attributes:
+        result: what is known of them.
+        labels: what they are called among the timings, by candidate.
+        calls: those to time, by label.
+    """
+
+    result: Measured
+    labels: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
+
+    def record(self, timings: Timings) -> None:
+        for name, label in self.labels.items():
+            self.result.median_us[name] = timings.median_s(label) * 1e6
+            self.result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[label]]
+            if name != OURS and OURS in self.labels:
+                self.result.ratios[name] = timings.ratio(self.labels[OURS], label)
+
+
+def _column(case: Case, inputs: Inputs, candidates: Sequence[Peer], given: _Column | None = None) -> _Column:
+    """Return each candidate's call in its fastest way, of those that give the right bytes.
+
+    `given` has the calls into given results where these are the others: peers that make every result are timed once.
+    """
+    column = _Column(Measured(case))
+    result = column.result
+    for candidate in candidates:
+        name = candidate.name
+        if given is not None and candidate.is_allocating:
+            shared = ((given.result.rejected, result.rejected), (given.result.ways, result.ways))
+            for known, own in (*shared, (given.labels, column.labels)):
+                own |= {name: known[name]} if name in known else {}
+        elif (reason := candidate.rejection(case)) is not None:
+            result.rejected[name] = reason
+        elif ways := prepared(candidate, case, inputs, result):
+            way = result.ways[name] = fastest_way(ways)
+            label = column.labels[name] = name if given is None else f"{name}, new result"
+            column.calls[label] = in_turn(ways[way])
+    return column
 
 
 def case_loops(case: Case, inputs: Inputs) -> "ReferenceLoops | None":
@@ -186,11 +240,3 @@ def in_turn(calls: Sequence[Call]) -> Call:
         return calls[0]
     following: Callable[[], Call] = itertools.cycle(calls).__next__
     return lambda: following()()
-
-
-def _record(timings: Timings, names: Sequence[str], result: Measured) -> None:
-    for name in names:
-        result.median_us[name] = timings.median_s(name) * 1e6
-        result.rounds_us[name] = [round(seconds * 1e6, 3) for seconds in timings.rounds_s[name]]
-        if name != OURS and OURS in names:
-            result.ratios[name] = timings.ratio(OURS, name)

@@ -3,12 +3,13 @@
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from .cases.case import larger_than
 from .cases.suite import APART
+from .machines import FORMAT
 from .measure import OURS, Measured, geometric_mean
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
@@ -51,7 +52,16 @@ class Report:
     @property
     def wrong(self) -> list[str]:
         """A line for every candidate that gave other bytes or failed."""
-        return [f"{one.case.name}: {name} {problem}" for one in self.measured for name, problem in one.wrong.items()]
+        named = {one.case.name: one for one in self.measured}
+        named |= {f"{one.case.name}, new result": one.new for one in self.measured if one.new is not None}
+        return [f"{case}: {name} {problem}" for case, one in named.items() for name, problem in one.wrong.items()]
+
+    @property
+    def of_new_results(self) -> "Report | None":
+        """The same of calls that make their result, or None where they were not measured."""
+        if not any(one.new is not None for one in self.measured):
+            return None
+        return replace(self, measured=[one.of_new_results for one in self.measured if one.of_new_results is not None])
 
     def families(self) -> dict[str, Mean]:
         """Return a mean for every family that has a case with a peer."""
@@ -91,8 +101,9 @@ def _mean(measured: Sequence[Measured]) -> Mean | None:
 
 def as_json(report: Report) -> dict[str, Any]:
     """Return a report as JSON can hold it."""
-    gathers = report.gathers()
+    new = report.of_new_results
     return {
+        "format": FORMAT,
         "machine": {
             "cpu": cpu_model(),
             "family": cpu_facts().get("cpu family"),
@@ -107,20 +118,33 @@ def as_json(report: Report) -> dict[str, Any]:
         "rounds": report.rounds,
         "cut": report.cut,
         "cases": [_case_json(one) for one in report.measured],
-        "families": {name: asdict(mean) for name, mean in report.families().items()},
-        "gathers": None if gathers is None else asdict(gathers),
+        **_means_json(report),
+        "new": None if new is None else _means_json(new),
         "of_bound_beyond_cache": report.of_bound(),
         "of_bound_in_order_beyond_cache": report.of_bound_in_order(),
     }
 
 
+def _means_json(report: Report) -> dict[str, Any]:
+    gathers = report.gathers()
+    return {
+        "families": {name: asdict(mean) for name, mean in report.families().items()},
+        "gathers": None if gathers is None else asdict(gathers),
+    }
+
+
 def _case_json(one: Measured) -> dict[str, Any]:
-    measured = ("median_us", "rounds_us", "ratios", "best_peer", "ratio", "ways", "rejected", "wrong")
     return {
         **asdict(one.case),
         **{name: getattr(one.case, name) for name in ("table_bytes", "row_bytes", "rows")},
         "larger_than_cache": larger_than(one.case, last_level_bytes()),
-        **{name: getattr(one, name) for name in measured},
+        **_figures_json(one),
+        "new": None if one.new is None else _figures_json(one.new),
         "bound": None if one.bound is None else one.bound.to_json(),
         **{name: getattr(one, name) for name in ("bound_us", "of_bound", "of_bound_in_order")},
     }
+
+
+def _figures_json(one: Measured) -> dict[str, Any]:
+    names = ("median_us", "rounds_us", "ratios", "best_peer", "ratio", "ways", "rejected", "wrong")
+    return {name: getattr(one, name) for name in names}

@@ -15,18 +15,24 @@ if TYPE_CHECKING:
 
 HEADINGS = {OURS: "time", "onnxruntime": "ORT", "tensorflow": "TF"}
 ALL = f"all but {' and '.join(APART)}"
+# The widest table has so many characters.
+WIDTH = 130
+# The column of calls that make their result.
+NEW = "new result"
 
 
 def as_table(report: Report) -> "Table":
-    """Return a table for the terminal: the ratio to every peer, that to the best one marked."""
+    """Return a table for the terminal: the ratio to every peer, the best one marked, and that of new results."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     has_bounds = any(one.of_bound is not None for one in report.measured)
-    table.add_column("case")
-    for name in (OURS, "best", *report.peers, *(["of bound"] if has_bounds else [])):
-        table.add_column(HEADINGS.get(name, name), justify="right")
+    has_new = report.of_new_results is not None
+    table.add_column("case", no_wrap=True)
+    more = [*(["of bound"] if has_bounds else []), *(["new", "best"] if has_new else [])]
+    for name in (OURS, "best", *report.peers, *more):
+        table.add_column(HEADINGS.get(name, name), justify="right", no_wrap=True)
     family = None
     for one in report.measured:
         if one.case.family != family:
@@ -36,21 +42,29 @@ def as_table(report: Report) -> "Table":
         cells.append(Text(ratio_text(one.ratio), style=_style(one.ratio)))
         cells += [Text(_peer_text(one, name), style="bold" if name == one.best_peer else "") for name in report.peers]
         cells += [Text(_percent(one.of_bound) or "–")] if has_bounds else []
+        if has_new and (new := one.of_new_results) is not None:
+            cells += [Text(time_text(new.median_us.get(OURS))), Text(ratio_text(new.ratio), style=_style(new.ratio))]
         table.add_row(*cells)
     return table
 
 
 def summary(report: Report) -> list[str]:
     """Return the lines below a table: the mean and the worst case of each family, and of all gathers."""
-    lines = [_mean_line(name, mean) for name, mean in _means(report).items()]
+    new = {} if report.of_new_results is None else _means(report.of_new_results)
+    lines = [_mean_line(name, mean, new.get(name)) for name, mean in _means(report).items()]
     fractions = {"of the bound": report.of_bound(), "of the bound in order": report.of_bound_in_order()}
     return lines + [
         f"{name:<24} {_percent(mean):>7}, cases larger than cache" for name, mean in fractions.items() if mean
     ]
 
 
-def _mean_line(name: str, mean: Mean) -> str:
-    return f"{name:<24} {ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
+def _mean_line(name: str, mean: Mean, new: Mean | None) -> str:
+    told = f"{name:<24} {_mean_text(mean)}"
+    return told if new is None else f"{told}; new results {_mean_text(new)}"
+
+
+def _mean_text(mean: Mean) -> str:
+    return f"{ratio_text(mean.geometric_mean):>7}, worst {ratio_text(mean.worst_ratio)} ({mean.worst_case})"
 
 
 def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -61,19 +75,48 @@ def markdown_table(headings: Sequence[str], marks: Sequence[str], rows: Iterable
 
 def as_markdown(report: Report) -> str:
     """Return the README's table, with the means, the machine and the versions below it."""
+    new = report.of_new_results
     rows: list[tuple[str, ...]] = []
     for one in report.measured:
-        best, ratio = one.best_peer, ratio_text(one.ratio)
+        best = one.best_peer
         told = "" if best is None else f"{best} {one.ways[best]}, {time_text(one.median_us[best])}"
-        shown = f"**{ratio}**" if one.ratio is not None and one.ratio < 1 else ratio
-        rows.append((one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, shown))
-    cases = markdown_table(("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:"), rows)
-    means = [
-        (name, str(one.cases), ratio_text(one.geometric_mean), f"{ratio_text(one.worst_ratio)}, {one.worst_case}")
-        for name, one in _means(report).items()
-    ]
-    families = markdown_table(("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---"), means)
+        row = (one.case.name, describe(one.case), time_text(one.median_us.get(OURS)), told, marked_ratio(one.ratio))
+        rows.append(row if new is None else (*row, _new_text(one.of_new_results)))
+    headings, marks = ("case", "shapes", "time", "best peer", "ratio"), ("---", "---", "--:", "---", "--:")
+    cases = markdown_table(*_with_new(new, headings, marks), rows)
+    of_new = {} if new is None else _means(new)
+    means: list[tuple[str, ...]] = []
+    for name, one in _means(report).items():
+        worst = f"{ratio_text(one.worst_ratio)}, {one.worst_case}"
+        row = (name, str(one.cases), ratio_text(one.geometric_mean), worst)
+        means.append(row if new is None else (*row, ratio_text(of_new[name].geometric_mean) if name in of_new else ""))
+    headings, marks = ("family", "cases", "geometric mean", "worst case"), ("---", "--:", "--:", "---")
+    families = markdown_table(*_with_new(new, headings, marks), means)
     return f"{cases}\n\n{families}\n\n{conditions(report)}.\n"
+
+
+def _with_new(new: Report | None, headings: Sequence[str], marks: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return headings and marks of a table, with a column more for new results where they were measured."""
+    return (headings, marks) if new is None else ((*headings, NEW), (*marks, "--:"))
+
+
+def _new_text(one: Measured | None) -> str:
+    """Return the time of a case into a new result, with the ratio and the best peer."""
+    if one is None:
+        return ""
+    return new_result_text(one.median_us.get(OURS), one.ratio, one.best_peer)
+
+
+def new_result_text(microseconds: float | None, ratio: float | None, peer: str | None) -> str:
+    """Return a cell such as "3.10 ms, 2.57× jax"; without a peer the time alone."""
+    time_ = time_text(microseconds)
+    return time_ if peer is None else f"{time_}, {marked_ratio(ratio)} {peer}"
+
+
+def marked_ratio(ratio: float | None) -> str:
+    """Return a ratio for Markdown, bold where a peer wins."""
+    shown = ratio_text(ratio)
+    return f"**{shown}**" if ratio is not None and ratio < 1 else shown
 
 
 def _means(report: Report) -> dict[str, Mean]:

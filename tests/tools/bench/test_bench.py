@@ -23,7 +23,8 @@ def little(monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 
 
-def test_table_has_the_cases_that_were_asked_for(gathernest):
+def test_table_has_the_cases_that_were_asked_for(gathernest, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")  # the table is not cut
     ended = gathernest(*BESIDE_NUMPY, "--case", "rows-8B,call-*")
     assert (ended.status, ended.err) == (0, "")
     assert [line.split()[0] for line in ended.out.splitlines() if line.startswith("  ") and "worst" not in line] == [
@@ -40,7 +41,9 @@ def test_json_on_standard_output_is_all_there_is(gathernest):
     found = json.loads(ended.out)
     assert (found["rounds"], found["threads"], found["cut"]) == (1, 1, 16)
     assert [case["name"] for case in found["cases"]] == ["rows-8B"]
-    assert set(found["cases"][0]["median_us"]) == {"gathernest", "numpy"}
+    (case,) = found["cases"]
+    assert set(case["median_us"]) == set(case["new"]["median_us"]) == {"gathernest", "numpy"}
+    assert set(found["new"]["families"]) == {"rows"}
 
 
 def test_json_in_a_file_leaves_the_table(gathernest, tmp_path):
@@ -51,7 +54,7 @@ def test_json_in_a_file_leaves_the_table(gathernest, tmp_path):
 
 def test_markdown_is_a_table_of_markdown(gathernest):
     ended = gathernest(*BESIDE_NUMPY, "--family", "gather_nd", "--markdown")
-    assert ended.out.startswith("| case | shapes | time | best peer | ratio |\n")
+    assert ended.out.startswith("| case | shapes | time | best peer | ratio | new result |\n")
     assert "| nd-pairs-rows | 16x16x16xf32 by 16x2xi64 |" in ended.out
 
 
@@ -79,14 +82,15 @@ def test_list_names_every_case_and_runs_none(gathernest):
 def test_rounds_and_sizes_are_those_of_the_suite_unless_it_is_quick(gathernest, monkeypatch):
     asked = []
 
-    def measure_all(cases, candidates, rounds, threads):
-        asked.append((cases[0].data, rounds))
+    def measure_all(cases, candidates, rounds, threads, has_new):
+        asked.append((cases[0].data, rounds, has_new))
         return []
 
     monkeypatch.setattr(command, "_measure_all", measure_all)
-    for words in ([], ["--quick"], ["--rounds", "4"], ["--quick", "--rounds", "5"]):
+    for words in ([], ["--quick"], ["--rounds", "4"], ["--quick", "--rounds", "5", "--no-new-results"]):
         assert gathernest("bench", "--case", "rows-8B", "--peers", "numpy", *words).status == 0
-    assert asked == [((8_000_000, 2), 9), ((16, 2), 3), ((8_000_000, 2), 4), ((16, 2), 5)]
+    whole, cut = (8_000_000, 2), (16, 2)
+    assert asked == [(whole, 9, True), (cut, 3, True), (whole, 4, True), (cut, 5, False)]
 
 
 class Spoilt(Peer):

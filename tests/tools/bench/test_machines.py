@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gathernest.ir.errors import GathernestError
 from gathernest.tools.bench import command, machines
-from gathernest.tools.bench.machines import as_text, machine_name, storing_path
+from gathernest.tools.bench.machines import FORMAT, as_text, machine_name, stored_runs, storing_path
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -49,11 +50,13 @@ def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
     assert (found["rounds"], found["load"], found["cases"]) == (2, 7.25, [])
 
 
-@pytest.mark.parametrize("words", [["--case", "rows-8B"], ["--family", "rows"], ["--quick"]])
+@pytest.mark.parametrize("words", [["--case", "rows-8B"], ["--family", "rows"], ["--quick"], ["--no-new-results"]])
 def test_part_of_the_suite_is_not_stored(gathernest, words):
     ended = gathernest("bench", "--store", *words)
     assert ended.status == 2
-    assert "--store writes the whole suite in full; leave --case, --family and --quick out" in ended.err
+    assert (
+        "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out" in ended.err
+    )
 
 
 def test_package_without_its_pages_stores_nothing(gathernest, monkeypatch, tmp_path):
@@ -73,6 +76,20 @@ def pages():
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def test_run_of_an_older_format_has_no_new_results(tmp_path):
+    (tmp_path / "old.json").write_text(json.dumps(run_of("17", 2.0, 0.5)))
+    (run,) = stored_runs(tmp_path)
+    assert (run["format"], run["new"], run["cases"][0]["new"], run["cases"][0]["ratio"]) == (1, None, None, 2.0)
+
+
+def test_run_of_a_newer_format_is_rejected(tmp_path):
+    (tmp_path / "next.json").write_text(json.dumps({"format": FORMAT + 1, "cases": []}))
+    with pytest.raises(GathernestError) as rejected:
+        stored_runs(tmp_path)
+    said = f"is a run of format {FORMAT + 1}, and formats to {FORMAT} can be read; update gathernest"
+    assert str(rejected.value) == f"{tmp_path / 'next.json'} {said}"
 
 
 def run_of(model: str, ratio: float, load: float | None) -> dict:
@@ -98,6 +115,7 @@ def run_of(model: str, ratio: float, load: float | None) -> dict:
 
 def test_machines_stand_side_by_side(pages):
     runs = [run_of("17", 2.0, 0.5), run_of("1", 0.5, 7.25)]
+    runs = [{**run, "new": None} for run in runs]
     cases = pages.PARTS["cases"](runs).splitlines()
     assert cases[0] == (
         "| case | shapes | AMD EPYC 25-17, 2 cores | best peer | ratio | AMD EPYC 25-1, 2 cores | best peer | ratio |"
@@ -108,3 +126,20 @@ def test_machines_stand_side_by_side(pages):
     conditions = " ".join(pages.PARTS["conditions"](runs).split())
     assert conditions.count("busy (load 7.2)") == 1
     assert conditions.count("A peer wins `rows-8B` 0.50× (numpy).") == 1
+
+
+def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
+    old, run = run_of("17", 2.0, 0.5), run_of("1", 2.0, 0.5)
+    (case,) = run["cases"]
+    case["new"] = {"median_us": {"gathernest": 40.0}, "ratio": 0.8, "best_peer": "jax"}
+    means = {name: mean | {"geometric_mean": 0.8} for name, mean in run["families"].items()}
+    run |= {"format": 2, "new": {"families": means, "gathers": means["rows"]}}
+    for name, each in (("a", old), ("b", run)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(each))
+    runs = stored_runs(tmp_path)
+    cases = pages.PARTS["cases"](runs).splitlines()
+    assert cases[0].endswith("| AMD EPYC 25-1, 2 cores | best peer | ratio | new result |")
+    assert cases[2].endswith("| 10.0 µs | numpy take, 20.0 µs | 2.00× | 40.0 µs, **0.80×** jax |")
+    assert "| rows | 1 | 2.00× | 2.00×, rows-8B | 1 | 2.00× | 2.00×, rows-8B | 0.80× |" in pages.PARTS["families"](runs)
+    conditions = " ".join(pages.PARTS["conditions"](runs).split())
+    assert conditions.count("With a new result a peer wins `rows-8B` 0.80× (jax).") == 1

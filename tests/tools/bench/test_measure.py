@@ -38,8 +38,8 @@ class FakePeer(Peer):
         return self.spoil(np.take(inputs.data, inputs.indices[number], axis=0))
 
 
-def measured(*candidates, case=ROWS, rounds=2):
-    return measure(case, [Gathernest(), *candidates], rounds=rounds, threads=1)
+def measured(*candidates, case=ROWS, rounds=2, new_results=False):
+    return measure(case, [Gathernest(), *candidates], rounds=rounds, threads=1, new_results=new_results)
 
 
 def test_everyone_is_timed_and_compared_with_gathernest():
@@ -189,6 +189,87 @@ def test_bound_is_timed_in_the_same_rounds_and_is_no_peer(monkeypatch):
     for figures in (result.median_us, result.rounds_us, result.ways):
         assert list(figures) == ["gathernest", "peer"]
     assert (list(result.ratios), result.best_peer) == (["peer"], "peer")
+
+
+class IntoBoth(FakePeer):
+    """Writes into a given result, or returns a new one."""
+
+    name = "both"
+
+    def variants(self, case, inputs):
+        out = inputs.out if case.into == "out" else None
+        return {"take": [partial(np.take, inputs.data, picks, 0, out, "clip") for picks in inputs.indices]}
+
+
+class Allocating(FakePeer):
+    name = "allocating"
+    is_allocating = True
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Give calls made-up times, by their labels: those of new results take three times as long."""
+    labels = []
+
+    def interleaved(candidates, **settings):
+        labels.append(list(candidates))
+        times = {"gathernest": 1.0, "both": 4.0, "allocating": 9.0}
+        return Timings(
+            {name: [times.get(name.partition(",")[0], 1.0) * (3 if "," in name else 1)] for name in candidates}
+        )
+
+    monkeypatch.setattr(measuring, "time_interleaved", interleaved)
+    monkeypatch.setattr(measuring, "case_loops", lambda *_: None)
+    return labels
+
+
+def test_new_results_are_timed_in_the_same_rounds_and_apart(timed):
+    result = measured(IntoBoth(), Allocating(), new_results=True)
+    new = result.new
+    assert timed == [["gathernest", "both", "allocating", "gathernest, new result", "both, new result"]]
+    assert new is not None and new.case.into == "new"
+    assert list(new.median_us.values()) == pytest.approx([3e6, 12e6, 9e6])
+    assert (result.ratios, new.ratios) == ({"both": 4.0, "allocating": 9.0}, {"both": 4.0, "allocating": 3.0})
+    assert (result.best_peer, new.best_peer) == ("both", "allocating")
+    assert new.ways == {"gathernest": "kernel", "both": "take", "allocating": "take"}
+    assert result.of_new_results is new
+
+
+def test_new_results_with_other_bytes_are_told_and_not_timed(timed):
+    class Spoilt(IntoBoth):
+        def variants(self, case, inputs):
+            return FakePeer.variants(self, case, inputs) if case.into == "new" else super().variants(case, inputs)
+
+    result = measured(Spoilt(lambda result: result + 1), new_results=True)
+    assert (result.wrong, list(result.ratios)) == ({}, ["both"])
+    assert result.new is not None and list(result.new.median_us) == ["gathernest"]
+    assert result.new.wrong["both"].startswith("take: gives other bytes at (0, 0)")
+
+
+def test_peer_that_rejects_a_case_rejects_it_with_a_new_result(timed):
+    class Rejecting(Allocating):
+        def rejection(self, case):
+            return "has none"
+
+    result = measured(Rejecting(), new_results=True)
+    assert result.new is not None and result.new.rejected == result.rejected == {"allocating": "has none"}
+
+
+def test_new_result_of_gathernest_is_not_the_given_one():
+    for case in (ROWS, Case("sums", "gradient", (20, 4), (7,), "gather_grad")):
+        inputs = case.make()
+        (calls,) = Gathernest().variants(dataclasses.replace(case, into="new"), inputs).values()
+        first, second = calls[0](), calls[0]()
+        assert not any(np.shares_memory(first, other) for other in (second, inputs.out))
+        assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("into", ["out", "new"])
+def test_cost_of_a_call_is_measured_into_one_kind_of_result(timed, into):
+    case = Case("call", "call", (5, 4), (3,), into=into)
+    result = measured(NumPy(), case=case, new_results=True)
+    assert result.new is None
+    assert result.of_new_results is (result if into == "new" else None)
 
 
 def test_bound_has_a_place_for_each_set_of_indices_and_the_threads_of_everyone(monkeypatch):

@@ -5,6 +5,7 @@ A runtime that is not installed is skipped, by name: `pip install 'gathernest[pe
 
 import importlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,11 +35,12 @@ def adapter(name: str):
     return candidate
 
 
+@pytest.mark.parametrize("into", ["out", "new"])
 @pytest.mark.parametrize("name", INSTALLED)
-def test_adapter_gives_the_plain_result_in_each_of_its_ways(name):
+def test_adapter_gives_the_plain_result_in_each_of_its_ways(name, into):
     candidate = adapter(name)
     ran = 0
-    for case in (case.cut(SMALL) for case in SUITE):
+    for case in (replace(case.cut(SMALL), into=into) for case in SUITE):
         if candidate.rejection(case) is not None:
             continue
         inputs = case.make(sets=2)
@@ -52,6 +54,10 @@ def test_adapter_gives_the_plain_result_in_each_of_its_ways(name):
                 wanted = expected(case, inputs, number)
                 assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), f"{case.name}: {way}"
                 assert got.tobytes() == wanted.tobytes(), f"{case.name}: {way}"
+                if into == "new":  # and the next call leaves it as it is
+                    assert not any(
+                        np.shares_memory(got, other) for other in (candidate.result(call(), got), inputs.out)
+                    )
         ran += 1
     assert ran >= 30
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -55,6 +56,14 @@ CALL = Measured(
     {"numpy": 0.1},
     {"gathernest": "kernel", "numpy": "ndarray.take"},
 )
+NEW = Measured(
+    replace(FAST.case, into="new"),
+    {"gathernest": 20.0, "numpy": 30.0, "torch": 10.0},
+    {"numpy": 1.5, "torch": 0.5},
+    {"gathernest": "kernel", "numpy": "index", "torch": "take"},
+    rounds_us={"gathernest": [20.0], "numpy": [30.0], "torch": [10.0]},
+)
+BOTH = replace(FAST, new=NEW)
 VERSIONS = {"gathernest": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"}
 
 
@@ -145,6 +154,46 @@ def test_json_can_be_written_and_has_every_figure():
     assert found["gathers"]["worst_case"] == "last-axis"
     assert found["gathers"]["below_1"] == ["last-axis"]
     assert {"cpu", "usable_cores", "caches_bytes"} <= set(found["machine"])
+
+
+def test_new_results_have_columns_of_their_own():
+    lines = [line.split() for line in lines_of(as_table(report(BOTH, SLOW)))]
+    assert lines[0] == ["case", "time", "best", "numpy", "torch", "new", "best"]
+    assert lines[2] == ["rows-256B", "10.0", "µs", "2.50×", "4.00×", "2.50×", "20.0", "µs", "0.50×"]
+    assert lines[4] == ["last-axis", "2.00", "ms", "0.50×", "0.50×", "–"]
+    assert summary(report(BOTH, SLOW))[0].split("; ") == [
+        "rows                       2.50×, worst 2.50× (rows-256B)",
+        "new results   0.50×, worst 0.50× (rows-256B)",
+    ]
+    lines = as_markdown(report(BOTH, SLOW)).splitlines()
+    assert lines[0] == "| case | shapes | time | best peer | ratio | new result |"
+    assert lines[2].endswith("| torch take, 25.0 µs | 2.50× | 20.0 µs, **0.50×** torch |")
+    assert lines[3].endswith("| **0.50×** |  |")
+    assert "| family | cases | geometric mean | worst case | new result |" in lines
+    assert "| rows | 1 | 2.50× | 2.50×, rows-256B | 0.50× |" in lines
+
+
+def test_json_has_new_results_beside_the_given_ones():
+    found = json.loads(json.dumps(as_json(report(BOTH, SLOW))))
+    both, alone = found["cases"]
+    assert (found["format"], both["ratio"], both["new"]["ratio"], both["new"]["best_peer"]) == (2, 2.5, 0.5, "torch")
+    assert (both["new"]["median_us"], both["new"]["rounds_us"]) == (NEW.median_us, NEW.rounds_us)
+    assert alone["new"] is None
+    assert (found["gathers"]["cases"], found["new"]["gathers"]["cases"]) == (2, 1)
+    assert found["new"]["families"]["rows"]["geometric_mean"] == pytest.approx(0.5)
+    assert json.loads(json.dumps(as_json(report(SLOW))))["new"] is None
+
+
+def test_calls_that_make_their_result_anyway_count_as_new_results():
+    function = replace(CALL, case=replace(CALL.case, into="new"))
+    new = report(BOTH, function).of_new_results
+    assert new is not None and new.measured == [NEW, function]
+    assert report(function).of_new_results is None
+
+
+def test_wrong_bytes_of_new_results_are_told():
+    spoilt = replace(FAST, new=replace(NEW, wrong={"torch": "take: gives other bytes"}))
+    assert report(spoilt).wrong == ["rows-256B, new result: torch take: gives other bytes"]
 
 
 def test_json_has_the_bound_under_a_key_of_its_own():

@@ -19,10 +19,10 @@ class Gathernest(Peer):
     name = "gathernest"
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
-        if case.into == "new":
+        if case.family == "call" and case.into == "new":
             return {"gather": [partial(gather, inputs.data, picks, case.axis) for picks in inputs.indices]}
-        kernel = compile_case(case, inputs.indices[0])
-        return {"kernel": [partial(kernel, inputs.data, picks, inputs.out) for picks in inputs.indices]}
+        kernel, given = compile_case(case, inputs.indices[0]), (inputs.out,) if case.into == "out" else ()
+        return {"kernel": [partial(kernel, inputs.data, picks, *given) for picks in inputs.indices]}
 
 
 def compile_case(case: Case, indices: np.ndarray, schedule: Schedule | None = None) -> Kernel:

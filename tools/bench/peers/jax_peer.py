@@ -17,6 +17,7 @@ class Jax(Peer):
     """JAX with 64-bit dtypes, as the cases have them."""
 
     name = "jax"
+    is_allocating = True
 
     def start(self, threads: int) -> None:
         os.environ["PJRT_NPROC"] = str(threads)  # read when JAX first makes its client

@@ -34,7 +34,7 @@ def _makers(case: Case) -> dict[str, Maker]:
         return {"take_along_axis": _take_along_axis}
     if case.operator == "gather_nd":
         return {"index": _index} | ({"ravel_multi_index, take": _ravel_and_take} if not case.batch_dims else {})
-    if case.into == "new":
+    if case.family == "call" and case.into == "new":
         return {"take": lambda case, inputs, picks: partial(np.take, inputs.data, picks, case.axis)}
     if not case.batch_dims:
         return {"ndarray.take": _take} | ({"index": _index} if case.axis == 0 else {})
@@ -44,18 +44,26 @@ def _makers(case: Case) -> dict[str, Maker]:
 
 
 def _take(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
-    return partial(inputs.data.take, picks, case.axis, inputs.out, "clip")
+    return partial(inputs.data.take, picks, case.axis, _given(case, inputs), "clip")
+
+
+def _given(case: Case, inputs: Inputs) -> Any:
+    """Return the result that is given, or None."""
+    return inputs.out if case.into == "out" else None
 
 
 def _take_in_loop(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
+    axis, given = case.axis - case.batch_dims, _given(case, inputs)
     batches = [
-        partial(inputs.data[place].take, picks[place], case.axis - case.batch_dims, inputs.out[place], "clip")
+        (place, partial(inputs.data[place].take, picks[place], axis))
         for place in np.ndindex(*case.data[: case.batch_dims])
     ]
 
-    def call() -> None:
-        for batch in batches:
-            batch()
+    def call() -> np.ndarray:
+        out = np.empty(case.gathered, case.dtype) if given is None else given
+        for place, take in batches:
+            take(out[place], "clip")
+        return out
 
     return call
 
@@ -70,10 +78,10 @@ def _index(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
 def _ravel_and_take(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
     count = picks.shape[-1]
     table = inputs.data.reshape(-1, *case.data[count:])
-    components = tuple(np.moveaxis(picks, -1, 0))
+    components, given = tuple(np.moveaxis(picks, -1, 0)), _given(case, inputs)
 
-    def call() -> None:
-        table.take(np.ravel_multi_index(components, case.data[:count]), 0, inputs.out, "clip")
+    def call() -> np.ndarray:
+        return table.take(np.ravel_multi_index(components, case.data[:count]), 0, given, "clip")
 
     return call
 
@@ -86,8 +94,12 @@ def _take_along_axis(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
 def _add_at(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
     place: Any = (*[slice(None)] * case.axis, picks)
 
-    def call() -> None:
-        inputs.out.fill(0)
-        np.add.at(inputs.out, place, inputs.data)
+    def add_to(sums: np.ndarray) -> np.ndarray:
+        np.add.at(sums, place, inputs.data)
+        return sums
 
-    return call
+    def into_given() -> np.ndarray:
+        inputs.out.fill(0)
+        return add_to(inputs.out)
+
+    return into_given if case.into == "out" else lambda: add_to(np.zeros(case.data, case.dtype))

@@ -9,7 +9,7 @@ import onnxruntime  # pyright: ignore[reportMissingImports]
 from onnx import helper
 
 from ..cases.case import Case, Inputs
-from .peer import Peer, Variants
+from .peer import Call, Peer, Variants
 
 OPSET = 13
 CPU = ("cpu", 0)
@@ -37,9 +37,16 @@ class OnnxRuntime(Peer):
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         session = self._session(case)
         picks = [indices[..., None] if _is_batched(case) else indices for indices in inputs.indices]
-        given = inputs.out if case.into == "out" else None
-        calls = [_call(session, inputs.data, indices, given) for indices in picks]
-        return {_node(case).op_type: calls}
+        name = _node(case).op_type
+        if case.into == "out":
+            return {name: [_into(session, inputs.data, indices, inputs.out) for indices in picks]}
+        return {
+            name: [_to_array(session, inputs.data, indices) for indices in picks],
+            f"{name}, OrtValue": [_to_value(session, inputs.data, indices) for indices in picks],
+        }
+
+    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
+        return returned.numpy() if isinstance(returned, onnxruntime.OrtValue) else super().result(returned, out)
 
     def _session(self, case: Case) -> Any:
         options = onnxruntime.SessionOptions()
@@ -80,9 +87,19 @@ def _node(case: Case) -> onnx.NodeProto:
     return helper.make_node(kind, *names, axis=case.axis)
 
 
-def _call(session: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> Any:
-    if out is None:
-        return lambda: session.run(None, {"data": data, "indices": indices})[0]
+def _to_array(session: Any, data: np.ndarray, indices: np.ndarray) -> Call:
+    return lambda: session.run(None, {"data": data, "indices": indices})[0]
+
+
+def _to_value(session: Any, data: np.ndarray, indices: np.ndarray) -> Call:
+    """Return a call whose result stays where the runtime put it; `run` copies it into an array."""
+    inputs = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in (("data", data), ("indices", indices))
+    }
+    return lambda: session.run_with_ort_values(["out"], inputs)[0]
+
+
+def _into(session: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> Call:
     binding = session.io_binding()
     for name, array in (("data", data), ("indices", indices)):
         binding.bind_input(name, *CPU, array.dtype, array.shape, array.ctypes.data)

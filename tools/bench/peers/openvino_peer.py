@@ -1,5 +1,7 @@
 """OpenVINO: a compiled model of one node, whose tensors share the arrays' memory."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import openvino  # pyright: ignore[reportMissingImports]
 from openvino import opset8 as operators  # pyright: ignore[reportMissingImports]
 
 from ..cases.case import Case, Inputs
-from .peer import Peer, Variants
+from .peer import Call, Peer, Variants
 
 # Dtypes whose bytes its CPU plugin keeps: it computes in float32 and int32.
 KEPT = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "bool")
@@ -30,13 +32,14 @@ class OpenVino(Peer):
         settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
         model = model_of(case)
         compiled = openvino.Core().compile_model(model, "CPU", settings)
-        out = openvino.Tensor(inputs.out, shared_memory=True) if case.into == "out" else None
-        data = openvino.Tensor(inputs.data, shared_memory=True)
-        calls = [_call(compiled, data, openvino.Tensor(picks, shared_memory=True), out) for picks in inputs.indices]
-        return {type_name(model): calls}
+        name = type_name(model)
 
-    def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
-        return returned if isinstance(returned, np.ndarray) else out  # `infer` returns a table of views
+        def calls(of_request: Callable[[Any], Call]) -> list[Call]:
+            return [of_request(_request(compiled, inputs.data, picks)) for picks in inputs.indices]
+
+        if case.into == "out":
+            return {name: calls(partial(_into, inputs.out))}
+        return {name: calls(partial(_to_tensor, case)), f"{name}, copied": calls(_copied)}
 
 
 def model_of(case: Case) -> Any:
@@ -57,16 +60,35 @@ def type_name(model: Any) -> str:
     return model.get_results()[0].input_value(0).get_node().get_type_name()
 
 
-def _call(compiled: Any, data: Any, indices: Any, out: Any) -> Any:
+def _request(compiled: Any, data: np.ndarray, picks: np.ndarray) -> Any:
     request = compiled.create_infer_request()
-    request.set_input_tensor(0, data)
-    request.set_input_tensor(1, indices)
-    if out is not None:
-        request.set_output_tensor(0, out)
-        return request.infer
+    for number, array in enumerate((data, picks)):
+        request.set_input_tensor(number, openvino.Tensor(array, shared_memory=True))
+    return request
 
-    def call() -> np.ndarray:
-        request.infer()
-        return request.get_output_tensor(0).data.copy()
+
+def _into(out: np.ndarray, request: Any) -> Call:
+    """Return a call that writes into `out`; without `share_outputs` it would be copied as well."""
+    request.set_output_tensor(0, openvino.Tensor(out, shared_memory=True))
+
+    def call() -> None:
+        request.infer(share_outputs=True)
 
     return call
+
+
+def _to_tensor(case: Case, request: Any) -> Call:
+    """Return a call that gives the request a new tensor for its result each time."""
+
+    def call() -> np.ndarray:
+        out = np.empty(case.gathered, case.dtype)
+        request.set_output_tensor(0, openvino.Tensor(out, shared_memory=True))
+        request.infer(share_outputs=True)
+        return out
+
+    return call
+
+
+def _copied(request: Any) -> Call:
+    """Return a call whose result is copied from the request's own tensor, as `infer` does."""
+    return lambda: request.infer()[0]

@@ -19,11 +19,13 @@ class Peer(ABC):
     Attributes:
         name: as on the command line.
         index_dtypes: those that it takes; all when empty.
+        is_allocating: whether it makes every result, as it can write into none that is given.
         threads: how many it uses.
     """
 
     name: ClassVar[str]
     index_dtypes: ClassVar[tuple[str, ...]] = ()
+    is_allocating: ClassVar[bool] = False
     threads: int = 1
 
     def start(self, threads: int) -> None:
@@ -37,7 +39,10 @@ class Peer(ABC):
 
     @abstractmethod
     def variants(self, case: Case, inputs: Inputs) -> Variants:
-        """Return the ways to run a case that it can run; the arrays live at least as long as the calls."""
+        """Return the ways to run a case that it can run, into what `case.into` says.
+
+        The arrays live at least as long as the calls. Each call of a case into "new" returns a result of its own.
+        """
 
     def result(self, returned: Any, out: np.ndarray) -> np.ndarray:
         """Return the result of a call as an array: its return value, or `out` for None."""

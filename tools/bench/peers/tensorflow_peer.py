@@ -35,6 +35,7 @@ class TensorFlow(Peer):
 
     name = "tensorflow"
     index_dtypes = ("int32", "int64")
+    is_allocating = True
 
     def start(self, threads: int) -> None:
         settings = tensorflow.config.threading

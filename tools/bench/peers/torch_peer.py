@@ -1,4 +1,4 @@
-"""PyTorch, without its autograd: `index_select`, `take`, `gather` and indexing, all into a given result."""
+"""PyTorch, without its autograd: `index_select`, `take`, `gather` and indexing, into a given result or a new one."""
 
 import math
 from functools import partial
@@ -22,7 +22,7 @@ class Torch(Peer):
         torch.set_grad_enabled(False)
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
-        data, out = torch.from_numpy(inputs.data), torch.from_numpy(inputs.out)
+        data, out = torch.from_numpy(inputs.data), torch.from_numpy(inputs.out) if case.into == "out" else None
         sets = [_calls(case, data, torch.from_numpy(picks), out) for picks in inputs.indices]
         return {name: [calls[name] for calls in sets] for name in sets[0]}
 
@@ -38,12 +38,13 @@ def _calls(case: Case, data: Any, picks: Any, out: Any) -> dict[str, Call]:
         return {"gather": partial(torch.gather, data, case.axis, picks, out=out)}
     if case.operator == "gather_nd":
         return {"index": _index(data, [*_grids(case, picks.shape[:-1]), *picks.unbind(-1)], out)}
-    if case.into == "new":
+    if case.family == "call" and out is None:
         return {"index_select": partial(torch.index_select, data, case.axis, picks)}
     if case.batch_dims:
         return _batched_calls(case, data, picks, out)
-    flat = out.view(*case.data[: case.axis], -1, *case.data[case.axis + 1 :])
-    calls: dict[str, Call] = {"index_select": partial(torch.index_select, data, case.axis, picks.reshape(-1), out=flat)}
+    flat = None if out is None else out.view(*case.data[: case.axis], -1, *case.data[case.axis + 1 :])
+    select = partial(torch.index_select, data, case.axis, picks.reshape(-1), out=flat)
+    calls: dict[str, Call] = {"index_select": _shaped(select, case, flat is not None or picks.dim() == 1)}
     if case.axis == 0:
         calls["index"] = _index(data, [picks], out)
     if data.dim() == 1 and picks.dtype == torch.int64:
@@ -56,18 +57,23 @@ def _batched_calls(case: Case, data: Any, picks: Any, out: Any) -> dict[str, Cal
     batches, axis = math.prod(case.data[: case.batch_dims]), case.data[case.axis]
     outer, inner = math.prod(case.data[case.batch_dims : case.axis]), math.prod(case.data[case.axis + 1 :])
     expanded = picks.reshape(batches, 1, -1, 1).expand(batches, outer, -1, inner)
-    result = out.view(batches, outer, -1, inner)
-    calls: dict[str, Call] = {
-        "gather": partial(torch.gather, data.view(batches, outer, axis, inner), 2, expanded, out=result)
-    }
+    result = None if out is None else out.view(batches, outer, -1, inner)
+    gather = partial(torch.gather, data.view(batches, outer, axis, inner), 2, expanded, out=result)
+    calls: dict[str, Call] = {"gather": _shaped(gather, case, result is not None)}
     if case.axis == case.batch_dims:
         calls["index"] = _index(data, [*_grids(case, picks.shape), picks], out)
     return calls
 
 
+def _shaped(call: Call, case: Case, is_shaped: bool) -> Call:
+    """Return a call whose result has the shape of the case."""
+    return call if is_shaped else lambda: call().view(case.gathered)
+
+
 def _gradient_calls(case: Case, grad: Any, picks: Any, out: Any) -> dict[str, Call]:
-    def index_add() -> None:
-        out.zero_().index_add_(case.axis, picks, grad)
+    def index_add() -> Any:
+        sums = torch.zeros(case.data, dtype=grad.dtype) if out is None else out.zero_()
+        return sums.index_add_(case.axis, picks, grad)
 
     calls: dict[str, Call] = {"index_add_": index_add}
     if case.axis == 0 and len(case.data) == 2:
@@ -82,4 +88,6 @@ def _grids(case: Case, shape: Any) -> list[Any]:
 
 
 def _index(data: Any, components: list[Any], out: Any) -> Call:
+    if out is None:
+        return partial(torch.ops.aten.index.Tensor, data, components)
     return partial(torch.ops.aten.index.Tensor_out, data, components, out=out)
