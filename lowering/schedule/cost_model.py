@@ -10,7 +10,7 @@ The time is a sum of terms, each of something that the processor does, at a rate
     threads       launches, the last tile, and the start of each tile, for which nothing was prefetched
 
 Threads share all of it, but memory moves no more bytes than it can. The model does not know how indices are
-distributed, and takes them for uniformly random.
+distributed, and takes them for uniformly random and new in each call. Caches evict lines at random.
 """
 
 import math
@@ -30,6 +30,8 @@ L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
 IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
+# For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
+LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9
 
 
 class Prediction(NamedTuple):
@@ -69,6 +71,26 @@ class Lines(NamedTuple):
     latency: float
 
 
+class Traffic(NamedTuple):
+    """What the caches hold and what passes them, where results are stored in one way.
+
+    Attributes:
+        first, again: lines of data, read for the first time in a window and read again.
+        stores_ns, indices_ns: nanoseconds of one thread for the result and for the indices.
+        memory_bytes: read from memory and written to it.
+        missed: the part of out and of the indices that lies in memory.
+        number: counts the traffics of a model.
+    """
+
+    first: Lines
+    again: Lines
+    stores_ns: float
+    indices_ns: float
+    memory_bytes: float
+    missed: float
+    number: int
+
+
 class CostModel:
     """What the schedules of one nest cost on a machine. Parts of predictions are remembered: many can be asked for."""
 
@@ -89,7 +111,10 @@ class CostModel:
         self._run_bytes = nest.width_bytes * self._run
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
-        self._find_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
+        self._last_bytes = fixed.LAST_CACHE_ROOMS * machine.l3_room_bytes
+        self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
+        self._count_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
+        self._traffics: dict[tuple[bool, int], Traffic] = {}
         self._fetched: dict[Any, tuple[float, float, float]] = {}
         self._bodies: dict[Any, float] = {}
         self._teams: dict[Any, tuple[int, int, float]] = {}
@@ -99,21 +124,22 @@ class CostModel:
         given, us = changes.get, 1e-3
         lanes, stream = given("lanes", schedule.lanes), given("stream", schedule.stream)
         prefetches, tiles = given("prefetch", schedule.prefetch), given("tiles", schedule.tiles)
-        lines, step_uops, index_uops = self._fetch(prefetches, tiles)
-        resolved = self._nest.indices if given("hoist", schedule.hoist) is not None else self._places
-        uops = index_uops + step_uops / (1 if self._is_row else lanes or 1) + self._resolve_uops * resolved
-        uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
-        stores, stored_bytes = self._streamed if stream else self._cached
-        instructions, read, check = self._uop_ns * uops, self._read_ns, self._check_ns
         threads, checking, count = self._team(given("parallel", schedule.parallel), tiles)
+        traffic = self._traffic(stream, threads)
+        lines, step_uops, index_uops = self._fetch(prefetches, tiles, traffic)
+        is_staged = given("hoist", schedule.hoist) is not None
+        uops = index_uops + step_uops / (1 if self._is_row else lanes or 1)
+        uops += self._resolve_uops * (self._nest.indices if is_staged else self._places)
+        uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
+        stores, read, check = traffic.stores_ns, traffic.indices_ns, self._check_ns
+        instructions = self._uop_ns * uops
         waiting = 0.0
         if threads > 1:
             serial = lines + stores + read + check + instructions
             late = serial / count * (threads - 1) / 2  # of the last tile, for which the others wait
-            starts = count * self._machine.memory_ns * self._stored[MEMORY] if prefetches else 0.0
+            starts = count * self._machine.memory_ns * traffic.missed if prefetches else 0.0
             waiting = self._machine.launch_ns * (1 + (checking > 1)) + (late + starts) / threads
         alone = (lines + stores + read + instructions) / threads + check / checking + waiting
-        moved_ns = (stored_bytes + self._read_bytes) / self._machine.memory_bytes_per_ns
         shared = us / threads
         return Prediction(
             lines * shared,
@@ -122,59 +148,58 @@ class CostModel:
             check / checking * us,
             instructions * shared,
             waiting * us,
-            max(moved_ns - alone, 0.0) * us,
+            max(traffic.memory_bytes / self._machine.memory_bytes_per_ns - alone, 0.0) * us,
         )
 
     # lines of data, and where arrays lie
 
-    def _find_lines(self, span_bytes: int) -> None:
-        """Count the lines that are read, a row or the line of an element at a time, and set what they cost."""
-        nest, machine, row_bytes = self._nest, self._machine, self._row_bytes
+    def _count_lines(self, span_bytes: int) -> None:
+        """Count the lines that are read, a row or the line of an element at a time."""
+        nest, row_bytes = self._nest, self._row_bytes
         grain = math.gcd(row_bytes, STREAM_BYTES)
         self._beside = (row_bytes - grain) / LINE_BYTES if self._row_loops else 0.0  # lines of a row but the first
-        windows = max(nest.table_bytes // span_bytes, 1)
+        self._span_bytes, self._windows = span_bytes, max(nest.table_bytes // span_bytes, 1)
         pieces = max(span_bytes / max(row_bytes, LINE_BYTES), 1.0)
-        found = pieces * -math.expm1(-self._places / windows / pieces)
-        self._first_reads = min(windows * found, self._places)
+        self._reads = self._places / self._windows / pieces  # of a piece in a call
+        found = -pieces * math.expm1(-self._reads)
         self._is_dense = 2 * found > pieces
-        touched = min(self._first_reads * (1 + self._beside) * LINE_BYTES, nest.table_bytes)
-        self._stored = self._parts(nest.out_bytes + self._index_bytes + touched)
-        whole = self._parts(nest.whole_bytes, is_split=windows > 1)
-        l1, l2 = (min(size / span_bytes, 1.0) for size in (machine.l1_bytes, machine.l2_bytes))
-        far = (1.0 - l2) / ((whole[L3] + whole[MEMORY]) or 1.0)
-        self._again = self._line_ns((l1, l2 - l1, whole[L3] * far, whole[MEMORY] * far))
-        self._first = self._again if windows == 1 else self._line_ns(whole)
-        if windows > 1 and self._is_dense and span_bytes < fixed.MIN_NEXT_ROW_BYTES:
-            each = self._first.beside  # windows are read one after the other: the processor prefetches them
-            self._first = Lines(each, each, each, each, each, 0.0, 0.0)
-        self._set_streams(touched)
+        self._first_reads = self._places if self._windows == 1 else min(self._windows * found, self._places)
 
-    def _set_streams(self, touched_bytes: float) -> None:
-        """Set the nanoseconds and the bytes of memory of what is the same for all prefetches: out and the indices."""
-        nest, machine, missed = self._nest, self._machine, self._stored[MEMORY]
-        out_bytes, runs = nest.out_bytes, nest.out_bytes / max(self._run_bytes, 1)
-        is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
-        split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
-        self._cached = self._copy_ns(out_bytes, self._stored, 2.0), 2 * missed * out_bytes
-        self._streamed = self._copy_ns(out_bytes, IN_MEMORY) + split_ns, out_bytes
-        self._read_ns, self._check_ns = self._copy_ns(self._index_bytes, self._stored), 0.0
-        if nest.checked:
-            self._read_ns += self._copy_ns(self._index_bytes, self._parts(self._index_bytes))
-            self._check_ns = trips(nest.checked) * machine.check_ns
-        self._read_bytes = (self._index_bytes + touched_bytes) * missed
-
-    def _parts(self, working_set_bytes: float, *, is_split: bool = True) -> Parts:
-        """Return the parts of a working set in each cache and in memory from one call to the next.
-
-        `is_split` says whether each thread uses a part of it, which its own caches hold. The last cache is shared, and
-        does not evict the oldest line: it holds all of twice the room of a thread, less of more, and nothing of four
-        times of it, which by default is all of it.
-        """
-        machine = self._machine
-        if working_set_bytes <= machine.l2_bytes * (machine.threads if is_split and self._is_shared else 1):
-            return 0.0, 1.0, 0.0, 0.0
-        held = min(max(2.0 - working_set_bytes / (2.0 * machine.l3_room_bytes), 0.0), 1.0)
-        return 0.0, 0.0, held, 1.0 - held
+    def _traffic(self, stream: bool, threads: int) -> Traffic:
+        """Return the times and bytes of what all prefetches have in common: of out, the indices, and each line."""
+        if (known := self._traffics.get((stream, threads))) is not None:
+            return known
+        nest, machine = self._nest, self._machine
+        passing = self._index_bytes + (0 if stream else nest.out_bytes)
+        last = held(self._last_bytes, passing, nest.table_bytes, self._reads, self._windows > 1)
+        own_bytes = threads * machine.l2_bytes
+        l2, fits = min(machine.l2_bytes / self._span_bytes, 1.0), passing + nest.table_bytes <= own_bytes
+        stored = _parts(fits, last.passing)
+        table = _parts(fits if self._windows > 1 else l2, last.table)  # threads share windows, and read all of one
+        first = again = self._line_ns(table)
+        if self._windows > 1:
+            soon = math.exp(-1 / (2 * self._windows * last.calls))  # in half of a window's time
+            again = self._line_ns(_parts(l2, soon))
+            if self._is_dense and self._span_bytes < fixed.MIN_NEXT_ROW_BYTES:
+                each = first.beside  # windows are read one after the other: the processor prefetches them
+                first = Lines(each, each, each, each, each, 0.0, 0.0)
+        missed = stored[MEMORY]
+        memory_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY] + self._index_bytes * missed
+        indices_ns = self._copy_ns(self._index_bytes, stored)
+        if nest.checked:  # and read once more, the first of them soon and the last after nearly a call
+            once_more = _parts(self._index_bytes <= own_bytes, last.there)
+            indices_ns += self._copy_ns(self._index_bytes, once_more)
+            memory_bytes += self._index_bytes * once_more[MEMORY]
+        if stream:
+            is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
+            runs = nest.out_bytes / max(self._run_bytes, 1)
+            split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
+            stores_ns, stored_bytes = self._copy_ns(nest.out_bytes, IN_MEMORY) + split_ns, float(nest.out_bytes)
+        else:
+            stores_ns, stored_bytes = self._copy_ns(nest.out_bytes, stored, 2.0), 2 * missed * nest.out_bytes
+        found = Traffic(first, again, stores_ns, indices_ns, memory_bytes + stored_bytes, missed, len(self._traffics))
+        self._traffics[stream, threads] = found
+        return found
 
     def _copy_ns(self, count_bytes: float, parts: Parts, memory_times: float = 1.0) -> float:
         """Return how long bytes take from the caches and memory that hold them; those in memory so many times."""
@@ -182,8 +207,11 @@ class CostModel:
         return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
 
     def _line_ns(self, parts: Parts) -> "Lines":
-        """Return what lines cost of which the caches and memory hold these parts."""
-        own, memory_ns, misses = self._machine.line_ns, self._machine.memory_ns, self._machine.l1_misses
+        """Return what lines cost of which the caches and memory hold these parts, L1 among L2."""
+        machine = self._machine
+        own, memory_ns, misses = machine.line_ns, machine.memory_ns, machine.l1_misses
+        l2 = max(parts[L2] - min(machine.l1_bytes / self._span_bytes, 1.0), 0.0)
+        parts = 0.0, l2, parts[L3], parts[MEMORY]
         near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
         missed = parts[L3] + parts[MEMORY]
         whole = near + last + far
@@ -202,9 +230,9 @@ class CostModel:
             parts[MEMORY] * memory_ns,
         )
 
-    def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles) -> tuple[float, float, float]:
+    def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles, traffic: Traffic) -> tuple[float, float, float]:
         """Return the nanoseconds of the lines, and the instructions of prefetches in each step and with each index."""
-        if (known := self._fetched.get((prefetches, tiles))) is not None:
+        if (known := self._fetched.get((prefetches, tiles, traffic.number))) is not None:
             return known
         localities, ahead, late, step_uops, index_uops = set[int](), 1, 0.0, 0.0, 0.0
         step = 1 if self._is_row else max(self._machine.vector_bytes // self._nest.width_bytes, 1)
@@ -219,16 +247,15 @@ class CostModel:
             count = min(count, dict(tiles).get(name, count))
             late = max(late, min(prefetch.distance / count, 1.0))
             ahead = max(ahead, prefetch.distance * step)
-        again = self._places - self._first_reads
-        lines_ns = again * self._piece_ns(self._again, localities, ahead, late)
+        first, again = traffic.first, self._places - self._first_reads
+        lines_ns = again * self._piece_ns(traffic.again, localities, ahead, late)
         if step_uops:
-            first = self._first
             each = first.beside if self._is_dense else first.far
             lines_ns += self._first_reads * (each + self._beside * first.beside)
         else:
-            lines_ns += self._first_reads * self._piece_ns(self._first, localities, ahead, late)
-        self._fetched[prefetches, tiles] = lines_ns, step_uops, index_uops
-        return lines_ns, step_uops, index_uops
+            lines_ns += self._first_reads * self._piece_ns(first, localities, ahead, late)
+        found = self._fetched[prefetches, tiles, traffic.number] = lines_ns, step_uops, index_uops
+        return found
 
     def _piece_ns(self, lines: "Lines", localities: set[int], ahead: int, late: float) -> float:
         """Return what a row or an element costs that is prefetched so far ahead, but for a part that is late."""
@@ -261,7 +288,10 @@ class CostModel:
             if rest:
                 loaded += 1 if specialize is not None else rest // width
             stored = -(-self._run_bytes // STREAM_BYTES) if stream else loaded
-            uops = self._nest.out_bytes // max(self._run_bytes, 1) * (each + fixed.VECTOR_UOPS / 2 * (loaded + stored))
+            moves = (
+                fixed.VECTOR_UOPS / 2 if specialize is None else 1
+            )  # without a loop a load or a store is one instruction
+            uops = self._nest.out_bytes // max(self._run_bytes, 1) * (each + moves * (loaded + stored))
         self._bodies[lanes, stream, specialize] = uops
         return uops
 
@@ -276,3 +306,59 @@ class CostModel:
         threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
         self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
         return found
+
+
+class Held(NamedTuple):
+    """The parts of lines that a cache still holds when they are read again.
+
+    Attributes:
+        passing: of arrays that are read or written once in a call.
+        table: of the table.
+        calls: for how many calls a line stays there, on average.
+    """
+
+    passing: float
+    table: float
+    calls: float
+
+    @property
+    def there(self) -> float:
+        """The part that is there at any time of what passes once in a call."""
+        return self.calls * (1 - self.passing) if self.calls < MOST_CALLS else 1.0
+
+
+def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: float, is_window: bool) -> Held:
+    """Return what a cache that evicts lines at random holds from one read of a line to the next one.
+
+    A line that stays for T calls on average is still there after t of them with the probability exp(-t / T). T is the
+    one with which the lines that are there fill the cache.
+
+    Args:
+        cache_bytes: its size.
+        passing_bytes: of the arrays that are read or written once in a call.
+        table_bytes: of the table.
+        reads: how often a line of the table is read in a call, on average.
+        is_window: whether the reads of a line are soon after one another, and not spread over the call.
+    """
+    if passing_bytes + table_bytes <= cache_bytes:
+        return Held(1.0, 1.0, math.inf)
+    read = -math.expm1(-reads)  # the part of the table that a call reads
+    least, most = LEAST_CALLS, MOST_CALLS
+    calls = passing = table = 1.0
+    for _ in range(HALVINGS):
+        calls = math.sqrt(least * most)
+        passing = math.exp(-1 / calls)
+        if is_window:  # the last call that read a line was the k-th before with the probability read (1 - read)^(k-1)
+            table = read * passing / (1 - (1 - read) * passing)
+            there = read * calls * (1 - table)
+        else:
+            table = there = reads * calls / (1 + reads * calls)
+        fits = passing_bytes * calls * (1 - passing) + table_bytes * there <= cache_bytes
+        least, most = (calls, most) if fits else (least, calls)
+    return Held(passing, table, calls)
+
+
+def _parts(l2: float, last: float) -> Parts:
+    """Return the parts of lines in each level, from the parts that L2 holds, and L2 or the last cache."""
+    last = max(l2, last)
+    return 0.0, float(l2), last - l2, 1.0 - last

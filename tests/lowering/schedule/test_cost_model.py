@@ -1,8 +1,11 @@
 """What the cost model expects: an order of schedules, not a stopwatch."""
 
+import random
 from dataclasses import replace
 
-from gathernest.lowering.schedule.cost_model import CostModel, predict_us
+import pytest
+
+from gathernest.lowering.schedule.cost_model import CostModel, held, predict_us
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
@@ -43,9 +46,58 @@ def predicted(shape: NestShape, machine=MACHINE, **changes):
 
 
 def test_cached_stores_to_memory_cost_twice_the_bytes_of_non_temporal_ones():
-    streamed, cached = predicted(LARGE), predicted(LARGE, stream=False)
-    assert cached.stores == 2 * streamed.stores
-    assert cached.lines == streamed.lines
+    huge = nest(4_000_000, 2_000_000, 64)
+    streamed, cached = predicted(huge), predicted(huge, stream=False)
+    assert cached.stores == pytest.approx(2 * streamed.stores, rel=0.01)
+    assert cached.lines == pytest.approx(streamed.lines, rel=0.02)
+
+
+def test_non_temporal_stores_leave_the_last_cache_to_the_table():
+    """64 MB of table, 4 MB of indices and 32 MB of out: the cache holds more of the table without out."""
+    shape = nest(1_000_000, 500_000, 16)
+    assert predicted(shape, stream=True).lines < 0.98 * predicted(shape, stream=False).lines
+
+
+def test_a_cache_holds_all_that_fits_and_less_of_more():
+    everything = held(100, 60, 40, 1.0, False)
+    assert (everything.passing, everything.table, everything.there) == (1, 1, 1)
+    halves = [held(100, size, 0, 1.0, False).passing for size in (110, 150, 200, 400)]
+    assert halves == sorted(halves, reverse=True)
+    assert halves[0] > 0.7
+    assert halves[-1] < 0.05
+
+
+@pytest.mark.parametrize(("passing", "table", "reads"), [(150, 0, 1.0), (50, 100, 0.5), (20, 200, 8.0)])
+@pytest.mark.parametrize("is_window", [False, True])
+def test_what_a_cache_holds_is_what_random_eviction_leaves(passing, table, reads, is_window):
+    """A cache of 100 lines evicts a random one for each line that it lacks; 60 calls, each read once all over it."""
+    drawn = random.Random(0)
+    lines, cache = list[int](), set[int]()
+    found, seen = [0, 0], [0, 0]  # of what passes and of the table
+    for call in range(60):
+        indexed = [drawn.randrange(table) for _ in range(round(reads * table))]
+        indexed = sorted(set(indexed)) if is_window else indexed  # windows in their order, each line of one but once
+        both = [
+            (at / len(group), line)
+            for group in (indexed, range(table, table + passing))
+            for at, line in enumerate(group)
+        ]
+        for line in (line for _, line in sorted(both)):
+            if call >= 10:
+                found[line < table] += line in cache
+                seen[line < table] += 1
+            if line in cache:
+                continue
+            if len(lines) < 100:
+                lines.append(line)
+            else:
+                place = drawn.randrange(100)
+                cache.discard(lines[place])
+                lines[place] = line
+            cache.add(line)
+    expected = held(100, passing, table, reads, is_window)
+    assert found[False] / seen[False] == pytest.approx(expected.passing, abs=0.06)
+    assert not table or found[True] / seen[True] == pytest.approx(expected.table, abs=0.06)
 
 
 def test_stores_of_what_the_caches_hold_are_cheaper_than_non_temporal_ones():
