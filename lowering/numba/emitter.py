@@ -160,6 +160,7 @@ class _Emitter(VectorEmitter):
             self.op(op)
 
     def op(self, op: Operation) -> None:
+        self.printed = op.parent
         if isinstance(op, _PRINTED_WHERE_USED):
             return
         if op.results and isinstance(type_ := op.results[0].type, VectorType) and op.name in _INFIX:

@@ -1,7 +1,8 @@
 """Names and addresses in generated kernels: the names of values, and the places of elements.
 
 Memrefs are base addresses; a subscript becomes `4 * (position * data_stride_axis + j)`. Sizes and strides that are not
-known are parameters of the kernel, named after the dimension that they belong to.
+known are parameters of the kernel, named after the dimension that they belong to. What the innermost loop does not
+change is added to the base, for LLVM to compute it once, and not a lane: `data + 4 * (b * n_axis), 4 * position`.
 """
 
 import builtins
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     VectorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ...ir.dialects.types import element_size_bytes, strides_of
@@ -72,6 +73,7 @@ class Naming:
         self.intrinsics: set[str] = set()
         self.main = Function("gather", function)
         self.current = self.main
+        self.printed: Block | None = None
 
     def reserve(self, argument: SSAValue) -> None:
         """Keep values from taking the names that an argument's sizes and strides will have."""
@@ -171,23 +173,44 @@ class Naming:
         view = source.owner
         lasts = [group[-1] for group in merged_dims(view)] if isinstance(view, memref.CollapseShapeOp) else None
         source = SSAValue.get(viewed(source), type=MemRefType)
-        terms: list[str] = []
+        fixed, varying = list[str](), list[str]()
         for dim, subscript in enumerate(subscripts):
             place = self.value(subscript)
             if place != "0":
                 stride = self.stride(source, dim if lasts is None else lasts[dim])
+                terms = varying if self._varies(subscript) else fixed
                 terms.append(place if stride == "1" else f"{place} * {stride}")
         width = element_size_bytes(source.type.element_type)
-        offset = " + ".join(terms) or "0"
-        if width > 1 and terms:
-            offset = f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
-        return f"{self.current.use(self.name(source))}, {offset}"
+        base = self.current.use(self.name(source))
+        if fixed and varying:
+            base = f"{base} + {_scaled(width, fixed)}"
+        return f"{base}, {_scaled(width, varying or fixed)}"
+
+    def _varies(self, subscript: SSAValue) -> bool:
+        """Return whether a subscript is computed in the block of the operation that is printed, or is a constant.
+
+        The other subscripts make an address that the loop does not change; a constant has its place in the instruction.
+        """
+        owner = subscript.owner
+        while isinstance(owner, arith.IndexCastOp):
+            owner = owner.input.owner
+        return (
+            isinstance(owner, arith.ConstantOp) or (owner if isinstance(owner, Block) else owner.parent) is self.printed
+        )
 
     def call(self, name: str, *arguments: str) -> str:
         """Return the call of an intrinsic, which is imported, or of a builtin."""
         if name not in ("min", "max"):
             self.intrinsics.add(name)
         return f"{name}({', '.join(arguments)})"
+
+
+def _scaled(width: int, terms: Sequence[str]) -> str:
+    """Return the sum of terms in bytes; each is a number of elements of so many bytes."""
+    offset = " + ".join(terms) or "0"
+    if width == 1 or not terms:
+        return offset
+    return f"{width} * {offset}" if len(terms) == 1 and "*" not in offset else f"{width} * ({offset})"
 
 
 def literal(value: float, type_: Attribute) -> str:
