@@ -7,28 +7,32 @@ calls of the same problem class use it from then on.
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
-from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule
-from .host.cpu import cpu_model, package_version
 from .host.machine import sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
 from .kernel import problem_of
 from .roofline.peak_rates import measured_machine
 from .runtime.array_checks import data_array, index_array, is_dask_array
-from .tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path, warn
+from .tuned_schedules.confirmation import Confirmation
+from .tuned_schedules.records import (
+    Record,
+    Records,
+    change_records,
+    merged,
+    new_record,
+    read_records,
+    records_path,
+    warn,
+)
 from .tuning.sample_arrays import sample_arrays
-from .tuning.successive_halving import Confirmation
 from .tuning.tuner import ROUNDS, TIME_LIMIT_S, Report, Timer, Tuner, TuningResult
-
-VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 
 def tune(
@@ -92,26 +96,8 @@ def record_of(result: TuningResult) -> Record | None:
     found = result.confirmation
     if found is None:
         return None
-    return Record(
-        schedule=None if result.is_default else str(result.schedule),
-        default=str(result.trials[0].schedule),
-        default_us=round(found.default_us, 3),
-        winner_us=round(found.other_us, 3),
-        ratio=round(found.ratio, 4),
-        pairs=found.pairs,
-        wins=found.wins,
-        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        cpu=cpu_model(),
-        versions={name: package_version(name) for name in VERSIONS_OF},
-        problem=arguments_of(result.problem),
-    )
-
-
-def arguments_of(problem: Problem) -> dict[str, Any]:
-    """Return the arguments of `problem_of` that describe a problem, as JSON can hold them."""
-    arguments: dict[str, Any] = {"operator": problem.name, "data": str(problem.table), "indices": str(problem.indices)}
-    arguments |= {**problem.operator.attributes(), "bounds": str(problem.bounds)}
-    return arguments | ({} if problem.gradient is None else {"scale": problem.gradient.scale})
+    schedule = None if result.is_default else str(result.schedule)
+    return new_record(result.problem, schedule, str(result.trials[0].schedule), found)
 
 
 def recorded() -> Records:

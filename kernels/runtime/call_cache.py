@@ -5,6 +5,7 @@ always mean the same are stored: exact ndarrays, a kernel to run, `out` that can
 changes the kernel. While there is such a setting, every call goes through `prepare`.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...ir.array_spec import contiguous_strides
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from . import launch
-from .prepare import Prepared, bounds_error
+from .prepare import Prepared, Watched, bounds_error
 
 Keys = tuple[Any, Any, Any]
 
@@ -55,13 +56,15 @@ class RememberedCall:
         result_dtype = data.dtype if out is None else out.dtype
         self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.is_shared
-        self._finish = self.finish
+        is_watched = isinstance(prepared, Watched)
+        self._finish = self.finish_watched if is_watched else self.finish
         strides = contiguous_strides(result.shape, data.itemsize) if out is None else out.strides
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
         sections.append(section(result_dtype, result.shape, strides))
         self._guard = np.array([word for words in sections for word in words], np.int64)
         assert prepared.loaded is not None
-        self._call = call_words(prepared.loaded.entry.address, self._is_shared, self._finish, prepared.numbers)
+        is_handed_over = self._is_shared or is_watched
+        self._call = call_words(prepared.loaded.entry.address, is_handed_over, self._finish, prepared.numbers).copy()
         self._run = entry.run(self._call)
 
     def slot(self, hash_: int) -> list[int]:
@@ -82,6 +85,36 @@ class RememberedCall:
         if target is not result:
             result[...] = target
         return result
+
+    def finish_watched(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """Run a call that adapting watches; once it does not, leave the next ones to the entry.
+
+        The entry may have run the kernel and found an index out of range: then it is run again, to the same end.
+        """
+        prepared = self._prepared
+        assert isinstance(prepared, Watched)
+        calls = prepared.calls
+        if calls.is_over and self._is_shared:
+            return self.finish(data, indices, out)
+        result = prepared.result(self._dtypes[0]) if out is None else out
+        if calls.is_over:
+            self._leave_to_entry()
+        if calls.is_over or calls.is_racing:
+            prepared.run(data, indices, result)
+            return result
+        target = prepared.target(data, result)
+        start = time.perf_counter()
+        if launch.launch(self._run, (data, indices, target), self._is_shared):
+            raise bounds_error(prepared.plan.problem, indices)
+        calls.add(time.perf_counter() - start)
+        if target is not result:
+            result[...] = target
+        return result
+
+    def _leave_to_entry(self) -> None:
+        from ...lowering.native.call_layout import Call
+
+        self._call[Call.IS_SHARED] = self._is_shared
 
 
 class CallTable:

@@ -16,11 +16,17 @@ from ...lowering.schedule.tiling import loop_of_check
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
+from ..tuned_schedules.store import Tuned
 from .layout import Layout
-from .select_schedule import chosen_schedule, problem_class, tuned_schedule
+from .select_schedule import adapted_class, chosen_schedule, problem_class, tuned_schedule
 
 # What stands between the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
+# The reasons of a schedule that is recorded, by what found it.
+FOUND_BY = {
+    "tune": "tuning found it the fastest on this machine",
+    "adapt": "adapting found it faster in calls on this machine",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class Plan:
         schedule: how the nest is run.
         key: names the kernel; plans with the same key have the same code.
         action: what to do: `run` the kernel, fill with `zeros`, `nothing`, or `reject` every index of an empty axis.
-        is_tuned: whether the schedule is one that tuning recorded.
+        tuned: what is recorded for the problem by tuning or adapting, where that decides; None without a record.
         reasons: why this schedule.
         given: the pipeline that the caller gave in the place of a schedule.
         checked_in: the loop in which indices are checked right before it copies; None for a nest of its own, or none.
@@ -43,7 +49,7 @@ class Plan:
     schedule: Schedule
     key: str
     action: Literal["run", "zeros", "nothing", "reject"]
-    is_tuned: bool
+    tuned: Tuned | None = None
     reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
     checked_in: str | None = None
@@ -58,6 +64,11 @@ class Plan:
     def problem_class(self) -> str:
         """The class that tuning records a schedule for: its problems get the same schedule."""
         return problem_class(self.layout.kernel_class, self.layout.nest, sharing_threads())
+
+    @property
+    def adapted_class(self) -> str:
+        """The class that adapting records a schedule for."""
+        return adapted_class(self.problem_class, is_fresh=self.problem.is_fresh)
 
     @property
     def pipeline(self) -> str:
@@ -125,13 +136,13 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     if isinstance(schedule, Pipeline):
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
-        return Plan(layout, NO_SCHEDULE, key, action, False, ("the caller gave the pipeline",), schedule)
+        return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
     takes_tuned = takes_tuned and schedule is None and action == "run"
-    tuned = tuned_schedule(kernel_class, nest) if takes_tuned else None
+    tuned = tuned_schedule(kernel_class, nest, is_fresh=problem.is_fresh) if takes_tuned else None
     if schedule is not None:
         choice = Choice(schedule, ("given by the caller",))
-    elif tuned is not None:
-        choice = Choice(tuned, ("tuning found it the fastest on this machine",))
+    elif tuned is not None and tuned.schedule is not None:
+        choice = Choice(tuned.schedule, (FOUND_BY[tuned.origin],))
     else:
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
@@ -141,7 +152,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     if checked_in is not None:
         key += f", checked in {checked_in}"
         reasons += (f"a new result: {checked_in} checks the indices of an iteration right before it copies",)
-    return Plan(layout, choice.schedule, key, action, tuned is not None, reasons, checked_in=checked_in)
+    return Plan(layout, choice.schedule, key, action, tuned, reasons, checked_in=checked_in)
 
 
 def row_bytes(canonical: CanonicalGather, width: int) -> int | None:

@@ -4,20 +4,28 @@ from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from ...lowering.schedule.loop_sizes import NestShape
-from ...lowering.schedule.schedule import Choice, Schedule
+from ...lowering.schedule.schedule import Choice
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
-from ..tuned_schedules.store import tuned_schedules
+from ..tuned_schedules.store import Tuned, tuned_schedules
 
 
-def tuned_schedule(kernel_class: str, nest: NestShape) -> Schedule | None:
-    """Return the schedule that tuning recorded for problems of this class on this machine, if any."""
+def tuned_schedule(kernel_class: str, nest: NestShape, *, is_fresh: bool) -> Tuned | None:
+    """Return what tuning recorded for problems of this class on this machine, or else adapting, if any."""
     if knobs.machine is not None:
         return None
     threads = sharing_threads()
     schedules = tuned_schedules(threads)
-    return schedules.find(problem_class(kernel_class, nest, threads)) if schedules else None
+    if not schedules:
+        return None
+    found = problem_class(kernel_class, nest, threads)
+    return schedules.find(found, adapted_class(found, is_fresh=is_fresh))
+
+
+def adapted_class(problem_class: str, *, is_fresh: bool) -> str:
+    """Return what adapting records a schedule for: a new result and one in `out` have classes of their own."""
+    return f"{problem_class}, {'a new result' if is_fresh else 'out is given'}"
 
 
 def reject_tuned(problem_class: str, error: ScheduleError) -> None:

@@ -4,7 +4,8 @@
      "records": {"<problem class>": {"schedule": "tile-loops{...},...", "default": "...", "ratio": 1.31, ...}}}
 
 A problem class is `Plan.problem_class`: the kernel without its schedule, the number of threads, the sizes of a row, and
-the other sizes rounded to powers of two. A file is written under a temporary name and renamed, by one process at a
+the other sizes rounded to powers of two. What adapting finds has `Plan.adapted_class`, which also tells new results and
+`out` apart. A file is written under a temporary name and renamed, by one process at a
 time where the system has file locks. One that cannot be read is never overwritten: it is moved aside.
 """
 
@@ -16,16 +17,20 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ...ir.errors import GathernestError
+from ...ir.problem import Problem
 from ..host.cache_folder import cache_folder, levels_to_caller
-from ..host.cpu import cpu_model
+from ..host.cpu import cpu_model, package_version
 from ..host.files import open_own, publish, read_own
 from ..host.knobs import knobs
+from .confirmation import Confirmation
 
 FORMAT = 1
+VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 
 class TuningWarning(UserWarning):
@@ -50,6 +55,7 @@ class Record:
         cpu: the CPU's name.
         versions: of the packages that made the code.
         problem: the arguments of `tune` that it was measured on, as text, to measure it again.
+        origin: what measured it: `tune`, or `adapt` while a program ran.
     """
 
     schedule: str | None
@@ -63,6 +69,7 @@ class Record:
     cpu: str
     versions: Mapping[str, str]
     problem: Mapping[str, Any]
+    origin: str = "tune"
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON can hold it."""
@@ -72,6 +79,7 @@ class Record:
     def from_json(cls, entry: Any) -> "Record":
         """Read what `to_json` gives; raises ValueError, which says what is wrong."""
         wanted = [field.name for field in fields(cls)]
+        entry = {"origin": "tune", **entry} if isinstance(entry, dict) else entry  # which older files do not have
         if not isinstance(entry, dict) or sorted(entry) != sorted(wanted):
             raise ValueError(f"a record has {', '.join(wanted)}")
         for name, (allowed, holds) in _RULES.items():
@@ -84,6 +92,7 @@ class Record:
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("default", "date", "cpu"), ("text", lambda value: isinstance(value, str))),
     "schedule": ("text", lambda value: value is None or isinstance(value, str)),
+    "origin": ("tune or adapt", lambda value: value in ("tune", "adapt")),
     **dict.fromkeys(
         ("default_us", "winner_us", "ratio"),
         ("a number above 0", lambda value: type(value) in (int, float) and math.isfinite(value) and value > 0),
@@ -92,6 +101,40 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("versions", "problem"), ("an object", lambda value: isinstance(value, dict))),
 }
 Records = dict[str, Record]
+
+
+def new_record(
+    problem: Problem, schedule: str | None, default: str, found: Confirmation, origin: str = "tune"
+) -> Record:
+    """Return the record of a measurement on this machine now.
+
+    Args:
+        problem: what was measured.
+        schedule, default: texts of the winner, None where the default stays, and of the default.
+        found: how the best other schedule did in pairs with the default.
+        origin: what measured it.
+    """
+    return Record(
+        schedule=schedule,
+        default=default,
+        default_us=round(found.default_us, 3),
+        winner_us=round(found.other_us, 3),
+        ratio=round(found.ratio, 4),
+        pairs=found.pairs,
+        wins=found.wins,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cpu=cpu_model(),
+        versions={name: package_version(name) for name in VERSIONS_OF},
+        problem=arguments_of(problem),
+        origin=origin,
+    )
+
+
+def arguments_of(problem: Problem) -> dict[str, Any]:
+    """Return the arguments of `problem_of` that describe a problem, as JSON can hold them."""
+    arguments: dict[str, Any] = {"operator": problem.name, "data": str(problem.table), "indices": str(problem.indices)}
+    arguments |= {**problem.operator.attributes(), "bounds": str(problem.bounds)}
+    return arguments | ({} if problem.gradient is None else {"scale": problem.gradient.scale})
 
 
 def better(one: Record, other: Record) -> Record:

@@ -5,6 +5,7 @@ schedule that the sizes ask for is taken.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.schedule import Schedule
@@ -12,32 +13,55 @@ from ..host.runtime import RUNTIME
 from .records import Record, TuningFileError, read_records, records_path, warn
 
 
+class Tuned(NamedTuple):
+    """What is recorded for a problem.
+
+    Attributes:
+        problem_class: the class that has the record.
+        origin: what found it: `tune` or `adapt`.
+        schedule: the winner; None where the default stays.
+    """
+
+    problem_class: str
+    origin: str
+    schedule: Schedule | None
+
+
 class TunedSchedules:
     """The schedules in one file, by problem class; false when there are none."""
 
     def __init__(self, path: Path):
         self._path = path
-        self._texts = {key: record.schedule for key, record in _records(path).items() if record.schedule is not None}
+        self._records = dict(_records(path))
         self._schedules: dict[str, Schedule] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self._records)
 
-    def find(self, problem_class: str) -> Schedule | None:
-        """Return the schedule recorded for a problem class, or None."""
-        if problem_class not in self._texts:
-            return None
-        if problem_class not in self._schedules:
+    def find(self, *problem_classes: str) -> Tuned | None:
+        """Return what is recorded for the first of these classes that has a record."""
+        for name in problem_classes:
+            if (record := self._records.get(name)) is None:
+                continue
+            if record.schedule is None:
+                return Tuned(name, record.origin, None)
             try:
-                self._schedules[problem_class] = Schedule.parse(self._texts[problem_class])
+                if name not in self._schedules:
+                    self._schedules[name] = Schedule.parse(record.schedule)
             except ScheduleError as error:
-                self.reject(problem_class, error)
-                return None
-        return self._schedules[problem_class]
+                self.reject(name, error)
+                continue
+            return Tuned(name, record.origin, self._schedules[name])
+        return None
+
+    def adopt(self, problem_class: str, record: Record) -> None:
+        """Take a record from now on, whether the file has it or not."""
+        self._schedules.pop(problem_class, None)
+        self._records[problem_class] = record
 
     def reject(self, problem_class: str, error: ScheduleError) -> None:
         """Ignore a record from now on, since its schedule is not legal for the nest; warns."""
-        if self._texts.pop(problem_class, None) is not None:
+        if self._records.pop(problem_class, None) is not None:
             warn(
                 f"the schedule in {self._path} for {problem_class!r} is ignored: {error}. Tune it again, or remove it "
                 "with gathernest tune --forget"

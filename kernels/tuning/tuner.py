@@ -25,7 +25,8 @@ from ..host.machine import machine_model, sharing_threads
 from ..host.timing import Call, Timings, time_interleaved
 from ..runtime.plan import Plan
 from ..runtime.prepare import Prepared, planned, prepare_problem
-from .successive_halving import FIRST_ROUNDS, LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation, race
+from ..tuned_schedules.confirmation import LEAST_GAIN, LEAST_PAIRS, Confirmation, confirmation
+from .successive_halving import FIRST_ROUNDS, race
 
 ROUNDS = 21
 TIME_LIMIT_S = 20.0

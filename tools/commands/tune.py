@@ -32,7 +32,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    from ...kernels.tuning.successive_halving import LEAST_PAIRS
+    from ...kernels.tuned_schedules.confirmation import LEAST_PAIRS
 
     add_problem_options(parser, required=False)
     parser.add_argument(
@@ -172,7 +172,8 @@ def _named(record: Record) -> str:
 
 
 def _described(record: Record) -> str:
-    count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}"
+    where = ", found by adapting" if record.origin == "adapt" else ""
+    count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}{where}"
     if record.schedule is None:
         return f"the default stays ({count})"
     return f"{record.ratio:.2f}x: {_shown(record.schedule)} ({count})"

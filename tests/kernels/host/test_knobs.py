@@ -50,6 +50,7 @@ def test_a_knob_without_a_setting_has_its_default(name, default):
         ("always_compile", "yes", True),
         ("schedule", "parallelize-loops{loops=indices}", "parallelize-loops{loops=indices}"),
         ("no_color", "anything", True),
+        ("adapt", "1", True),
     ],
 )
 def test_a_knob_reads_its_environment_variable(monkeypatch, name, text, value):
@@ -72,6 +73,7 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
         ("num_threads", "1.5", "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1"),
         ("interpret", "maybe", "GATHERNEST_INTERPRET='maybe' is not allowed; set it to 0 or 1"),
         ("always_compile", "2", "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0 or 1"),
+        ("adapt", "2", "GATHERNEST_ADAPT='2' is not allowed; set it to 0 or 1"),
     ],
 )
 def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, message):
@@ -83,7 +85,14 @@ def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, mes
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("num_threads", 0), ("num_threads", 2.5), ("num_threads", True), ("interpret", "perhaps"), ("cache_dir", True)],
+    [
+        ("num_threads", 0),
+        ("num_threads", 2.5),
+        ("num_threads", True),
+        ("interpret", "perhaps"),
+        ("cache_dir", True),
+        ("adapt", 3),
+    ],
 )
 def test_a_value_that_a_knob_cannot_have_is_rejected(name, value):
     message = f"knobs.{name} = {value!r} is not allowed; set it to {KNOBS[name].allowed}"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.tuning.successive_halving import LEAST_PAIRS, confirmation, race, wins_needed
+from gathernest.kernels.tuned_schedules.confirmation import LEAST_PAIRS, confirmation, wins_needed
+from gathernest.kernels.tuning.successive_halving import race
 
 
 class FakeTimer:
