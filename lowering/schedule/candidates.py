@@ -66,11 +66,11 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     rules = proposed.schedule
     model, changes, reasons = CostModel(nest, machine), Variation(), list[str]()
     least_us = model.predict(rules).time_us
-    for field, describe, options in _STEPS:
+    for field, describe, options, gain in _STEPS:
         others = options(nest, machine, rules)
         times = [(model.predict(rules, {**changes, **other}).time_us, place) for place, other in enumerate(others)]
         time_us, place = min(times, default=(math.inf, 0))
-        if time_us * fixed.LEAST_PREDICTED_GAIN <= least_us:
+        if time_us * gain <= least_us:
             told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
             reasons.append(f"but {describe(rules, others[place])}: {told}")
             changes.update(others[place])
@@ -132,11 +132,11 @@ def _time(time_us: float) -> str:
     return f"{time_us / 1000:.2f} ms" if time_us >= 1000 else f"{time_us:.3g} µs"
 
 
-# The field that candidates differ in, what it is called in reasons, and the candidates.
-_STEPS: tuple[tuple[str, Describe, Options], ...] = (
-    ("prefetch", _told_prefetch, _ahead),
-    ("stream", _told_stores, _bodies),
-    ("hoist", _told_hoist, _staging),
+# The field that candidates differ in, what it is called in reasons, the candidates, and what they must gain.
+_STEPS: tuple[tuple[str, Describe, Options, float], ...] = (
+    ("prefetch", _told_prefetch, _ahead, fixed.LEAST_PREDICTED_GAIN),
+    ("stream", _told_stores, _bodies, fixed.LEAST_GAIN_OF_STORES),
+    ("hoist", _told_hoist, _staging, fixed.LEAST_PREDICTED_GAIN),
 )
 
 

@@ -57,17 +57,22 @@ def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> fl
 
 
 class Lines(NamedTuple):
-    """Nanoseconds of the first line of a row, by how it is prefetched, and of each line `beside` it.
+    """Nanoseconds of the lines of a row, by how they are prefetched, and of one line that follows another.
 
-    Where it is not prefetched, so many more lines are `late`. `latency` is that of the part in memory.
+    Attributes:
+        both, far, near: prefetched into both caches, into the second and into the first.
+        unprefetched: not prefetched.
+        next_slice: prefetched with the lines of a slice.
+        following: a line behind another one.
+        latency: that of memory, of a row's part there.
     """
 
     both: float
     far: float
     near: float
     unprefetched: float
-    beside: float
-    late: float
+    next_slice: float
+    following: float
     latency: float
 
 
@@ -181,8 +186,8 @@ class CostModel:
             soon = math.exp(-1 / (2 * self._windows * last.calls))  # in half of a window's time
             again = self._line_ns(_parts(l2, soon))
             if self._is_dense and self._span_bytes < fixed.MIN_NEXT_ROW_BYTES:
-                each = first.beside  # windows are read one after the other: the processor prefetches them
-                first = Lines(each, each, each, each, each, 0.0, 0.0)
+                in_order_ns = (1 + self._beside) * first.following  # windows are read one after the other
+                first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         memory_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY] + self._index_bytes * missed
         indices_ns = self._copy_ns(self._index_bytes, stored)
@@ -213,21 +218,25 @@ class CostModel:
         l2 = max(parts[L2] - min(machine.l1_bytes / self._span_bytes, 1.0), 0.0)
         parts = 0.0, l2, parts[L3], parts[MEMORY]
         near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
-        missed = parts[L3] + parts[MEMORY]
-        whole = near + last + far
-        # The first cache waits for so many lines at once; the window of instructions, without prefetches, for half.
-        of_l1, alone = (
-            max(times * far, parts[MEMORY] * memory_ns / lines)
-            for times, lines in ((fixed.NEAR_PREFETCHED, misses), (fixed.UNPREFETCHED, misses / 2))
-        )
+        following = self._copy_ns(LINE_BYTES, parts)
+        beside_ns, late = self._beside * following, min(self._beside, fixed.LATE_LINES)
+        latency, into_l2 = parts[MEMORY] * memory_ns, (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
+        both, alone_ns = near + last + far, latency / (misses / 2)
+        # Each cache waits for so many lines at once; the window of instructions, without prefetches, for half of L1's.
+        of_l2 = (1 + late) * latency / machine.l2_misses
+        late_ns = (fixed.UNPREFETCHED - 1) * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
+        late_ns += max(alone_ns - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
+        near_ns = near + fixed.NEAR_PREFETCHED * (last + far) + beside_ns
+        near_ns = max(near_ns, fixed.NEAR_PREFETCHED * (1 + late) * latency / misses)
+        unprefetched = near + fixed.UNPREFETCHED * last + max(fixed.UNPREFETCHED * far, alone_ns)
         return Lines(
-            whole,
-            whole + missed * (own[L2] - own[L1]),
-            near + fixed.NEAR_PREFETCHED * last + of_l1,
-            near + fixed.UNPREFETCHED * last + alone,
-            self._copy_ns(LINE_BYTES, parts),
-            min(self._beside, fixed.LATE_LINES) * (fixed.UNPREFETCHED - 1) * missed,
-            parts[MEMORY] * memory_ns,
+            max(both + beside_ns, of_l2),
+            max(both + beside_ns, of_l2) + into_l2,
+            near_ns,
+            unprefetched + beside_ns + late * late_ns,
+            both + into_l2 + beside_ns,
+            following,
+            latency,
         )
 
     def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles, traffic: Traffic) -> tuple[float, float, float]:
@@ -250,8 +259,8 @@ class CostModel:
         first, again = traffic.first, self._places - self._first_reads
         lines_ns = again * self._piece_ns(traffic.again, localities, ahead, late)
         if step_uops:
-            each = first.beside if self._is_dense else first.far
-            lines_ns += self._first_reads * (each + self._beside * first.beside)
+            in_order_ns = (1 + self._beside) * first.following
+            lines_ns += self._first_reads * (in_order_ns if self._is_dense else first.next_slice)
         else:
             lines_ns += self._first_reads * self._piece_ns(first, localities, ahead, late)
         found = self._fetched[prefetches, tiles, traffic.number] = lines_ns, step_uops, index_uops
@@ -259,12 +268,11 @@ class CostModel:
 
     def _piece_ns(self, lines: "Lines", localities: set[int], ahead: int, late: float) -> float:
         """Return what a row or an element costs that is prefetched so far ahead, but for a part that is late."""
-        none = lines.unprefetched + (self._beside + lines.late) * lines.beside
         if not localities:
-            return none
-        first = lines.both if len(localities) > 1 else lines.near if NEAR in localities else lines.far
-        first = max(first + self._beside * lines.beside, lines.latency / ahead)  # so many are under way
-        return late * none + (1 - late) * min(first, none)
+            return lines.unprefetched
+        found = lines.both if len(localities) > 1 else lines.near if NEAR in localities else lines.far
+        found = max(found, lines.latency / ahead)  # so many are under way
+        return late * lines.unprefetched + (1 - late) * min(found, lines.unprefetched)
 
     # instructions and threads
 
