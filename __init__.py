@@ -19,6 +19,7 @@ _NAMES = {
     "ir.array_spec": "ArraySpec",
     "ir.errors": "BoundsError CompileError DependencyError GathernestError IndexTypeError InternalError"
     " InvalidGatherError ModelError ScheduleError",
+    "kernels.fill": "Fill",
     "kernels.gather": "gather gather_elements gather_nd",
     "kernels.gradient": "gather_elements_grad gather_grad gather_nd_grad",
     "kernels.host.knobs": "knobs",
@@ -31,6 +32,7 @@ _NAMES = {
     "kernels.playground.scheduling": "ScheduleScript schedule",
     "kernels.playground.step": "step",
     "kernels.stepping.steps": "Steps",
+    "kernels.take": "take take_along_axis",
     "kernels.tune": "tune",
     "kernels.warm": "warm",
     "lowering.schedule.schedule": "Schedule",
@@ -39,10 +41,12 @@ _NAMES = {
 _WITHOUT_LIBRARIES = (
     "ir.array_spec",
     "ir.errors",
+    "kernels.fill",
     "kernels.gather",
     "kernels.gradient",
     "kernels.host.knobs",
     "kernels.kernel",
+    "kernels.take",
     "lowering.schedule.schedule",
 )
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

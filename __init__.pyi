@@ -10,6 +10,7 @@ from .ir.errors import ModelError as ModelError
 from .ir.errors import ScheduleError as ScheduleError
 from .kernels.bisection.bisect_passes import bisect as bisect
 from .kernels.bisection.wrong_pass import WrongPass as WrongPass
+from .kernels.fill import Fill as Fill
 from .kernels.gather import gather as gather
 from .kernels.gather import gather_elements as gather_elements
 from .kernels.gather import gather_nd as gather_nd
@@ -27,6 +28,8 @@ from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
 from .kernels.stepping.steps import Steps as Steps
+from .kernels.take import take as take
+from .kernels.take import take_along_axis as take_along_axis
 from .kernels.tune import tune as tune
 from .kernels.warm import warm as warm
 from .lowering.schedule.schedule import Schedule as Schedule

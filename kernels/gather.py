@@ -1,10 +1,11 @@
 """The public functions `gather`, `gather_nd` and `gather_elements`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
@@ -13,6 +14,9 @@ from .runtime.array_checks import data_array, index_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
 
+if TYPE_CHECKING:
+    from .fill import Fill
+
 
 def gather(
     data: ArrayLike,
@@ -20,7 +24,7 @@ def gather(
     axis: Any = 0,
     *,
     batch_dims: int = 0,
-    bounds: BoundsMode = "error",
+    bounds: "BoundsMode | Fill" = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather slices of `data` along `axis`.
@@ -37,7 +41,7 @@ def gather(
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
             and not above axis; a negative value counts from the rank of indices.
         bounds: what an index outside [-s, s-1] means on an axis of size s: "error", "zero", "clip", "wrap" or
-            "unchecked".
+            "unchecked", or `gn.Fill(value)`, which gives that value.
         out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be.
 
     Returns:
@@ -63,7 +67,7 @@ def gather_nd(
     indices: ArrayLike,
     *,
     batch_dims: int = 0,
-    bounds: BoundsMode = "error",
+    bounds: "BoundsMode | Fill" = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather slices of `data` by tuples of indices.
@@ -96,7 +100,12 @@ def gather_nd(
 
 
 def gather_elements(
-    data: ArrayLike, indices: ArrayLike, axis: Any = 0, *, bounds: BoundsMode = "error", out: np.ndarray | None = None
+    data: ArrayLike,
+    indices: ArrayLike,
+    axis: Any = 0,
+    *,
+    bounds: "BoundsMode | Fill" = "error",
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Gather elements of `data`, each by an index of its own along `axis`.
 
@@ -132,7 +141,33 @@ def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, 
         found = CALLS.find(*arrays, out, *keys)
         if found is not None:
             return found
-    return run_operator(_operator_of(keys), *arrays, parse_bounds(keys[2]), out, tried=keys)
+    operator = _operator_of(keys)
+    if _is_fill(keys[2]):
+        return _run_filled(operator, *arrays, keys[2], out)
+    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, tried=keys)
+
+
+def _is_fill(bounds: Any) -> bool:
+    if isinstance(bounds, str):
+        return False
+    from .fill import Fill
+
+    return isinstance(bounds, Fill)
+
+
+def _run_filled(
+    operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, fill: "Fill", out: np.ndarray | None
+) -> np.ndarray:
+    """Run a gather that gives the value of `fill` where an index is outside."""
+    from .fill import places_outside, put
+
+    if not isinstance(data, np.ndarray) or not isinstance(indices, np.ndarray):
+        raise InvalidGatherError(
+            'a fill value is for arrays in memory, got a dask array; use bounds="zero", or map_blocks over its chunks'
+        )
+    element, operator = fill.element(data.dtype), operator.normalized(data.shape, indices.shape)
+    places = places_outside(operator, data.shape, indices)  # `out` may lie in the memory of indices
+    return put(operator, run_operator(operator, data, indices, Bounds.ZERO, out), places, element)
 
 
 def _operator_of(keys: Keys) -> OperatorSpec:
@@ -159,7 +194,7 @@ def run_operator(
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
-        from .dask_arrays import gather_dask
+        from .chunks.dask_arrays import gather_dask
 
         return gather_dask(operator, data, indices, bounds, out, version=version, schedule=schedule)
     return run_gather(operator, data, indices, bounds, out, version, node, schedule, tried)

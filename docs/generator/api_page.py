@@ -11,6 +11,8 @@ import gathernest as gn
 # By the module or room of a name: the heading that it stands below. Names of other homes stand below "Others".
 GROUPS = {
     "kernels.gather": "Gathers",
+    "kernels.take": "Gathers",
+    "kernels.fill": "Gathers",
     "kernels.operator_versions": "Gathers",
     "kernels.gradient": "Gradients",
     "kernels.kernel": "Kernels",

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.element_types import as_bytes
-from ..ir.errors import BoundsError, InvalidGatherError
-from ..ir.operator_spec import Gather, GatherElements, GatherNd
-from ..ir.positions import NOWHERE, reject_negative, resolve
-from ..ir.problem import Problem
-from ..ir.reference import zero_of
-from ..ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
-from ..lowering.registry import Pipeline
-from ..lowering.schedule.schedule import Schedule
-from .runtime.array_checks import index_array
-from .runtime.dispatch import run_gather
-from .runtime.prepare import bounds_error
+from ...ir.element_types import as_bytes
+from ...ir.errors import BoundsError, InvalidGatherError
+from ...ir.operator_spec import Gather, GatherElements, GatherNd
+from ...ir.positions import NOWHERE, reject_negative, resolve
+from ...ir.problem import Problem
+from ...ir.reference import zero_of
+from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from ...lowering.registry import Pipeline
+from ...lowering.schedule.schedule import Schedule
+from ..runtime.array_checks import index_array
+from ..runtime.dispatch import run_gather
+from ..runtime.prepare import bounds_error
 
 
 @dataclass(frozen=True, slots=True)

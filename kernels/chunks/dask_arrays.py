@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.array_spec import ArraySpec
-from ..ir.errors import InvalidGatherError
-from ..ir.operator_spec import Gather, GatherElements, OperatorSpec
-from ..ir.problem import Problem
-from ..ir.semantics import Bounds, Shape
-from ..lowering.registry import Pipeline
-from ..lowering.schedule.schedule import Schedule
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import InvalidGatherError
+from ...ir.operator_spec import Gather, GatherElements, OperatorSpec
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds, Shape
+from ...lowering.registry import Pipeline
+from ...lowering.schedule.schedule import Schedule
+from ..runtime.array_checks import memory_owner
 from .chunked import ChunkedGather
-from .runtime.array_checks import memory_owner
 
 # A number for every dimension of an array; dimensions of data, indices and the result with one number are one.
 Labels = tuple[int, ...]

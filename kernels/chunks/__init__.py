@@ -1,0 +1,1 @@
+"""Arrays that are read chunk by chunk: those of dask, gathered lazily."""

@@ -1,0 +1,120 @@
+"""Gathers whose indices out of range give a value of the caller's: `bounds=Fill(value)`.
+
+The gather runs under `bounds="zero"`, and NumPy puts the value in the places of the indices out of range, which are
+looked for once more. So it is exact for every dtype, and costs one more pass over the indices.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import InvalidGatherError
+from ..ir.operator_spec import Gather, GatherNd, OperatorSpec
+from ..ir.semantics import Shape
+
+_INEXACT = {"f": np.float64, "c": np.complex128}
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """The bounds mode that gives `value` where an index is outside; valid are those of "error".
+
+    Pass it as `bounds` of `gather`, `gather_nd` and `gather_elements`: `bounds=gn.Fill(-1)`.
+
+    Attributes:
+        value: a scalar that data's dtype holds; floats are rounded to it. None is what JAX fills with: NaN (NaT) where
+            the dtype has one, else the smallest value of signed and the largest of unsigned integers and booleans.
+    """
+
+    value: Any = None
+
+    def element(self, dtype: np.dtype) -> np.ndarray:
+        """Return the value as a 0-D array of a dtype; raises InvalidGatherError where the dtype does not hold it."""
+        if self.value is None:
+            return _default(dtype)
+        if dtype.kind == "O":
+            element = np.empty((), object)
+            element[()] = self.value
+            return element
+        given: Any = np.asarray(self.value)
+        if given.ndim:
+            raise InvalidGatherError(f"a fill value must be a scalar, got an array of shape {given.shape}")
+        element, is_same = given, False
+        with np.errstate(all="ignore"), suppress(TypeError, ValueError):
+            element = (given.real if given.dtype.kind == "c" and dtype.kind != "c" else given).astype(dtype)
+            is_same = _holds(element, given)
+        if not is_same:
+            raise InvalidGatherError(
+                f"data of dtype {dtype} cannot hold the fill value {self.value!r}; give a value of that dtype, or "
+                "convert data"
+            )
+        return element
+
+
+def _is_inexact(dtype: np.dtype) -> bool:
+    """Return whether a dtype holds rounded numbers; those of ml_dtypes have the kind V or f."""
+    if dtype.kind in _INEXACT:
+        return True
+    return dtype.type.__module__ == "ml_dtypes" and "float" in dtype.type.__name__
+
+
+def _holds(element: np.ndarray, given: Any) -> bool:
+    """Return whether a converted value is the one that was given: rounded at most, and of the same kind."""
+    if (given.dtype.kind in "USO") != (element.dtype.kind in "USO"):
+        return False
+    if given.dtype.kind == "c" and element.dtype.kind != "c":
+        return not given.imag.any() and _holds(element, given.real)
+    if _is_inexact(element.dtype):
+        wide, wanted = (part.astype(_INEXACT.get(element.dtype.kind, np.float64)) for part in (element, given))
+        return bool(np.isnan(wide) == np.isnan(wanted) and np.isinf(wide) == np.isinf(wanted))
+    back = element.astype(given.dtype)
+    return bool(back == given) or bool(back != back and given != given)
+
+
+def _default(dtype: np.dtype) -> np.ndarray:
+    """Return what JAX fills with."""
+    if _is_inexact(dtype):
+        element = np.array(np.nan).astype(dtype)
+        if np.isnan(element.astype(_INEXACT.get(dtype.kind, np.float64))):
+            return element
+    if dtype.kind == "b":
+        return np.array(True)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return np.array(limits.min if dtype.kind == "i" else limits.max, dtype)
+    if dtype.kind in "mM":
+        return np.array("NaT", dtype)
+    raise InvalidGatherError(f"data of dtype {dtype} has no value that is filled in by default; give fill_value")
+
+
+def places_outside(operator: OperatorSpec, shape: Shape, indices: np.ndarray) -> np.ndarray:
+    """Return which indices, or tuples of them, are outside: (shape of indices, without the components of tuples) bool.
+
+    Args:
+        operator: its attributes normalised.
+        shape: of data.
+        indices: of a native integer dtype.
+    """
+    if not isinstance(operator, GatherNd):
+        return _is_outside(indices, shape[operator.axes(indices.shape)[0]])
+    places = np.zeros(indices.shape[:-1], bool)
+    for component, axis in enumerate(operator.axes(indices.shape)):
+        places |= _is_outside(indices[..., component], shape[axis])
+    return places
+
+
+def put(operator: OperatorSpec, result: np.ndarray, places: np.ndarray, element: np.ndarray) -> np.ndarray:
+    """Put an element into the slices of a gather's result that belong to these places, and return the result."""
+    slices = result
+    if isinstance(operator, Gather):
+        outer = range(operator.batch_dims, operator.axis)
+        slices = np.moveaxis(result, outer, range(result.ndim - len(outer), result.ndim))
+    if places.any():
+        slices[places] = element
+    return result
+
+
+def _is_outside(indices: np.ndarray, size: int) -> np.ndarray:
+    return np.asarray((indices >= size) | (indices < -size))

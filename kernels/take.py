@@ -1,0 +1,199 @@
+"""`take` and `take_along_axis`: gathers by the names, defaults and rules of NumPy and JAX."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
+from ..ir.positions import first_where
+from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
+from .fill import Fill
+from .gather import gather, gather_elements
+from .runtime.array_checks import data_array, index_array
+
+Mode = Literal["raise", "wrap", "clip", "fill"]
+NegativeIndices = Literal["wrap", "outside"]
+
+_BOUNDS: dict[str, BoundsMode] = {"raise": "error", "wrap": "wrap", "clip": "clip"}
+_MODES = (*_BOUNDS, "fill")
+# What `bounds` of `gather` is here.
+_MODES_OF_BOUNDS = {"error": "raise", "zero": "fill", "unchecked": "raise", "drop": "fill"}
+# Arguments of other functions and libraries, with what is meant by them here.
+_ELSEWHERE = {
+    "dim": "axis=, as NumPy calls it",
+    "batch_dims": "gathernest.gather, which has batch_dims",
+    "batch_axis": "gathernest.gather, which has batch_dims",
+    "bounds": "mode=: 'raise', 'wrap', 'clip' or 'fill'",
+    "keepdim": "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1",
+    "keepdims": "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1",
+    "index": "indices=",
+    "input": "the array as the first argument",
+    "data": "the array as the first argument",
+    "sparse_grad": "gathernest.gather_elements_grad for a gradient",
+}
+
+
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: Any = None,
+    out: np.ndarray | None = None,
+    mode: Mode = "raise",
+    *,
+    fill_value: Any = None,
+    negative_indices: NegativeIndices | None = None,
+    **others: Any,
+) -> np.ndarray:
+    """Take elements or slices of an array along an axis, as `numpy.take` and `jax.numpy.take` do.
+
+    Args:
+        a: an array of any dtype; as data of `gather`.
+        indices: any shape, any integer dtype. Booleans are rejected, which NumPy takes for 0 and 1.
+        axis: in [-rank(a), rank(a)-1]; None takes from `a` as one dimension in C order.
+        out: where to put the result: its shape and a's dtype; see `gather`.
+        mode: what an index outside [-s, s-1] means on an axis of size s. "raise" is an error; "clip" is the nearest of
+            [0, s-1], and negatives are 0; "wrap" is modulo s; "fill" gives `fill_value`, as JAX does by default.
+        fill_value: for mode "fill": a scalar that a's dtype holds. None is JAX's: NaN (NaT) where the dtype has one,
+            else the smallest value of signed and the largest of unsigned integers and booleans.
+        negative_indices: "wrap" counts them from the end under every mode but "wrap", as `jax.numpy.take_along_axis`
+            does for "clip", too; "outside" makes them indices out of range, as TensorFlow and torch have it. None is
+            what the modes say above.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `a.shape[:axis] + indices.shape + a.shape[axis+1:]`, of rank 0 where
+        NumPy gives a scalar.
+
+    Raises:
+        BoundsError: an index is not valid under "raise"; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: an argument does not fit the others.
+
+    Spec: NumPy `take`; JAX `jax.numpy.take` for "fill".
+    """
+    bounds = _bounds("take", mode, fill_value, others)
+    array = data_array(a, "a")
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    elif array.ndim == 0 and axis in (0, -1):
+        array = array.reshape(1)
+    if negative_indices is None:
+        return gather(array, indices, axis, bounds=bounds, out=out)
+    size = array.shape[normalize_axis(integer_argument(axis, "axis", allow_array=True), array.ndim)]
+    return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
+
+
+def take_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: Any = -1,
+    mode: Mode = "raise",
+    fill_value: Any = None,
+    *,
+    out: np.ndarray | None = None,
+    negative_indices: NegativeIndices | None = None,
+    **others: Any,
+) -> np.ndarray:
+    """Take elements of an array, each by an index of its own along an axis, as `numpy.take_along_axis` does.
+
+    Args:
+        arr: an array of any dtype; as data of `gather_elements`.
+        indices: of arr's rank, any integer dtype. Off the axis, its sizes and arr's broadcast against each other.
+        axis: in [-rank(arr), rank(arr)-1]; None takes from `arr` as one dimension, by indices of one dimension.
+        mode, fill_value, out, negative_indices: as for `take`.
+
+    Returns:
+        `out`, or a new C-contiguous array of the broadcast shape, with the size of indices on the axis.
+
+    Raises:
+        BoundsError: an index is not valid under "raise"; `out` is untouched.
+        IndexTypeError: indices are not integers.
+        InvalidGatherError: shapes that do not broadcast, or an argument that does not fit the others.
+
+    Spec: NumPy `take_along_axis`; JAX `jax.numpy.take_along_axis` for "fill".
+    """
+    bounds = _bounds("take_along_axis", mode, fill_value, others)
+    array, index_values = data_array(arr, "arr"), index_array(indices)
+    if axis is None:
+        if index_values.ndim != 1:
+            raise InvalidGatherError(
+                f"indices must have one dimension where axis is None, got shape {index_values.shape}; give an axis"
+            )
+        array, axis = array.reshape(-1), 0
+    axis = normalize_axis(integer_argument(axis, "axis", allow_array=True), array.ndim)
+    array, index_values = _broadcast(array, index_values, axis)
+    if negative_indices is not None:
+        index_values = _positions(index_values, array.shape[axis], mode, negative_indices)
+    return gather_elements(array, index_values, axis, bounds=bounds, out=out)
+
+
+def _bounds(function: str, mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:
+    """Return the bounds mode that a mode is; raises InvalidGatherError for it and for arguments that there are not."""
+    for name in others:
+        meant = _ELSEWHERE.get(name)
+        names = ("axis", "out", "mode", "fill_value", "negative_indices")
+        hint = f"; pass {meant}" if meant else did_you_mean(name, names)
+        raise InvalidGatherError(f"{function} has no argument {name!r}{hint}")
+    if mode == "fill":
+        return Fill(fill_value)
+    if fill_value is not None:
+        raise InvalidGatherError(f"fill_value is for mode 'fill', got mode {mode!r}; pass mode='fill'")
+    bounds = _BOUNDS.get(mode) if isinstance(mode, str) else None
+    if bounds is None:
+        here = _MODES_OF_BOUNDS.get(mode) if isinstance(mode, str) else None
+        meant = f"; did you mean '{here}'?" if here else did_you_mean(str(mode), _MODES)
+        raise InvalidGatherError(f"mode {mode!r} is not a mode of {function}; use one of {', '.join(_MODES)}{meant}")
+    return bounds
+
+
+def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return both arrays with their sizes off the axis broadcast against each other, as views."""
+    if array.ndim != indices.ndim:
+        raise InvalidGatherError(
+            f"indices must have the rank of arr, which is {array.ndim}, got {indices.ndim}; add dimensions of size 1"
+        )
+    if array.shape[:axis] == indices.shape[:axis] and array.shape[axis + 1 :] == indices.shape[axis + 1 :]:
+        return array, indices
+    sizes = list(zip(array.shape, indices.shape, strict=True))
+    for dim, (left, right) in enumerate(sizes):
+        if dim != axis and left != right and 1 not in (left, right):
+            raise InvalidGatherError(
+                f"the shapes of arr {array.shape} and indices {indices.shape} must be equal, or 1, off axis {axis}; "
+                f"they differ in dimension {dim}"
+            )
+    shape = [right if left == 1 else left for left, right in sizes]
+    shape[axis] = array.shape[axis]
+    array = np.broadcast_to(array, shape)
+    shape[axis] = indices.shape[axis]
+    return array, np.broadcast_to(indices, shape)
+
+
+def _positions(indices: ArrayLike, size: int, mode: str, negative_indices: str) -> np.ndarray:
+    """Return indices whose negative ones mean what `negative_indices` says under the gather's own rules."""
+    if negative_indices not in ("wrap", "outside"):
+        raise InvalidGatherError(
+            f"negative_indices must be 'wrap' (from the end), 'outside' (out of range) or None (as the mode has it), "
+            f"got {negative_indices!r}"
+        )
+    array = index_array(indices)
+    if array.dtype.kind == "u" or mode == "wrap" or (negative_indices == "wrap") == (mode != "clip"):
+        return array
+    if negative_indices == "wrap":
+        wide = array.astype(np.int64)
+        return np.where(wide < 0, wide + size, wide)
+    if mode == "raise":
+        _reject_negative(array)
+        return array
+    if size > np.iinfo(array.dtype).max + 1:  # else each is past the end when it is read as unsigned
+        array = array.astype(np.int64)
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def _reject_negative(indices: np.ndarray) -> None:
+    found = first_where(indices, lambda block: block < 0)
+    if found is not None:
+        place, count = found
+        raise BoundsError(
+            f"index {int(indices[place])} at position {place} of indices is negative, and negative_indices='outside' "
+            f"makes it one out of range; in all, {count} of {indices.size} indices are negative"
+        )
