@@ -4,6 +4,7 @@ from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from ...lowering.schedule.loop_sizes import NestShape
+from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ..host.knobs import knobs
@@ -37,7 +38,11 @@ def reject_tuned(problem_class: str, error: ScheduleError) -> None:
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool) -> Choice:
     """Return the schedule that is predicted to be the fastest; of a gradient the one that the rules choose."""
-    machine = machine_model()
+    return choice_for(nest, machine_model(), is_gradient=is_gradient)
+
+
+def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool) -> Choice:
+    """Return the same for a machine."""
     if is_gradient:
         return choose_gradient_schedule(nest, machine)
     proposed = choose_schedule(nest, machine)

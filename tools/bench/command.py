@@ -11,6 +11,7 @@ from ...ir.errors import GathernestError
 from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
+from ...kernels.host.machine import machine_model
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
@@ -33,6 +34,7 @@ EXAMPLES = """examples:
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
   gathernest bench --regret --case 'rows-*' --json regret.json
+  gathernest bench --regret --from regret.json
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
   gathernest bench --static --against asv_bench/static.json
@@ -81,6 +83,12 @@ def add_arguments(parser: Parser) -> None:
         help=f"with --regret: schedules of a case, the chosen one included (default: {MOST_CANDIDATES})",
     )
     parser.add_argument(
+        "--from",
+        dest="stored",
+        metavar="FILE",
+        help="with --regret: judge the choices and predictions of today by what --json wrote there, and time nothing",
+    )
+    parser.add_argument(
         "--by-hand", action="store_true", help="time cases beside C written by hand instead, as Markdown; no peers"
     )
     parser.add_argument(
@@ -106,6 +114,8 @@ def run(options: argparse.Namespace) -> int:
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
+    if options.stored is not None and not options.regret:
+        raise UsageError("--from FILE is for --regret; add it, or leave --from out")
     if options.json not in (None, "-"):
         _check_writable("--json", Path(options.json))
     if options.static:
@@ -205,6 +215,13 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
 
 
 def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    if options.stored is not None:
+        from .regret import as_markdown, judged, recorded_machine, stored_regret
+
+        said = stored_regret(Path(options.stored))
+        machine = recorded_machine(said) if knobs.machine is None else machine_model()
+        print(as_markdown(judged(said, machine)))
+        return DONE
     threads = _threads(options)
     from .regret import as_json, as_markdown, measure_regret
 

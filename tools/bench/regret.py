@@ -1,25 +1,31 @@
 """The regret: the chosen schedule of every case beside the best of other candidates, and the prediction's error."""
 
 import itertools
+import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, ScheduleError
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.host.host_load import OtherLoad
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
+from ...kernels.host.machine_files.described_machine import said_of_machine
 from ...kernels.host.timing import time_interleaved
-from ...kernels.kernel import Kernel
+from ...kernels.kernel import Kernel, problem_of
+from ...kernels.runtime.layout import Layout
+from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import candidates
 from ...lowering.schedule.cost_model import predict_us
-from ...lowering.schedule.machine_model import MachineModel
+from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.schedule import STEPS, Schedule
 from .cases.case import Case, Inputs, expected
 from .measure import geometric_mean
@@ -62,14 +68,15 @@ class Regretted:
     Attributes:
         candidates: every candidate, the chosen one first.
         best: the text of the fastest one.
-        ratio: how many times as fast as the chosen one it is, in rounds of their own; 1 where it is the chosen one.
+        ratio: how many times as fast as the chosen one it is, in rounds of their own; 1 where it is the chosen one, and
+            None where that was not measured.
         wrong: how candidates are wrong; they are not timed.
     """
 
     case: Case
     candidates: tuple[Candidate, ...]
     best: str
-    ratio: float
+    ratio: float | None
     wrong: tuple[str, ...] = ()
 
     @property
@@ -78,14 +85,14 @@ class Regretted:
         return self.candidates[0]
 
     @property
-    def regret(self) -> float:
-        """The time of the chosen schedule divided by that of the best one, 1 at least."""
-        return max(self.ratio, 1.0)
+    def regret(self) -> float | None:
+        """The time of the chosen schedule divided by that of the best one, 1 at least; None where it is unknown."""
+        return None if self.ratio is None else max(self.ratio, 1.0)
 
     @property
     def best_us(self) -> float:
         """The measured time of the fastest candidate."""
-        return next(one.measured_us for one in self.candidates if one.schedule == self.best) or 0.0
+        return next((one.measured_us for one in self.candidates if one.schedule == self.best), None) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ class Measured:
         rounds, threads: how often candidates were timed, and on how many threads.
         machine: the model that schedules were chosen by.
         busy_cores: how many cores other processes used meanwhile.
+        cpu, cores: where.
     """
 
     cases: Sequence[Regretted]
@@ -104,6 +112,8 @@ class Measured:
     threads: int
     machine: MachineModel
     busy_cores: float
+    cpu: str = field(default_factory=cpu_model)
+    cores: int = field(default_factory=usable_cores)
 
 
 def measure_regret(
@@ -180,13 +190,16 @@ def _gives(kernel: Kernel, inputs: Inputs, right: np.ndarray) -> bool:
 def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, float], str, float]:
     """Return the times of all candidates, the fastest, and how many times as fast as the chosen one it is.
 
-    The fastest of many is partly the luckiest, so it is timed again beside the chosen one alone.
+    Those that are far slower in the first rounds have their time there, in units of that of the chosen one: a machine
+    can be slower in these rounds than in the later ones. The fastest of many is partly the luckiest, so it is timed
+    again beside the chosen one alone.
     """
-    timings = time_interleaved(calls, rounds=FIRST_ROUNDS, settle_s=0.0)
-    measured_us = {name: 1e6 * timings.median_s(name) for name in calls}
-    least = min(measured_us.values())
-    left = {name: call for name, call in calls.items() if name == chosen or measured_us[name] <= FAR_SLOWER * least}
+    first = time_interleaved(calls, rounds=FIRST_ROUNDS, settle_s=0.0)
+    least = FAR_SLOWER * min(map(first.median_s, calls))
+    left = {name: call for name, call in calls.items() if name == chosen or first.median_s(name) <= least}
     timings = time_interleaved(left, rounds=rounds, settle_s=0.0)
+    chosen_us = 1e6 * timings.median_s(chosen)
+    measured_us = {name: chosen_us / first.ratio(name, chosen) for name in calls}
     measured_us.update({name: 1e6 * timings.median_s(name) for name in left})
     best = max(left, key=lambda name: timings.ratio(name, chosen))
     if best == chosen:
@@ -195,12 +208,75 @@ def _raced(calls: dict[str, Any], chosen: str, rounds: int) -> tuple[dict[str, f
     return measured_us, best, time_interleaved(pair, rounds=2 * rounds, settle_s=0.0).ratio(best, chosen)
 
 
+def stored_regret(path: Path) -> dict[str, Any]:
+    """Return what `as_json` gave and a file holds; raises GathernestError where it is no such file."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        if all("candidates" in case and "data" in case for case in said["cases"]) and "machine_model" in said:
+            return said
+        reason = "it lacks candidates or shapes of its cases"
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(getattr(error, "strerror", None) or repr(error))
+    raise GathernestError(
+        f"{path} is no file of `gathernest bench --regret --json FILE` ({reason}); write one, and name it with --from"
+    )
+
+
+def recorded_machine(said: Mapping[str, Any]) -> MachineModel:
+    """Return the machine model that a stored measurement was chosen by."""
+    fields = said["machine_model"]
+    base = {"base": fields["name"]} if fields["name"] in BUILT_IN else {}
+    model, threads = said_of_machine({**base, **fields})
+    return replace(model, threads=threads or 1)
+
+
+def judged(said: Mapping[str, Any], machine: MachineModel) -> Measured:
+    """Return a stored measurement with the choices and predictions that are made today, for a machine.
+
+    A choice that was not among the measured candidates has no time, and its case no regret.
+
+    Args:
+        said: what `stored_regret` returned.
+        machine: the model to choose by.
+    """
+    fields = [name for name in Case.__dataclass_fields__ if name in said["cases"][0]]
+    found: list[Regretted] = []
+    for stored in said["cases"]:
+        given: dict[str, Any] = {name: stored[name] for name in fields}
+        given |= {name: tuple(given[name]) for name in ("data", "indices")}
+        found.append(_judged(Case(**given), stored, machine))
+    return Measured(found, said["rounds"], machine.threads, machine, said["busy_cores"], said["cpu"], said["cores"])
+
+
+def _judged(case: Case, stored: Mapping[str, Any], machine: MachineModel) -> Regretted:
+    data, indices = (ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype)))
+    problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
+    nest = Layout.of(problem).nest
+    chosen = str(choice_for(nest, machine, is_gradient=case.is_gradient).schedule)
+    before = stored["candidates"][0]["schedule"]
+    measured_us = {each["schedule"]: each["measured_us"] for each in stored["candidates"]}
+    rejected = {each["schedule"]: each.get("rejected", "") for each in stored["candidates"]}
+    rejected.setdefault(chosen, "not measured")
+    predict = (lambda text: None) if case.is_gradient else lambda text: predict_us(nest, Schedule.parse(text), machine)
+    named = [
+        Candidate(text, measured_us.get(text), predict(text), rejected[text])
+        for text in dict.fromkeys([chosen, *measured_us])
+    ]
+    best, taken_us = stored["best"], measured_us.get(chosen)
+    if chosen == before:
+        ratio = stored["ratio"]
+    else:  # beside the best, as that is beside the one that was chosen before
+        ratio = stored["ratio"] * taken_us / measured_us[before] if taken_us else None
+        ratio = 1.0 if chosen == best else ratio
+    return Regretted(case, tuple(named), best, ratio)
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """All cases together.
 
     Attributes:
-        geometric_mean, worst, worst_case: of the regrets.
+        geometric_mean, worst, worst_case: of the regrets that are known.
         median_error: of the predictions of the chosen schedules, without their signs; None where there are none.
         median_error_of_all: the same of all candidates.
     """
@@ -214,13 +290,14 @@ class Summary:
 
 def summary(found: Sequence[Regretted]) -> Summary:
     """Return the mean and the worst regret, and the median error of the chosen schedules and of all candidates."""
-    worst = max(found, key=lambda one: one.regret)
+    regrets = {one.case.name: one.regret for one in found if one.regret is not None}
+    worst_case = max(regrets, key=lambda name: regrets[name], default="none")
     chosen = [abs(one.chosen.error) for one in found if one.chosen.error is not None]
     every = [abs(each.error) for one in found for each in one.candidates if each.error is not None]
     return Summary(
-        geometric_mean([one.regret for one in found]) or 1.0,
-        worst.regret,
-        worst.case.name,
+        geometric_mean(list(regrets.values())) or 1.0,
+        regrets.get(worst_case, 1.0),
+        worst_case,
         statistics.median(chosen) if chosen else None,
         statistics.median(every) if every else None,
     )
@@ -231,15 +308,20 @@ def as_markdown(measured: Measured) -> str:
     found = measured.cases
     headings = "case", "candidates", "chosen", "best", "regret", "predicted", "error"
     table = markdown_table(headings, ["---", *["--:"] * 6], [_row(one) for one in found])
-    better = [f"* {one.case.name}: {_difference(one)}" for one in found if one.regret >= SHOWN_REGRET]
+    better = [f"* {one.case.name}: {_difference(one)}" for one in found if (one.regret or 1.0) >= SHOWN_REGRET]
+    better += [
+        f"* {one.case.name}: {one.chosen.schedule} is chosen, and was not measured"
+        for one in found
+        if one.regret is None
+    ]
     all_of_them = summary(found)
     lines = [
         f"regret: geometric mean {all_of_them.geometric_mean:.3f}, worst {all_of_them.worst:.2f} "
         f"({all_of_them.worst_case})",
         f"error of the prediction: median {_percent(all_of_them.median_error)} of the chosen schedules, "
         f"{_percent(all_of_them.median_error_of_all)} of all candidates",
-        f"{cpu_model()}, {usable_cores()} cores, model {measured.machine.name}; {measured.threads} threads; medians of "
-        f"{measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
+        f"{measured.cpu}, {measured.cores} cores, model {measured.machine.name}; {measured.threads} threads; medians of"
+        f" {measured.rounds} interleaved rounds in one process, bytes compared first; other processes used "
         f"{measured.busy_cores:.1f} cores meanwhile",
     ]
     return "\n\n".join(text for text in (table, "\n".join(better), "\n".join(lines)) if text)
@@ -250,7 +332,7 @@ def _row(one: Regretted) -> tuple[str, ...]:
     times = map(time_text, (one.chosen.measured_us, one.best_us))
     error = one.chosen.error
     predicted = time_text(one.chosen.predicted_us)
-    return (one.case.name, str(timed), *times, ratio_text(one.regret), predicted, _signed(error))
+    return (one.case.name, str(timed), *times, ratio_text(one.regret) if one.regret else "?", predicted, _signed(error))
 
 
 def _difference(one: Regretted) -> str:
@@ -276,8 +358,8 @@ def _percent(error: float | None) -> str:
 def as_json(measured: Measured) -> dict[str, Any]:
     """Return everything as JSON can hold it."""
     return {
-        "cpu": cpu_model(),
-        "cores": usable_cores(),
+        "cpu": measured.cpu,
+        "cores": measured.cores,
         "machine_model": asdict(measured.machine),
         "busy_cores": measured.busy_cores,
         "threads": measured.threads,
@@ -285,7 +367,7 @@ def as_json(measured: Measured) -> dict[str, Any]:
         "summary": asdict(summary(measured.cases)),
         "cases": [
             {
-                **{name: getattr(one.case, name) for name in ("name", "family")},
+                **asdict(one.case),
                 **{name: getattr(one, name) for name in ("regret", "ratio", "best")},
                 "candidates": [asdict(each) for each in one.candidates],
             }

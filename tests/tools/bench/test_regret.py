@@ -1,12 +1,30 @@
 """The chosen schedule beside other candidates."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.tools.bench import regret
 from gathernest.tools.bench.cases.case import Case
-from gathernest.tools.bench.regret import Candidate, Measured, Regretted, as_markdown, measure_regret, summary
+from gathernest.tools.bench.regret import (
+    Candidate,
+    Measured,
+    Regretted,
+    as_json,
+    as_markdown,
+    judged,
+    measure_regret,
+    recorded_machine,
+    stored_regret,
+    summary,
+)
+
+# `gathernest bench --regret --candidates 14 --json` of a quiet EPYC Zen 4 (family 25 model 17, two cores), without the
+# candidates that took more than 1.7 times as long as the best.
+RECORDED = Path(__file__).parent / "regret-zen4.json"
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
@@ -71,6 +89,63 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
     assert said["machine_model"]["name"]
     assert [one["name"] for one in said["cases"]] == ["rows-64B"]
     assert len(said["cases"][0]["candidates"]) == 2
+
+
+def test_choices_and_predictions_of_today_are_near_what_was_measured_on_a_zen4():
+    measured = judged(stored_regret(RECORDED), replace(BUILT_IN["zen4"], threads=2))
+    gathers = [one for one in measured.cases if not one.case.is_gradient]
+    found = summary(gathers)
+    assert [one.case.name for one in gathers if one.regret is None] == []
+    assert found.geometric_mean <= 1.04
+    assert found.worst <= 1.20
+    assert found.median_error is not None
+    assert found.median_error <= 0.18
+
+
+def test_a_stored_measurement_is_judged_as_it_was_measured_where_nothing_changed(measured, tmp_path):
+    said = json.loads(json.dumps(as_json(measured)))
+    again = judged(said, recorded_machine(said))
+    assert again.machine == measured.machine
+    assert again.cases == measured.cases
+
+
+def test_another_choice_is_judged_by_its_own_time_and_one_without_a_time_has_no_regret(measured):
+    said = json.loads(json.dumps(as_json(measured)))
+    (case,) = said["cases"]
+    chosen, other, *_ = case["candidates"]
+    case |= {"best": chosen["schedule"], "ratio": 1.25, "candidates": [other, {**chosen, "measured_us": 10.0}]}
+    other["measured_us"] = 12.0
+    (one,) = judged(said, measured.machine).cases
+    assert (one.chosen.schedule, one.regret) == (chosen["schedule"], 1.0)
+    case["best"] = other["schedule"]
+    assert judged(said, measured.machine).cases[0].regret == pytest.approx(1.25 * 10 / 12)
+    case["candidates"] = [other]
+    unknown = judged(said, measured.machine)
+    assert unknown.cases[0].regret is None
+    assert f"* rows: {chosen['schedule']} is chosen, and was not measured" in as_markdown(unknown)
+
+
+def test_the_command_judges_a_file_by_the_machine_that_is_named(gathernest, monkeypatch):
+    ended = gathernest("bench", "--regret", "--from", str(RECORDED))
+    assert ended.status == 0
+    assert "AMD EPYC, 2 cores, model zen4; 2 threads" in ended.out
+    monkeypatch.setenv("GATHERNEST_MACHINE", "avx2")
+    assert "model avx2" in gathernest("bench", "--regret", "--from", str(RECORDED)).out
+
+
+@pytest.mark.parametrize(("text", "reason"), [("{}", "KeyError('cases')"), ("no", "JSONDecodeError")])
+def test_a_file_without_a_measurement_is_named(gathernest, tmp_path, text, reason):
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    ended = gathernest("bench", "--regret", "--from", str(file))
+    assert ended.status == 1
+    assert f"{file} is no file of `gathernest bench --regret --json FILE` ({reason}" in ended.err
+
+
+def test_a_file_to_judge_is_for_regret_alone(gathernest):
+    ended = gathernest("bench", "--from", str(RECORDED))
+    assert ended.status == 2
+    assert "--from FILE is for --regret; add it, or leave --from out" in ended.err
 
 
 def test_calls_alone_have_nothing_to_choose(gathernest):
