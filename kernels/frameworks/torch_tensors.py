@@ -1,0 +1,168 @@
+"""Tensors of PyTorch as arrays on the same memory and back, and the errors of tensors that have no such array."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from torch import Tensor  # pyright: ignore[reportMissingImports]
+from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
+
+from ...ir.errors import BoundsError, IndexTypeError, InvalidGatherError
+from ..runtime.call_cache import CALLS
+
+Parameter = torch.nn.Parameter
+# Dtypes that torch and ml_dtypes have, and NumPy has not.
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+_NAMES = {getattr(torch, name): name for name in _ML_DTYPES if hasattr(torch, name)}
+_WHOLE = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+OF_NUMPY = {*_WHOLE, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
+_OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+UNSIGNED = {
+    dtype: np.dtype(str(dtype).rpartition(".")[2].replace("uint", "int").replace("int", "uint")) for dtype in _WHOLE
+}
+
+_is_compiling = torch.compiler.is_dynamo_compiling
+_is_grad_enabled = torch.is_grad_enabled
+# What the fast way raises where another way must find out why.
+NOT_PLAIN = (BoundsError, KeyError, RuntimeError, TypeError)
+_trace = torch._C._get_tracing_state
+# Where a version of torch lacks one of these, every call takes the way through torch's dispatcher.
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: True)
+
+
+def is_traced() -> bool:
+    """Return whether torch records calls rather than running them: it compiles, traces, or has a dispatch mode."""
+    return _is_compiling() or _dispatch_modes() > 0 or _trace() is not None
+
+
+def is_transformed() -> bool:
+    """Return whether a transform of `torch.func` or a gradient in forward mode is active."""
+    return forward_ad._current_level >= 0 or _transform() is not None
+
+
+def is_plain(table: Any, index: Any) -> bool:
+    """Return whether a call may take the fast way, on which no gradient is wanted and nobody watches.
+
+    What is left makes `.numpy()` fail. That takes 100 us, so it must be unusual.
+    """
+    return not (
+        _is_compiling()
+        or type(index) is not Tensor
+        or (type(table) is not Tensor and type(table) is not Parameter)
+        or (table.requires_grad and _is_grad_enabled())
+        or table.dtype not in OF_NUMPY
+        or _dispatch_modes()
+        or _trace() is not None
+        or forward_ad._current_level >= 0
+    )
+
+
+def found_call(table: Any, index: Any, first: Any, second: Any) -> Any:
+    """Return the result of a call with these first two keys of the call cache; None where none was made before."""
+    if not is_plain(table, index):
+        return None
+    try:
+        found = CALLS.find(table.numpy(), index.numpy().view(UNSIGNED[index.dtype]), None, first, second, "error")
+    except NOT_PLAIN:
+        return None
+    return None if found is None else torch.from_numpy(found)
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    """Return a tensor as an array on the same memory, in the dtype of ml_dtypes where NumPy has none.
+
+    An element type that neither has comes as integers of its width. Lazy conjugates and negations are computed.
+    """
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.dtype not in OF_NUMPY:
+        integers = tensor.resolve_conj().view(_OF_WIDTH[tensor.element_size()]).numpy()
+        name = _NAMES.get(tensor.dtype)
+        return integers if name is None else integers.view(_ml_dtype(name))
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return tensor.numpy()
+
+
+@functools.cache
+def _ml_dtype(name: str) -> np.dtype:
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def tensor_of(array: np.ndarray, dtype: Any) -> Any:
+    """Return an array as a tensor of a dtype on the same memory."""
+    if dtype in OF_NUMPY:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
+
+
+def unsigned(index: Any) -> np.ndarray:
+    """Return indices as an array of unsigned numbers: a negative one, which torch does not allow, is then outside."""
+    return array_of(index).view(UNSIGNED[index.dtype])
+
+
+def check_tensor(tensor: Any, name: str, function: str) -> None:
+    """Check that an argument is a dense tensor in the memory of the CPU.
+
+    Raises:
+        InvalidGatherError: it is something else; the message has what it is, and what to pass.
+    """
+    if not isinstance(tensor, Tensor):
+        made = "torch.from_numpy" if isinstance(tensor, np.ndarray) else "torch.as_tensor"
+        raise InvalidGatherError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}; pass {made}({name})")
+    wanted = f"{name} of gathernest.torch.{function} must be a dense tensor on the CPU, got "
+    device, layout = tensor.device.type, tensor.layout
+    if device == "meta":
+        raise InvalidGatherError(
+            f"{wanted}one on the device meta, which has no elements; pass a tensor with elements, such as "
+            f"torch.zeros({name}.shape, dtype={name}.dtype)"
+        )
+    if device != "cpu":
+        raise InvalidGatherError(
+            f"{wanted}one on {tensor.device}; pass {name}.cpu(), or call torch's own function on that device"
+        )
+    if tensor.is_nested:
+        raise InvalidGatherError(f"{wanted}a nested tensor; pass {name}.to_padded_tensor(0)")
+    if layout is not torch.strided:
+        raise InvalidGatherError(f"{wanted}one of layout {layout}; pass {name}.to_dense()")
+    if tensor.is_quantized:
+        raise InvalidGatherError(
+            f"{wanted}a quantized one of {tensor.dtype}; pass {name}.int_repr(), its integers, or {name}.dequantize()"
+        )
+
+
+def check_index(index: Any, name: str, function: str) -> None:
+    """Check that an argument is a dense tensor of integers; raises IndexTypeError, or as `check_tensor` does."""
+    check_tensor(index, name, function)
+    if index.dtype is torch.bool:
+        raise IndexTypeError(
+            f"{name} must be a tensor of integers, got torch.bool; for a mask, pass {name}.nonzero().squeeze(1)"
+        )
+    if index.dtype.is_floating_point or index.dtype.is_complex:
+        raise IndexTypeError(f"{name} must be a tensor of integers, got {index.dtype}; pass {name}.long()")
+
+
+def checked_dim(dim: Any, rank: int) -> int:
+    """Return a dimension in [0, rank), that of a scalar being 0; raises InvalidGatherError."""
+    size = max(rank, 1)
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise InvalidGatherError(f"dim must be an int, got {dim!r}")
+    if not -size <= dim < size:
+        raise InvalidGatherError(f"dim {int(dim)} is out of range [{-size}, {size - 1}] for input of rank {rank}")
+    return int(dim) % size
+
+
+def outside(index: Any, name: str, dim: int, size: int, least: int = 0) -> BoundsError:
+    """Return the error of the first index that is outside [least, size)."""
+    places = ((index < least) | (index >= size)).nonzero()
+    at = tuple(places[0].tolist())
+    value = index[at].item()
+    hint = f"; torch's functions count no index from the end: pass {name} % {size}" if -size <= value < 0 else ""
+    return BoundsError(
+        f"index {value} at position {at} of {name} is out of range [{least}, {size - 1}] for dimension {dim} of size "
+        f"{size}{hint}"
+    )
