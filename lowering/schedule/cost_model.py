@@ -104,9 +104,10 @@ class CostModel:
         self._row_loops = row = dict(nest.row)
         axes = sum(name.role == "axis" for name, _ in nest.table)
         self._row_bytes = nest.width_bytes * math.prod(row.values())
-        self._places = nest.out_bytes // max(self._row_bytes, 1)
+        self._out_bytes = out_bytes = nest.out_bytes
+        self._places = out_bytes // max(self._row_bytes, 1)
         self._is_shared = machine.threads > 1 and machine.is_worth_sharing(
-            nest.out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
+            out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
         self._index_bytes = nest.all_index_bytes * max(axes, 1)  # of a tuple one for each axis
         self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1)
@@ -175,7 +176,7 @@ class CostModel:
         if (known := self._traffics.get((stream, threads))) is not None:
             return known
         nest, machine = self._nest, self._machine
-        passing = self._index_bytes + (0 if stream else nest.out_bytes)
+        passing = self._index_bytes + (0 if stream else self._out_bytes)
         last = held(self._last_bytes, passing, nest.table_bytes, self._reads, self._windows > 1)
         own_bytes = threads * machine.l2_bytes
         l2, fits = min(machine.l2_bytes / self._span_bytes, 1.0), passing + nest.table_bytes <= own_bytes
@@ -197,11 +198,11 @@ class CostModel:
             memory_bytes += self._index_bytes * once_more[MEMORY]
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
-            runs = nest.out_bytes / max(self._run_bytes, 1)
+            runs = self._out_bytes / max(self._run_bytes, 1)
             split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
-            stores_ns, stored_bytes = self._copy_ns(nest.out_bytes, IN_MEMORY) + split_ns, float(nest.out_bytes)
+            stores_ns, stored_bytes = self._copy_ns(self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
-            stores_ns, stored_bytes = self._copy_ns(nest.out_bytes, stored, 2.0), 2 * missed * nest.out_bytes
+            stores_ns, stored_bytes = self._copy_ns(self._out_bytes, stored, 2.0), 2 * missed * self._out_bytes
         found = Traffic(first, again, stores_ns, indices_ns, memory_bytes + stored_bytes, missed, len(self._traffics))
         self._traffics[stream, threads] = found
         return found
@@ -284,7 +285,8 @@ class CostModel:
         wide = max((lanes or 1) * width / vector_bytes, 1.0)  # a wider vector is several instructions
         if not self._row_loops:
             whole, rest = divmod(self._run, lanes or 1)
-            vector = fixed.LANE_UOPS * (lanes or 1) + fixed.VECTOR_UOPS * wide
+            # The halves of a vector that is wider than the machine's are put together, lane by lane.
+            vector = (fixed.LANE_UOPS + (wide > 1)) * (lanes or 1) + fixed.VECTOR_UOPS * wide
             uops = fixed.ELEMENT_UOPS * self._places
             if lanes is not None:
                 uops = (whole * vector + rest * fixed.ELEMENT_UOPS) * self._places / self._run
@@ -299,7 +301,7 @@ class CostModel:
             moves = (
                 fixed.VECTOR_UOPS / 2 if specialize is None else 1
             )  # without a loop a load or a store is one instruction
-            uops = self._nest.out_bytes // max(self._run_bytes, 1) * (each + moves * (loaded + stored))
+            uops = self._out_bytes // max(self._run_bytes, 1) * (each + moves * (loaded + stored))
         self._bodies[lanes, stream, specialize] = uops
         return uops
 
