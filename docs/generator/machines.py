@@ -11,10 +11,12 @@ from typing import Any
 from gathernest.tools.bench.cases.case import Case, describe
 from gathernest.tools.bench.machines import stored_runs
 from gathernest.tools.bench.measure import OURS, geometric_mean
+from gathernest.tools.bench.scaling import predict
+from gathernest.tools.bench.scaling.compare import CASES
 from gathernest.tools.bench.table import NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
 
 DOCS = Path(__file__).parents[1]
-PAGES = ("performance.md", "../README.md")
+PAGES = ("performance.md", "scaling.md", "../README.md")
 # The README has these cases.
 SHOWN = (
     *("rows-8B", "rows-64B", "rows-256B", "rows-4KB", "rows-64KB", "scalars-256MB-table", "scalars-256KB-table"),
@@ -165,9 +167,15 @@ def _short(run: Run, runs: list[Run]) -> str:
     return f"{machine['cpu']} {machine['family']}-{machine['model']}, {machine['usable_cores']} cores"
 
 
+def _sockets() -> str:
+    """Return the prediction for the machine in two_sockets.json."""
+    return predict.as_markdown(predict.predict(CASES, predict.read_sockets(DOCS / "two_sockets.json")))
+
+
 PARTS: dict[str, Callable[[list[Run]], str]] = {
     "cases": _cases,
     "shown": lambda runs: _cases(runs, SHOWN),
     "families": _families,
     "conditions": _conditions,
+    "sockets": lambda runs: _sockets(),
 }

@@ -33,6 +33,7 @@ EXAMPLES = """examples:
   gathernest bench --store
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
+  gathernest bench --scaling --model docs/two_sockets.json
   gathernest bench --regret --case 'rows-*' --json regret.json
   gathernest bench --regret --from regret.json
   gathernest bench --by-hand
@@ -70,6 +71,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--scaling", action="store_true", help="time gathers on one thread and on all instead, as Markdown; no peers"
+    )
+    parser.add_argument(
+        "--model", metavar="FILE", help="with --scaling: predict for the machine of several sockets in FILE"
     )
     parser.add_argument(
         "--regret",
@@ -122,6 +126,8 @@ def run(options: argparse.Namespace) -> int:
         return static_report.run(cases, options)
     if options.ablation:
         return _print_ablation(cases, options)
+    if options.model is not None and not options.scaling:
+        raise UsageError("--model FILE is for --scaling; add it, or leave --model out")
     if options.scaling:
         return _print_scaling(cases if options.case or options.family else None, options)
     if options.regret:
@@ -203,8 +209,14 @@ def _print_ablation(cases: "Sequence[Case]", options: argparse.Namespace) -> int
 
 def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
     threads = _threads(options)
-    from .scaling import CASES, as_markdown, scale
+    from .scaling.compare import CASES, as_markdown, scale
 
+    if options.model is not None:
+        from .scaling import predict
+
+        chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
+        print(predict.as_markdown(predict.predict(chosen, predict.read_sockets(Path(options.model)))))
+        return DONE
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
     _say("note", _busy_notes())

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from ...kernels.runtime.array_checks import address
-from ...kernels.runtime.launch import launch
-from ...lowering.native.parallel_for import share
-from ...lowering.numba.intrinsics import store_i64
-from ...lowering.schedule.machine_model import LINE_BYTES
+from ....kernels.runtime.array_checks import address
+from ....kernels.runtime.launch import launch
+from ....lowering.native.parallel_for import share
+from ....lowering.numba.intrinsics import store_i64
+from ....lowering.schedule.machine_model import LINE_BYTES
 
 SHARES, STEPS = 16, 5_000
 

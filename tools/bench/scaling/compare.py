@@ -5,11 +5,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...kernels.host.knobs import knobs
-from ...kernels.host.timing import Timings, time_interleaved
-from .cases.case import Case, describe
-from .peers.gathernest_peer import compile_case
-from .table import markdown_table
+from ....kernels.host.knobs import knobs
+from ....kernels.host.timing import Timings, time_interleaved
+from ..cases.case import Case, describe
+from ..peers.gathernest_peer import compile_case
+from ..table import markdown_table
 
 # What bounds a gather stands for its family.
 CASES = (

@@ -1,0 +1,115 @@
+"""What the cost model predicts for gathers on a machine of several sockets, by the number of threads."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....ir.array_spec import ArraySpec
+from ....ir.errors import GathernestError
+from ....kernels.host.machine_files.described_machine import said_of_machine
+from ....kernels.kernel import problem_of
+from ....kernels.runtime.layout import Layout
+from ....kernels.runtime.select_schedule import choice_for
+from ....lowering.schedule.cost_model import CostModel, Prediction
+from ....lowering.schedule.machine_model import MachineModel
+from ..cases.case import Case, describe
+from ..table import markdown_table, ratio_text, time_text
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """A machine of several sockets.
+
+    Attributes:
+        core: the model of one core, with the memory of its socket.
+        sockets, cores: how many sockets there are, and cores in each.
+        launch_ns_of_thread: what each thread adds to a launch.
+        remote_lines: how many times as long a random line of memory takes where the threads of all sockets read it.
+    """
+
+    core: MachineModel
+    sockets: int
+    cores: int
+    launch_ns_of_thread: float
+    remote_lines: float
+
+    @property
+    def threads(self) -> list[int]:
+        """The numbers of threads to predict for."""
+        return sorted({1, 2, 8, self.cores // 2 or 1, self.cores, self.cores * self.sockets})
+
+    def model(self, threads: int) -> MachineModel:
+        """Return the model with so many threads, on as few sockets as they need."""
+        core, used = self.core, -(-threads // self.cores)
+        times = self.remote_lines if used > 1 else 1.0
+        return replace(
+            core,
+            threads=threads,
+            launch_ns=core.launch_ns + threads * self.launch_ns_of_thread,
+            memory_bytes_per_ns=used * core.memory_bytes_per_ns,
+            memory_ns=times * core.memory_ns,
+            line_ns=(*core.line_ns[:3], times * core.line_ns[3]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A gather, what is said to bound it, and its prediction for each number of threads."""
+
+    case: Case
+    by_threads: dict[int, Prediction]
+
+
+def read_sockets(path: Path) -> Sockets:
+    """Return the machine in a file: a JSON object of the fields of `Sockets`, `core` as GATHERNEST_MACHINE takes it.
+
+    Raises:
+        GathernestError: the file cannot be read, or describes none.
+    """
+    names = [field.name for field in fields(Sockets)]
+    try:
+        said: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(said, dict) or sorted(said) != sorted(names):
+            raise ValueError(f"has not the fields {', '.join(names)}")
+        numbers = {name: said[name] for name in names if name != "core"}
+        for name, value in numbers.items():
+            is_right = type(value) is int if name in ("sockets", "cores") else type(value) in (int, float)
+            if not is_right or value < 1:
+                raise ValueError(f"says {name} = {json.dumps(value)}, expected a number from 1")
+        core, _ = said_of_machine(said["core"])
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GathernestError(f"--model {path} describes no machine of several sockets ({reason})") from None
+    return Sockets(core, **numbers)
+
+
+def predict(cases: Sequence[Case], machine: Sockets) -> list[Predicted]:
+    """Return the prediction of each case, with the schedule that is chosen for the number of threads."""
+    return [
+        Predicted(case, {threads: _predicted(case, machine, threads) for threads in machine.threads}) for case in cases
+    ]
+
+
+def _predicted(case: Case, machine: Sockets, threads: int) -> Prediction:
+    data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
+    problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
+    nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
+    return CostModel(nest, model).predict(choice_for(nest, model, is_gradient=False).schedule)
+
+
+def as_markdown(predicted: Sequence[Predicted]) -> str:
+    """Return a table: the time on one thread, how many times as fast more threads are, and the largest term of all."""
+    rows: list[tuple[str, ...]] = []
+    for one in predicted:
+        (_, alone), *others = one.by_threads.items()
+        gains = [ratio_text(alone.time_us / each.time_us) for _, each in others]
+        terms = others[-1][1]._asdict() if others else alone._asdict()
+        name = f"{one.case.name}: {describe(one.case)}"
+        rows.append((one.case.family, name, time_text(alone.time_us), *gains, max(terms, key=lambda term: terms[term])))
+    counts = list(predicted[0].by_threads)
+    headings = ("bound by", "what", "1 thread", *(f"{count}" for count in counts[1:]), f"largest term on {counts[-1]}")
+    return markdown_table(headings, ["---", "---", *["--:"] * len(counts), "---"], rows)
