@@ -23,10 +23,12 @@ from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
+_OF_OWNERS = ("owner-computes", "fuse-into-owners", "compact-indices")
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
     "nest": ("lower-gather-to-nest", "lower-gradient-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops"),
-    "schedule": tuple(STEPS),
+    "owners": _OF_OWNERS,
+    "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
     "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants"),
     "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
 }

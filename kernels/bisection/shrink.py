@@ -9,7 +9,7 @@ from xdsl.passes import ModulePass
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
-from ...lowering.registry import ROOMS
+from ...lowering.schedule.schedule import STEPS
 
 MOST_INDICES = 64
 
@@ -38,7 +38,7 @@ def smaller_problems(problem: Problem) -> Iterator[Problem]:
 def fewer_passes(passes: Sequence[ModulePass]) -> Iterator[list[ModulePass]]:
     """Yield the passes without one of the schedule, the last of all excepted, and with smaller numbers in options."""
     for place, step in enumerate(passes):
-        if place < len(passes) - 1 and step.name in ROOMS["schedule"]:
+        if place < len(passes) - 1 and step.name in STEPS:
             yield [*passes[:place], *passes[place + 1 :]]
     for place, step in enumerate(passes):
         for smaller in _smaller_options(step):

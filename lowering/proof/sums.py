@@ -17,7 +17,7 @@ from .obligations import (
     same_positions,
     streams_aligned,
 )
-from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed
+from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed, without
 from .relations.meaning import Loop, Meaning, Write
 from .relations.values import Element, Expression, Refuted, Term, Undecided, Zero
 from .specification import Wanted
@@ -26,8 +26,9 @@ from .specification import Wanted
 def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> list[Failure]:
     """Return what does not hold of a gradient's stage; raises Undecided where something cannot be decided."""
     adds = [_without_owners(write, meaning) for write in meaning.writes if write.adds]
-    clears = [write for write in meaning.writes if not write.adds and isinstance(write.value, Zero)]
-    scales = [write for write in meaning.writes if not write.adds and isinstance(write.value, Element)]
+    stores = [_of_all_owners(write, meaning) for write in meaning.writes if not write.adds]
+    clears = [write for write in stores if isinstance(write.value, Zero)]
+    scales = [write for write in stores if isinstance(write.value, Element)]
     plain = replace_writes(meaning, [*adds, *clears, *scales])
     failures = parallel_disjoint(plain) or accesses_inside(meaning, wanted) or streams_aligned(meaning)
     if failures:
@@ -70,6 +71,36 @@ def _without_owners(write: Write, meaning: Meaning) -> Write:
         path = tuple((place, None if of is loop else of) for place, of in write.path)
         return _without_owners(replace(write, loops=others, under=under, path=path), meaning)
     return write
+
+
+def _of_all_owners(write: Write, meaning: Meaning) -> Write:
+    """Return what each owner clears or scales as a write of one loop over all positions: each of them has one owner.
+
+    The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and a loop in it goes from `first`
+    to the smaller of `first + part` and n in steps of 1.
+    """
+    for owners in write.loops:
+        if owners.step is not None:
+            continue
+        first = parameter(owners.parameter)
+        end = first.add(owners.stride).min(owners.upper)
+        own = next((loop for loop in write.loops if _is_same(loop.lower, first, write.domain)), None)
+        is_part = own is not None and own.step == 1 and _is_same(own.upper, end, write.domain)
+        is_positive = meaning.context.intersect(owners.stride.lt_set(number(1))).is_empty()
+        if own is None or not is_part or not is_positive or constant_of(owners.lower) != 0:
+            raise Undecided(f"what loop {owners.label} stores to is not the part of each iteration")
+        whole = replace(own, lower=owners.lower, upper=owners.upper)
+        loops = tuple(whole if loop is own else loop for loop in write.loops if loop is not owners)
+        path = tuple((place, None if of is owners else whole if of is own else of) for place, of in write.path)
+        return _of_all_owners(
+            replace(write, loops=loops, path=path, domain=without(write.domain, [owners.parameter])), meaning
+        )
+    return write
+
+
+def _is_same(one: isl.PwAff, other: isl.PwAff, domain: isl.Set) -> bool:
+    """Return whether two numbers are the same in all iterations of a domain."""
+    return domain.subtract(one.eq_set(other)).is_empty()
 
 
 def _without_owner(term: Term, loop: Loop, write: Write, meaning: Meaning) -> Term | None:

@@ -5,9 +5,17 @@ from dataclasses import replace
 from ...ir.loop_name import LoopName
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
-from .prefetch_heuristic import NEAR
+from .prefetch_heuristic import FAR, NEAR
 from .schedule import Choice, Prefetch, Schedule
-from .thresholds import GRADIENT_PIECES, GRADIENT_SHARE, MIN_OWNERS, MIN_POSITIONS_OF_AN_OWNER, MOST_OWNERS
+from .thresholds import (
+    GRADIENT_PIECES,
+    GRADIENT_SHARE,
+    LISTED_ROW_BYTES,
+    MIN_OWNERS,
+    MIN_POSITIONS_OF_AN_OWNER,
+    MOST_OWNERS,
+    SLICES_AHEAD,
+)
 from .tiling import tile_checks, tile_innermost
 
 
@@ -15,11 +23,12 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick the parallel loops of a gradient, so that no two threads add to the same element.
 
     That is, in this order: batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
-    unless rows of a small table share lines; an owner-computes partition of the longest axis, when rows are long or
-    the table is larger than a cache; tiles of longer rows. Otherwise one thread adds: scalars at random places cost
-    less than a comparison of every index. Rows are added as vectors; rows of a specialized size are prefetched where
-    the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores. The loops of the nest
-    that copy are those that add.
+    unless rows of a small table share lines, or grad comes from memory as fast to one thread as to all; an
+    owner-computes partition of the longest axis, when rows are long or the table is larger than a cache, where owners
+    of long rows have parts of the size of L2; tiles of longer rows. Otherwise one thread adds: scalars at random places
+    cost less than a comparison of every index. Rows are added as vectors; rows of a specialized size are prefetched
+    where the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores. The loops of
+    the nest that copy are those that add.
     """
     machine = replace(machine, threads=min(machine.threads, MOST_OWNERS))
     adding = [loop for loop in nest.copied if loop[1] != 1]
@@ -39,7 +48,7 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         schedule = replace(schedule, prefetch=(Prefetch(counted[-1], distance, lines, NEAR),))
         reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
     beside_grad = nest.table_bytes + nest.width_bytes
-    if machine.exceeds_last_level_cache(beside_grad) and _clears_in_vectors(nest):
+    if machine.exceeds_last_level_cache(beside_grad) and _clears_in_vectors(nest) and not schedule.fuse_owned:
         schedule = replace(schedule, stream=True)
         reasons = (*reasons, "the table exceeds the last cache: zeros are written with non-temporal stores")
     return Choice(schedule, reasons)
@@ -68,6 +77,7 @@ def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sch
     """Pick the parallel loops."""
     threads, line_bytes = machine.threads, machine.line_bytes
     beside = _share_beside(nest, machine)
+    counted = [name for name, _ in adding if name.role == "indices"]
     free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
@@ -78,16 +88,22 @@ def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sch
     shares_lines = rows.specialize is not None and row_bytes % line_bytes != 0 and not is_large
     parts = min(threads, row_bytes // line_bytes) if rows.specialize is not None and not shares_lines else 0
     part_bytes = -(-row_bytes // max(parts, 1) // line_bytes) * line_bytes
+    serial = Schedule(beside.tiles, (), beside.parallel)
+    if parts and table_bytes <= machine.l2_bytes and _fills_memory_alone(nest, machine):
+        schedule = replace(serial, slices=_slices(counted[-1], row_bytes, machine))
+        return Choice(schedule, ("one thread adds: it reads grad as fast as memory delivers it to all of them",))
     if parts == threads:
         return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     has_own_index = any(name.loop != name for name, _ in nest.table)
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
     is_long = row_bytes > machine.unrolled_row_bytes and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
     is_worth_owners = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
+    is_added_to_often = nest.out_bytes > nest.table_bytes
+    if is_long and is_added_to_often and not has_own_index and rows.lanes is not None and len(counted) == 1:
+        return _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
     if (is_long or is_worth_owners) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
-    serial = Schedule(beside.tiles, (), beside.parallel)
     if shares_lines:
         return Choice(serial, ("one thread adds: rows share lines, and threads would wait for each other",))
     size = next(
@@ -97,6 +113,41 @@ def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sch
     if size * nest.width_bytes < line_bytes:
         return Choice(serial, ("one thread adds: scalars at random places cost less than a comparison of every index",))
     return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
+
+
+def _fills_memory_alone(nest: NestShape, machine: MachineModel) -> bool:
+    """Return whether grad exceeds the last cache, and one thread reads memory as fast as all of them."""
+    one_bytes_per_ns = machine.copy_bytes_per_ns[-1]
+    return machine.exceeds_last_level_cache(nest.out_bytes) and one_bytes_per_ns >= machine.memory_bytes_per_ns
+
+
+def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> tuple[str, int, int]:
+    """Return the prefetch of the slices that a loop over the indices adds."""
+    return loop, max(SLICES_AHEAD * machine.near_bytes // row_bytes, 1), FAR
+
+
+def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: LoopName, row_bytes: int) -> Choice:
+    """Give each owner a part of the table that fits in L2, which it clears, adds to and scales there.
+
+    So each line of the table comes from memory once. It need not come where a non-temporal store clears it, and comes
+    later for each row that is added to it: that is less where rows of grad are fewer than those of the table.
+    """
+    axis, positions = owned
+    wanted = min(
+        -(-nest.table_bytes // machine.l2_bytes), row_bytes // LISTED_ROW_BYTES, positions // MIN_POSITIONS_OF_AN_OWNER
+    )
+    owners = -(-max(wanted, 1) // machine.threads) * machine.threads
+    tiles, parallel = tile_checks(nest.checked, machine)
+    schedule = Schedule(
+        (*tiles, (loop, machine.staged_indices)),
+        (),
+        ("owners", *parallel),
+        (axis, owners),
+        fuse_owned=True,
+        compact=loop.inner_tile,
+        slices=_slices(loop.inner_tile, row_bytes, machine),
+    )
+    return Choice(schedule, (f"owner-computes: {owners} owners list the indices of their own parts of {axis}",))
 
 
 def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:

@@ -48,12 +48,15 @@ class Schedule:
         specialize: bytes of a row that the code is made for.
         owners: (axis, count): the owner-computes partition of the axis that a gradient adds to.
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
+        fuse_owned: whether each owner clears and scales its positions.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: the parallel loops, outermost first.
+        compact: the loop over a tile of the indices, of which an owner's are listed first.
         hoist: the loop before which the indices of a tile are staged.
         lanes: elements a vector in the innermost loop.
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
+        slices: the loop, iterations ahead and locality of the prefetch of the slices that a gradient adds.
         stream: whether vectors are written by non-temporal stores.
         passes: passes of other packages with their options, such as "own-pass{size=8}"; they run last.
     """
@@ -62,11 +65,14 @@ class Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
     owners: tuple[str, int] | None = None
+    fuse_owned: bool = False
     specialize: int | None = None
+    compact: str | None = None
     hoist: str | None = None
     lanes: int | None = None
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
+    slices: tuple[str, int, int] | None = None
     stream: bool = False
     passes: tuple[str, ...] = ()
 
@@ -194,6 +200,14 @@ def _pair(value: Any, what: str) -> tuple[str, int]:
     return _pairs([value], what)[0]
 
 
+def _slices(value: Any, what: str) -> tuple[str, int, int]:
+    try:
+        loop, distance, locality = value
+    except (TypeError, ValueError):
+        raise ScheduleError(f"{what} must be a loop, iterations ahead and a locality, got {value!r}") from None
+    return _name(loop, what), _number(distance, f"distance of {what}"), _number(locality, f"locality of {what}", 0)
+
+
 def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
     given = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(each, Prefetch) for each in given):
@@ -286,15 +300,18 @@ class Step:
 STEPS = {
     "specialize-inner": Step("specialize", ("bytes",), _number),
     "owner-computes": Step("owners", ("axis", "owners"), _pair, is_reversed=True),
+    "fuse-into-owners": Step("fuse_owned", (), _flag),
     "tile-loops": Step("tiles", ("loops", "sizes"), _pairs, many=True),
     "interchange-loops": Step("order", ("order",), _names, many=True),
     "parallelize-loops": Step("parallel", ("loops",), _names, many=True),
+    "compact-indices": Step("compact", ("loop",), _name),
     "hoist-indices": Step("hoist", ("before",), _name),
     "vectorize-inner": Step("lanes", ("lanes",), _number),
     "unroll": Step("unroll", ("loop", "factor"), _pair),
     "prefetch-indices": Step(
         "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch
     ),
+    "prefetch-slices": Step("slices", ("loop", "distance", "locality"), _slices),
     "stream-stores": Step("stream", (), _flag),
 }
 # The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.

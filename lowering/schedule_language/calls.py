@@ -79,7 +79,12 @@ def call_of(spec: "ArgSpec", innermost: str | None = None) -> str:
     """
     step = STEPS.get(spec.name)
     given = {name: values for name, values in spec.parameters.items() if (name, values) != ("tail", ("guard",))}
-    if step is None or given.keys() - {"tail"} != set(step.options) or ("tail" in given and spec.name != "tile-loops"):
+    if (
+        step is None
+        or spec.name not in CALLS
+        or given.keys() - {"tail"} != set(step.options)
+        or ("tail" in given and spec.name != "tile-loops")
+    ):
         return f"apply({json.dumps(text_of(spec))})"
     value = step.check(step.read(spec), spec.name)
     tail = f', tail="{given["tail"][0]}"' if "tail" in given else ""

@@ -155,6 +155,14 @@ def test_strided_gradients_are_read_and_written_in_place(oracle, layout):
 
 
 SHARED = {
+    "listed": (
+        Gather(),
+        (3000, 40),
+        (9000,),
+        "owner-computes{owners=7 axis=axis},fuse-into-owners,tile-loops{loops=indices sizes=64},"
+        "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-inner{lanes=16},"
+        "prefetch-slices{loop=indices_i distance=2 locality=2}",
+    ),
     "owners": (Gather(), (3000, 40), (9000,), "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners}"),
     "pieces": (
         *(Gather(), (30, 200), (900,)),
@@ -222,14 +230,17 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
 SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
-FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch")
+FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
 
 
 def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
     """Return a schedule for rows at random places; not every one is legal."""
     owners = draw(st.sampled_from([None, 1, 2, 3]))
-    piece = draw(st.sampled_from([None, None, None, 32, row, 8, 1]))
+    is_listed = owners is not None and draw(st.sampled_from([True, False, True]))
+    piece = None if is_listed else draw(st.sampled_from([None, None, None, 32, row, 8, 1]))
     tiles: dict[str, int] = {} if piece is None else {"inner": piece}
+    tiles |= {"indices": draw(st.sampled_from([1, 2, 5]))} if is_listed else {}
+    counting = "indices_i" if is_listed else "indices"
     if draw(st.booleans()):
         tiles["clear_axis"] = draw(st.sampled_from([1, 2, 5, positions]))
     around = [] if owners is None else ["owners"]
@@ -239,9 +250,12 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         order=() if piece is None else (*around, "inner_o", "indices", "inner_i"),
         parallel=(*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear),
         owners=None if owners is None else ("axis", owners),
-        specialize=draw(st.sampled_from([None, row * width_bytes, row * width_bytes])),
+        fuse_owned=draw(st.booleans()) and (is_listed or owners is not None),
+        compact="indices_i" if is_listed else None,
+        slices=draw(st.sampled_from([None, (counting, 1, 2), (counting, 3, 3)])),
+        specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
         lanes=draw(st.sampled_from([16 // width_bytes, 64 // width_bytes, 2, None])),
-        prefetch=draw(st.sampled_from([(), (), (Prefetch("indices", 3, 2),), (Prefetch("indices", 1, 5, 2),)])),
+        prefetch=draw(st.sampled_from([(), (), (Prefetch(counting, 3, 2),), (Prefetch(counting, 1, 5, 2),)])),
         stream=draw(st.sampled_from([True, True, False])),
     )
 

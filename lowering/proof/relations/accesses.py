@@ -91,6 +91,8 @@ class Accesses(Staged, Arithmetic):
         array, value = self.values[op.memref], self.values[op.value]
         subscripts = self._subscripts(op.indices, False)
         if isinstance(array, Buffer):
+            if isinstance(value, Opaque):
+                raise Undecided("a buffer holds places that the nest lists while it runs, not positions")
             return self.store_staged(op, array, subscripts, self.term(value, array.bits))
         return self._written(op, array, subscripts, value)
 

@@ -17,7 +17,7 @@ from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
 
 
-def chosen(threads: int = 2, **sizes) -> Schedule:
+def chosen(threads: int = 2, machine: str = "zen4", **sizes) -> Schedule:
     """Return the schedule of a gradient of rows, float32 where nothing else is said."""
     given = {"outer": 1, "axis": 100_000, "indices": 100_000, "inner": 64, "width": 4, **sizes}
     loops = tuple((name, given[name]) for name in ("outer", "indices", "inner"))
@@ -31,7 +31,7 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
         is_packed=given.get("is_packed", True),
         has_packed_rows=given.get("has_packed_rows", True),
     )
-    return choose_gradient_schedule(shape, replace(BUILT_IN["zen4"], threads=threads)).schedule
+    return choose_gradient_schedule(shape, replace(BUILT_IN[machine], threads=threads)).schedule
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def chosen(threads: int = 2, **sizes) -> Schedule:
     [(64, 4, 2, 32), (48, 4, 2, 32), (32, 4, 2, 16), (80, 4, 2, 48), (80, 4, 4, 32), (64, 8, 4, 16)],
 )
 def test_threads_share_rows_in_parts_of_some_lines(inner, width, threads, tile):
-    schedule = chosen(threads, axis=1000, inner=inner, width=width)
+    schedule = chosen(threads, axis=1000, indices=50_000, inner=inner, width=width)
     assert dict(schedule.tiles)["inner"] == tile
     assert schedule.order == ("inner_o", "indices", "inner_i")
     assert schedule.parallel[0] == "inner_o"
@@ -85,8 +85,41 @@ def test_elements_are_added_one_by_one_where_rows_are_no_vectors(sizes):
 def test_long_rows_are_added_as_vectors_by_the_owners_of_their_positions(inner, width, lanes):
     schedule = chosen(axis=1000, inner=inner, width=width)
     assert (schedule.specialize, schedule.lanes) == (None, lanes)
-    assert schedule.owners == ("axis", 2)
+    assert schedule.owners is not None and schedule.owners[0] == "axis"
     assert schedule.parallel[0] == "owners"
+
+
+@pytest.mark.parametrize(
+    ("threads", "axis", "inner", "owners"),
+    [(2, 10_000, 1024, 40), (3, 10_000, 1024, 42), (2, 100, 1024, 2), (2, 10_000, 160, 8), (2, 48, 65_536, 4)],
+)
+def test_owners_of_long_rows_have_parts_that_fit_in_l2_where_listing_indices_costs_little(threads, axis, inner, owners):
+    schedule = chosen(threads, axis=axis, inner=inner)
+    assert schedule.owners == ("axis", owners)
+    assert (schedule.fuse_owned, schedule.compact, dict(schedule.tiles)["indices"]) == (True, "indices_i", 4096)
+    assert not schedule.stream
+
+
+def test_a_table_of_which_few_rows_are_added_to_is_cleared_before():
+    schedule = chosen(axis=100_000, inner=1024)
+    assert (schedule.owners, schedule.fuse_owned, schedule.stream) == (("axis", 2), False, True)
+
+
+@pytest.mark.parametrize(("inner", "ahead"), [(1024, 2), (160, 12), (65_536, 1)])
+def test_slices_of_long_rows_are_prefetched_into_l2(inner, ahead):
+    assert chosen(axis=10_000, inner=inner).slices == ("indices_i", ahead, 2)
+
+
+def test_one_thread_adds_where_it_reads_grad_as_fast_as_memory_delivers_it():
+    schedule = chosen(axis=1000, indices=200_000)
+    assert not any(not name.startswith(("check", "clear")) for name in schedule.parallel)
+    assert schedule.slices == ("indices", 32, 2)
+    assert chosen(axis=1000, indices=131_072).slices is None  # grad fits in the last cache
+    assert chosen(axis=5000, indices=200_000).slices is None  # the table exceeds L2
+
+
+def test_threads_share_grad_where_one_of_them_cannot_read_as_fast_as_memory_delivers():
+    assert chosen(axis=1000, machine="xeon-avx512", indices=1_000_000).parallel[0] == "inner_o"
 
 
 def test_long_rows_of_few_positions_are_shared_in_pieces():
