@@ -60,6 +60,11 @@ class Adapter:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_child)
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a thread is choosing, compiling or recording."""
+        return self._working.locked()
+
     def watch(self, subject: Subject, tuned: Tuned | None) -> WatchedCalls | None:
         """Return how the calls of a problem are watched; None where they are not.
 

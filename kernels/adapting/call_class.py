@@ -121,7 +121,8 @@ class WatchedCalls:
 
     def __init__(self, call_class: "CallClass", subject: Subject):
         self.subject, self.is_over, self.spent_s = subject, False, 0.0
-        self._class, self._count, self._least_s = call_class, 0, float("inf")
+        self._class, self._count = call_class, 0
+        self._least_s: float | None = float("inf")  # of the first calls, and None behind them
         self._untold, self._untold_s = 0, 0.0
 
     @property
@@ -145,25 +146,29 @@ class WatchedCalls:
         """Tell what a call without a turn took."""
         self._untold_s += seconds
         self._untold += 1
-        if self._untold_s >= TOLD_S or self._count < FIRST_CALLS:
-            self.tell(None)
+        if self._untold_s >= TOLD_S or self._least_s is not None:
+            self._tell_rest()
 
     def end(self, turn: Turn | None, seconds: float) -> None:
         """Tell what a call took, which ends its turn."""
-        if turn is not None and self._untold:
-            self.tell(None)
-        self._untold_s += seconds
-        self._untold += 1
-        self.tell(turn)
+        if turn is None:
+            self.add(seconds)
+        else:
+            self._tell_rest()
+            self._tell(turn, 1, seconds)
 
-    def tell(self, turn: Turn | None) -> None:
-        """Tell the class what has been added up, the call with a turn last."""
+    def _tell_rest(self) -> None:
+        """Tell the class what has been added up; another thread may have told it meanwhile."""
         calls, seconds = self._untold, self._untold_s
         self._untold, self._untold_s = 0, 0.0
+        if calls:
+            self._tell(None, calls, seconds)
+
+    def _tell(self, turn: Turn | None, calls: int, seconds: float) -> None:
         self.spent_s += seconds
         self._count += calls
-        if self._count <= FIRST_CALLS:
-            self._note_first(seconds / calls)
+        if (least_s := self._least_s) is not None:
+            self._note_first(least_s, seconds / calls)
         self._class.took(self, turn, calls, seconds)
 
     def end_trial(self, turn: Turn, seconds: float, extra_s: float, failure: str) -> None:
@@ -177,10 +182,14 @@ class WatchedCalls:
         if turn is not None:
             self._class.end_turn()
 
-    def _note_first(self, seconds: float) -> None:
-        self._least_s = min(self._least_s, seconds)
-        if self._count == FIRST_CALLS and self._least_s < SHORTEST_S:
-            self.is_over = True
+    def _note_first(self, least_s: float, seconds: float) -> None:
+        """Note one of the first calls; after the last of them short ones are watched no longer."""
+        self._least_s = min(least_s, seconds)
+        if self._count < FIRST_CALLS:
+            return
+        self.is_over = self._least_s < SHORTEST_S
+        self._least_s = None
+        if self.is_over:
             self._class.drop(self)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.byte_comparison import first_difference
 from ...ir.element_types import as_bytes
 from ...ir.errors import BoundsError, InternalError, ScheduleError
 from ...ir.loop_name import LoopName
@@ -163,6 +162,8 @@ class Watched(Prepared):
 
     def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> str:
         """Run a candidate over a result; return what is wrong with it, in which case the result is put back."""
+        from ...ir.byte_comparison import first_difference
+
         expected, is_same = out.copy(), False
         as_bytes(out)[...] = np.frombuffer(OTHER_BYTE * out.dtype.itemsize, f"V{out.dtype.itemsize}")
         try:

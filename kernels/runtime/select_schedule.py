@@ -9,6 +9,7 @@ from ...lowering.schedule.schedule import Choice
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
+from ..tuned_schedules.records import NEW_RESULT, OUT_GIVEN
 from ..tuned_schedules.store import Tuned, tuned_schedules
 
 
@@ -26,7 +27,7 @@ def tuned_schedule(kernel_class: str, nest: NestShape, *, is_fresh: bool) -> Tun
 
 def adapted_class(problem_class: str, *, is_fresh: bool) -> str:
     """Return what adapting records a schedule for: a new result and one in `out` have classes of their own."""
-    return f"{problem_class}, {'a new result' if is_fresh else 'out is given'}"
+    return f"{problem_class}, {NEW_RESULT if is_fresh else OUT_GIVEN}"
 
 
 def reject_tuned(problem_class: str, error: ScheduleError) -> None:

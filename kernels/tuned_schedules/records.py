@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError
 from ...ir.problem import Problem
@@ -27,9 +27,13 @@ from ..host.cache_folder import cache_folder, levels_to_caller
 from ..host.cpu import cpu_model, package_version
 from ..host.files import open_own, publish, read_own
 from ..host.knobs import knobs
-from .confirmation import Confirmation
+
+if TYPE_CHECKING:
+    from .confirmation import Confirmation
 
 FORMAT = 1
+# How the classes end that adapting has records of.
+NEW_RESULT, OUT_GIVEN = "a new result", "out is given"
 VERSIONS_OF = ("gathernest", "numba", "llvmlite", "numpy")
 
 
@@ -104,7 +108,7 @@ Records = dict[str, Record]
 
 
 def new_record(
-    problem: Problem, schedule: str | None, default: str, found: Confirmation, origin: str = "tune"
+    problem: Problem, schedule: str | None, default: str, found: "Confirmation", origin: str = "tune"
 ) -> Record:
     """Return the record of a measurement on this machine now.
 

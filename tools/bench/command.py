@@ -12,7 +12,7 @@ from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
 from .machines import as_text, storing_path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROUNDS, QUICK_ROUNDS, QUICK_SIZE = 9, 3, 512
 MOST_CANDIDATES = 24
+ADAPTING_S = 120.0
 EXAMPLES = """examples:
   gathernest bench
   gathernest bench --case 'rows-*' --peers numpy,torch
@@ -38,6 +39,7 @@ EXAMPLES = """examples:
   gathernest bench --regret --from regret.json
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
+  gathernest bench --adapt --case rows-256B --seconds 300
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -98,6 +100,15 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--alternating", action="store_true", help="time calls right behind calls of each peer instead, as Markdown"
     )
+    parser.add_argument(
+        "--adapt", action="store_true", help="time loops of calls that adapt while they run instead, as Markdown"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=positive_seconds,
+        metavar="S",
+        help=f"with --adapt: how long a case runs at most (default: {ADAPTING_S:.0f})",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument(
@@ -136,6 +147,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_by_hand(cases if options.case or options.family else None, options)
     if options.alternating:
         return _print_alternating(cases if options.case or options.family else None, options)
+    if options.adapt:
+        return _print_adapting(cases if options.case or options.family else None, options)
     if options.store and (options.case or options.family or options.quick or options.no_new_results):
         raise UsageError(
             "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out"
@@ -276,6 +289,18 @@ def _print_alternating(cases: "Sequence[Case] | None", options: argparse.Namespa
     with progress("alternating", len(chosen)) as advance:
         found = alternate(chosen, entrants.candidates[1:], rounds=rounds, threads=threads, advance=advance)
     print(as_markdown(found, threads, rounds))
+    return DONE
+
+
+def _print_adapting(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:
+    threads = _threads(options)
+    from .adapting import CASES, adapt, as_markdown
+
+    _say("note", _busy_notes())
+    chosen = _cut(CASES if cases is None else cases, options)
+    with progress("adapting", len(chosen)) as advance:
+        found = adapt(chosen, seconds=options.seconds or ADAPTING_S, threads=threads, advance=advance)
+    print(as_markdown(found, threads))
     return DONE
 
 

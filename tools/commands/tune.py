@@ -11,7 +11,15 @@ from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
 from ...kernels.host.machine import sharing_threads
-from ...kernels.tuned_schedules.records import Record, Records, change_records, merged, read_records, records_path
+from ...kernels.tuned_schedules.records import (
+    OUT_GIVEN,
+    Record,
+    Records,
+    change_records,
+    merged,
+    read_records,
+    records_path,
+)
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
@@ -158,9 +166,9 @@ def _print_list(as_json: bool) -> int:
         return DONE
     console = make_console()
     console.print(f"{_count(records)} in {_file()}", style="bold")
-    for number, record in enumerate(records.values(), 1):
+    for number, (key, record) in enumerate(records.items(), 1):
         console.print(f"{number:3}  {_named(record)}")
-        console.print(f"     {_described(record)}", style="dim")
+        console.print(f"     {_described(key, record)}", style="dim")
     return DONE
 
 
@@ -171,8 +179,9 @@ def _named(record: Record) -> str:
     return ", ".join([arrays, *(f"{name} {value}" for name, value in problem.items())])
 
 
-def _described(record: Record) -> str:
-    where = ", found by adapting" if record.origin == "adapt" else ""
+def _described(key: str, record: Record) -> str:
+    calls = "out" if key.endswith(OUT_GIVEN) else "a new result"
+    where = f", found by adapting calls with {calls}" if record.origin == "adapt" else ""
     count = f"{record.wins} of {record.pairs} pairs, {record.date}, {record.cpu}{where}"
     if record.schedule is None:
         return f"the default stays ({count})"
@@ -224,7 +233,7 @@ def _replay(options: argparse.Namespace) -> int:
         for key, record in records.items():
             entry = {"problem_class": key, "schedule": record.schedule, "recorded_ratio": record.ratio}
             try:
-                found = replay(record, **_measuring(options))
+                found = replay(record, with_out=key.endswith(OUT_GIVEN), **_measuring(options))
                 ratio, holds = (None, False) if found is None else (found.ratio, found.holds)
                 entries.append({**entry, "error": None, "is_default": found is None, "ratio": ratio, "holds": holds})
             except (GathernestError, TypeError) as error:  # a record's arguments may be those of another version

@@ -125,7 +125,7 @@ def test_a_later_process_has_the_winner_and_says_where_it_comes_from(python, tmp
     """
     told = python(code, GATHERNEST_TUNING=str(gn.knobs.tuning))
     assert told.startswith(f"{FASTER} adapting found it faster in calls on this machine\n1 record in ")
-    assert "of 151 pairs, " in told and ", found by adapting)" in told
+    assert "of 151 pairs, " in told and ", found by adapting calls with a new result)" in told
 
 
 def test_a_record_for_new_results_is_none_for_calls_with_out():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     fake = {"timer": timer, "busy_cores": lambda: 0.0}
     monkeypatch.setattr(Tuner.__init__, "__kwdefaults__", Tuner.__init__.__kwdefaults__ | fake)
-    monkeypatch.setattr("gathernest.kernels.tune.replay.__kwdefaults__", {"rounds": 21, "timer": timer})
+    monkeypatch.setattr(
+        "gathernest.kernels.tune.replay.__kwdefaults__", {"rounds": 21, "timer": timer, "with_out": False}
+    )
     gn.knobs.tuning = tmp_path / "records.json"
     RUNTIME.forget()
     yield tmp_path / "records.json"
@@ -145,6 +148,15 @@ def test_a_replay_says_what_no_longer_holds(gathernest, file, change, status, li
     ended = gathernest("tune", "--replay")
     assert ended.status == status
     assert ended.out.splitlines()[1].startswith(line)
+
+
+def test_what_adapting_found_says_so_and_is_replayed_with_its_own_kernels(gathernest, file):
+    gathernest(*PROBLEM, *CANDIDATES)
+    ((name, record),) = read_records(file).items()
+    write_records(file, {f"{name}, out is given": replace(record, origin="adapt")})
+    assert gathernest("tune", "--list").out.rstrip().endswith("found by adapting calls with out)")
+    ended = gathernest("tune", "--replay")
+    assert ended.out.splitlines()[1] == "  still wins: 2.00x, 2.00x when it was recorded"
 
 
 def test_a_replay_without_records_says_so(gathernest, file):
