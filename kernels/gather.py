@@ -10,7 +10,7 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorS
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
-from .runtime.array_checks import data_array, index_array
+from .runtime.array_checks import index_array, is_dask_array, is_stored_array, out_array, table_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
 
@@ -134,17 +134,20 @@ def gather_elements(
     return _run_as_arrays(data, indices, out, (GatherElements, axis, bounds))
 
 
-def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: np.ndarray | None, keys: Keys) -> np.ndarray:
-    """Run a call that was not found: look for it with arrays in place of lists, then make its operator and run it."""
-    arrays = data_array(data), index_array(indices)
-    if arrays[1] is not indices or arrays[0] is not data:
-        found = CALLS.find(*arrays, out, *keys)
+def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) -> np.ndarray:
+    """Run a call that was not found: look for it with arrays in place of others, then make its operator and run it."""
+    arrays = table_array(data), index_array(indices)
+    written = out if out is None else out_array(out)
+    if arrays[1] is not indices or arrays[0] is not data or written is not out:
+        found = CALLS.find(*arrays, written, *keys)
         if found is not None:
-            return found
+            return found if out is None else out
     operator = _operator_of(keys)
     if _is_fill(keys[2]):
-        return _run_filled(operator, *arrays, keys[2], out)
-    return run_operator(operator, *arrays, parse_bounds(keys[2]), out, tried=keys)
+        result = _run_filled(operator, *arrays, keys[2], written)
+    else:
+        result = run_operator(operator, *arrays, parse_bounds(keys[2]), written, tried=keys)
+    return result if out is None else out
 
 
 def _is_fill(bounds: Any) -> bool:
@@ -161,7 +164,7 @@ def _run_filled(
     """Run a gather that gives the value of `fill` where an index is outside."""
     from .fill import places_outside, put
 
-    if not isinstance(data, np.ndarray) or not isinstance(indices, np.ndarray):
+    if is_dask_array(data) or is_dask_array(indices):
         raise InvalidGatherError(
             'a fill value is for arrays in memory, got a dask array; use bounds="zero", or map_blocks over its chunks'
         )
@@ -193,6 +196,14 @@ def run_operator(
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
+    if out is not None and not isinstance(out, np.ndarray) and not is_dask_array(data) and not is_dask_array(indices):
+        rest = {"version": version, "node": node, "schedule": schedule}
+        run_operator(operator, data, indices, bounds, out_array(out), **rest)
+        return out
+    if is_stored_array(data):
+        from .chunks.stored_arrays import gather_stored
+
+        return gather_stored(operator, data, indices, bounds, out, version=version, schedule=schedule)
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .chunks.dask_arrays import gather_dask
 

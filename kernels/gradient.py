@@ -13,7 +13,7 @@ from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .host.knobs import knobs
-from .runtime.array_checks import checked_scale, data_array, index_array
+from .runtime.array_checks import checked_scale, data_array, index_array, out_array
 from .runtime.call_cache import CALLS, one_object
 from .runtime.dispatch import Request, run
 
@@ -144,6 +144,10 @@ def run_gradient(
     schedule: Schedule | Pipeline | None = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
+    if out is not None and not isinstance(out, np.ndarray):
+        rest = {"version": version, "node": node, "schedule": schedule}
+        run_gradient(operator, grad, indices, data_shape, bounds, scale, out_array(out), **rest)
+        return out
     grad, indices = data_array(grad, "grad"), index_array(indices)
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
         raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")

@@ -25,6 +25,7 @@ from .runtime.array_checks import (
     index_array,
     is_dask_array,
     lies_evenly,
+    out_array,
     summation_dtype,
 )
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
@@ -236,6 +237,9 @@ class _Calls:
         arrays = data_array(data), index_array(indices)
         check_served(self.problem, *arrays)
         problem = self.problem
+        if out is not None and not isinstance(out, np.ndarray) and not any(map(is_dask_array, arrays)):
+            self.call(*arrays, out_array(out))
+            return out
         if is_dask_array(arrays[0]) or is_dask_array(arrays[1]):
             return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self.schedule)
         found = self.table.find(*arrays, out, *NO_KEYS)  # the builtin finds no lists

@@ -16,7 +16,7 @@ from ..ir.positions import reject_negative
 from ..ir.semantics import Bounds, integer_argument
 from . import labview
 from .gather import run_operator
-from .runtime.array_checks import data_array, index_array
+from .runtime.array_checks import index_array, table_array
 from .runtime.call_cache import CALLS, one_object
 
 # Takes arrays and returns an array; `labview.GatherND` returns its backward pass beside it.
@@ -84,7 +84,7 @@ def _openvino_gather(
         found = CALLS.find(data, indices, out, name, axis, batch_dims)
         if found is not None:
             return found
-        array, index_values = data_array(data), index_array(indices)
+        array, index_values = table_array(data), index_array(indices)
         spec = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
         keys = name, one_object(spec.axis), one_object(spec.batch_dims)
         spec = spec.normalized(array.shape, index_values.shape)
@@ -110,7 +110,7 @@ def _onnx_gather(name: str, types: str, differs: str) -> Operator:
         if found is not None:
             return found
         spec = Gather(integer_argument(axis, "axis", allow_array=True))
-        arrays, keys = (data_array(data), index_array(indices)), (name, one_object(spec.axis), None)
+        arrays, keys = (table_array(data), index_array(indices)), (name, one_object(spec.axis), None)
         return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
 
     return _document(
@@ -140,7 +140,7 @@ def _gather_nd(
         if found is not None:
             return found
         spec = GatherNd(integer_argument(batch_dims, "batch_dims"))
-        arrays = data_array(data), index_array(indices)
+        arrays = table_array(data), index_array(indices)
         if not flattens or spec.batch_dims < 2:
             keys = name, one_object(spec.batch_dims), None
             return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
@@ -173,7 +173,7 @@ def _gather_elements(name: str, types: str, differs: str, *, needs_axis: bool = 
         if found is not None:
             return found
         spec = GatherElements(integer_argument(axis, "axis", allow_array=True))
-        arrays, keys = (data_array(data), index_array(indices)), (name, one_object(spec.axis), None)
+        arrays, keys = (table_array(data), index_array(indices)), (name, one_object(spec.axis), None)
         return run_operator(spec, *arrays, Bounds.ERROR, out, version=name, tried=keys)
 
     def without(data: ArrayLike, indices: ArrayLike, axis: int, *, out: np.ndarray | None = None) -> np.ndarray:

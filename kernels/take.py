@@ -10,7 +10,7 @@ from ..ir.positions import first_where
 from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
 from .fill import Fill
 from .gather import gather, gather_elements
-from .runtime.array_checks import data_array, index_array
+from .runtime.array_checks import data_array, index_array, table_array
 
 Mode = Literal["raise", "wrap", "clip", "fill"]
 NegativeIndices = Literal["wrap", "outside"]
@@ -72,9 +72,9 @@ def take(
     Spec: NumPy `take`; JAX `jax.numpy.take` for "fill".
     """
     bounds = _bounds("take", mode, fill_value, others)
-    array = data_array(a, "a")
+    array = table_array(a)
     if axis is None:
-        array, axis = array.reshape(-1), 0
+        array, axis = _flat(array), 0
     elif array.ndim == 0 and axis in (0, -1):
         array = array.reshape(1)
     if negative_indices is None:
@@ -113,13 +113,13 @@ def take_along_axis(
     Spec: NumPy `take_along_axis`; JAX `jax.numpy.take_along_axis` for "fill".
     """
     bounds = _bounds("take_along_axis", mode, fill_value, others)
-    array, index_values = data_array(arr, "arr"), index_array(indices)
+    array, index_values = table_array(arr), index_array(indices)
     if axis is None:
         if index_values.ndim != 1:
             raise InvalidGatherError(
                 f"indices must have one dimension where axis is None, got shape {index_values.shape}; give an axis"
             )
-        array, axis = array.reshape(-1), 0
+        array, axis = _flat(array), 0
     axis = normalize_axis(integer_argument(axis, "axis", allow_array=True), array.ndim)
     array, index_values = _broadcast(array, index_values, axis)
     if negative_indices is not None:
@@ -146,6 +146,11 @@ def _bounds(function: str, mode: Any, fill_value: Any, others: dict[str, Any]) -
     return bounds
 
 
+def _flat(array: np.ndarray) -> np.ndarray:
+    """Return an array as one dimension in C order; of a stored one with more, its values."""
+    return array if array.ndim == 1 else data_array(array).reshape(-1)
+
+
 def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Return both arrays with their sizes off the axis broadcast against each other, as views."""
     if array.ndim != indices.ndim:
@@ -163,7 +168,7 @@ def _broadcast(array: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.nd
             )
     shape = [right if left == 1 else left for left, right in sizes]
     shape[axis] = array.shape[axis]
-    array = np.broadcast_to(array, shape)
+    array = np.broadcast_to(data_array(array), shape)
     shape[axis] = indices.shape[axis]
     return array, np.broadcast_to(indices, shape)
 

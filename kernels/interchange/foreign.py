@@ -1,0 +1,53 @@
+"""The way of an argument that is no ndarray: by the rules of its library, or by the protocols that it has."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import InvalidGatherError
+from .libraries import LIBRARIES, UNWRITTEN, Found, torch_values
+from .protocols import read_by_protocol, type_name, written_by_protocol
+
+
+def library_of(given: Any, known: Any = LIBRARIES) -> str | None:
+    """Return the library, one of `known`, that an object's class or one of its bases is of; None of another."""
+    for kind in type(given).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in known and root in sys.modules:
+            return root
+    return None
+
+
+def foreign_array(given: Any, name: str) -> Found:
+    """Return an argument as an ndarray, on the same memory where it can be, or as the dask array that it wraps.
+
+    Args:
+        given: no ndarray and no dask array.
+        name: of the argument, for messages.
+
+    Returns:
+        The array, and a function that reads later arguments of this type in less time, if there is one.
+
+    Raises:
+        InvalidGatherError: it has no values (traced, lazy), not those of an array (sparse, ragged, null), or its memory
+            is out of the CPU's reach. The message says what to pass.
+    """
+    library = library_of(given)
+    return (read_by_protocol(given, name), None) if library is None else LIBRARIES[library](given, name)
+
+
+def foreign_out(out: Any) -> np.ndarray:
+    """Return an ndarray on the memory of `out`, which is no ndarray; raises InvalidGatherError where it has none."""
+    library = library_of(out, UNWRITTEN)
+    if library is not None:
+        raise InvalidGatherError(f"out cannot be a {type_name(out)}: {UNWRITTEN[library]}")
+    if library_of(out) == "torch":
+        LIBRARIES["torch"](out, "out")
+        values = torch_values(out.detach())
+        if out.is_conj() or out.is_neg():
+            raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
+        return values
+    if library_of(out) == "xarray" and isinstance(getattr(out, "data", None), np.ndarray):
+        return out.data
+    return written_by_protocol(out)
