@@ -38,6 +38,8 @@ NAME = "gather.name"
 DIMS = "gather.dims"
 # On an operator: the names of its node's outputs, an array of strings.
 OUTPUTS = "gather.outputs"
+# On a `vector.from_elements`: its elements are loaded by one gather instruction.
+GATHERED = "gathered"
 # On an upstream loop: the names of the loops that it was, separated by commas.
 LOOP_NAMES = "gather.loops"
 

@@ -161,7 +161,7 @@ class _Emitter(VectorEmitter):
 
     def op(self, op: Operation) -> None:
         self.printed = op.parent
-        if isinstance(op, _PRINTED_WHERE_USED):
+        if isinstance(op, _PRINTED_WHERE_USED) or op in self.in_lanes:
             return
         if op.results and isinstance(type_ := op.results[0].type, VectorType) and op.name in _INFIX:
             return self.vector_operation(op, type_)

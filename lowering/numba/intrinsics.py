@@ -17,7 +17,7 @@ from numba.np.arrayobj import make_array
 _DOMAIN = "gathernest"
 
 
-def _mark(builder: Any, instruction: Any, *, is_written: bool) -> Any:
+def mark(builder: Any, instruction: Any, *, is_written: bool) -> Any:
     """Mark a load of data or indices, or a store to out or a load of values that the kernel wrote; return it."""
     module = builder.module
     scope, apart_from = ("written", "read") if is_written else ("read", "written")
@@ -63,7 +63,7 @@ def make_load(name: str, kind: Any, llvm: ir.Type, *, again: bool = False) -> An
     """Make the load of an element or a vector; `again` is for memory that the kernel itself writes."""
 
     def build(builder: Any, address: ir.Value, offset: ir.Value) -> ir.Value:
-        return _mark(builder, builder.load(pointer(builder, address, offset, llvm), align=1), is_written=again)
+        return mark(builder, builder.load(pointer(builder, address, offset, llvm), align=1), is_written=again)
 
     doc = f"Load {name} at address + offset{', which the kernel may have written' if again else ''}."
     return make(f"{'reload' if again else 'load'}_{name}", doc, kind(types.int64, types.int64), build)
@@ -90,7 +90,7 @@ def make_store(name: str, kind: Any, llvm: ir.Type, operation: str = "store", al
         store = builder.store(value, pointer(builder, address, offset, value.type), align=alignment)
         if streams:
             store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
-        _mark(builder, store, is_written=True)
+        mark(builder, store, is_written=True)
 
     where = "address + offset" if alignment == 1 else f"address + offset, a multiple of {alignment}"
     doc = f"Store {name} at {where}{', non-temporal' if streams else ''}."

@@ -186,6 +186,15 @@ class Naming:
             base = f"{base} + {_scaled(width, fixed)}"
         return f"{base}, {_scaled(width, varying or fixed)}"
 
+    def base_address(self, source: SSAValue, subscripts: Sequence[SSAValue | None]) -> str:
+        """Return the address of an element of an argument whose other subscripts, given as None, are 0."""
+        places = [(self.value(place), dim) for dim, place in enumerate(subscripts) if place is not None]
+        strides = [(place, self.stride(source, dim)) for place, dim in places if place != "0"]
+        terms = [place if stride == "1" else f"{place} * {stride}" for place, stride in strides]
+        base = self.current.use(self.name(source))
+        width = element_size_bytes(SSAValue.get(source, type=MemRefType).type.element_type)
+        return f"{base} + {_scaled(width, terms)}" if terms else base
+
     def _varies(self, subscript: SSAValue) -> bool:
         """Return whether a subscript is computed in the block of the operation that is printed, or is a constant.
 

@@ -2,18 +2,22 @@
 
 import math
 
-from xdsl.dialects import memref, vector
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ...ir.dialects.attributes import GATHERED
 from ...ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
+from ..nest.lane_packs import Computed, Gathered, Loaded, Pack, Same, Steps, gathered, only_in_lanes
 from ..nest.queries import viewed, written
 from ..schedule.machine_model import STREAM_BYTES
 from .naming import Naming, numba_type
 
-_ELEMENT_WISE = {"arith.andi": "and", "arith.addi": "addi", "arith.addf": "addf"}
+_ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf"} | {
+    f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi")
+}
 
 
 class VectorEmitter(Naming):
@@ -23,6 +27,9 @@ class VectorEmitter(Naming):
         super().__init__(module, function)
         self.vector_intrinsics: set[str] = set()
         self.written = written(function)
+        marked = [op for op in function.walk() if isinstance(op, FromElementsOp) and GATHERED in op.attributes]
+        self.gathers = {op: found for op in marked if (found := gathered(op)) is not None}
+        self.in_lanes = only_in_lanes(self.gathers)
 
     def assign(self, op: Operation, expression: str) -> None:
         """Add `name = expression` for the one result of an op."""
@@ -55,7 +62,59 @@ class VectorEmitter(Naming):
         self.current.add(self.vector_call(f"{kind}_{numba_type(op.vector.type)}", place, value), op)
 
     def emit_vector_from_elements(self, op: FromElementsOp) -> None:
+        if (found := self.gathers.get(op)) is not None:
+            return self._gather(op, found)
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
+
+    def _gather(self, op: FromElementsOp, found: Gathered) -> None:
+        """Add the places of all lanes, as vectors, and the gather of their elements."""
+        lanes, made = len(op.elements), dict[Pack, str]()
+        type_ = f"v{lanes}xi64"
+        others = [pack.value if isinstance(pack, Same) else None for pack in found.subscripts]
+        place = ""
+        for dim, pack in enumerate(found.subscripts):
+            if isinstance(pack, Same):
+                continue
+            along, stride = self._packed(pack, lanes, made), self.stride(found.memory, dim)
+            if stride != "1":
+                along = self.vector_call(f"muli_{type_}", along, self.vector_call(f"broadcast_{type_}", stride))
+            place = self.vector_call(f"addi_{type_}", place, along) if place else along
+        base = self.base_address(found.memory, others)
+        self.assign(op, self.vector_call(f"gather_{numba_type(op.result.type)}", base, place))
+
+    def _packed(self, pack: Pack, lanes: int, made: dict[Pack, str]) -> str:
+        """Return the expression of a pack of i64, whose operations are added once each."""
+        if pack in made:
+            return made[pack]
+        type_ = f"v{lanes}xi64"
+        match pack:
+            case Same(value):
+                expression = self.vector_call(f"broadcast_{type_}", self.value(value))
+            case Steps(first):
+                expression = self.vector_call(f"steps_{type_}", self.value(first))
+            case Loaded(load):
+                expression = self._loaded(load, lanes)
+            case Computed(op, (Loaded(load),)):
+                expression = self._loaded(load, lanes)
+                kind = "extend" if isinstance(op, arith.ExtSIOp) else "extend_unsigned"
+                expression = self.vector_call(f"{kind}_v{lanes}x{load.res.type}", expression)
+            case Computed(op, (left, right)):
+                sides = self._packed(left, lanes, made), self._packed(right, lanes, made)
+                expression = self.vector_call(f"{_ELEMENT_WISE[op.name]}_{type_}", *sides)
+            case _:
+                raise InternalError(f"the code generator has no form for {pack}")
+        if isinstance(pack, Computed | Loaded):
+            op = pack.op if isinstance(pack, Computed) else pack.load
+            name = self.current.define(self.fresh(f"{op.results[0].name_hint or 'v'}_lanes"))
+            self.current.add(f"{name} = {expression}", op)
+            expression = name
+        made[pack] = expression
+        return expression
+
+    def _loaded(self, load: memref.LoadOp, lanes: int) -> str:
+        kind = "reload" if viewed(load.memref) in self.written else "load"
+        address = self.address(load.memref, load.indices)
+        return self.vector_call(f"{kind}_v{lanes}x{load.res.type}", address)
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
         self.assign(op, self.vector_call(f"broadcast_{numba_type(op.vector.type)}", self.value(op.source)))

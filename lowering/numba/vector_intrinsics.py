@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir.instructions import GEPInstr
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 
 from ..schedule.machine_model import STREAM_BYTES
-from .intrinsics import make, make_load, make_store, pointer
+from .intrinsics import make, make_load, make_store, mark, pointer
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -110,12 +111,69 @@ def _element(type_: VectorType) -> Any:
     return types.UniTuple(types.int64, 2) if type_.bits == 128 else types.Integer.from_bitwidth(type_.bits)
 
 
+def _chosen(type_: VectorType, predicate: str, which: str) -> tuple[str, Any, Callable]:
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        return builder.select(builder.icmp_signed(predicate, left, right), left, right)
+
+    return f"The {which} of each two lanes of {type_.name}, as signed integers.", type_(type_, type_), build
+
+
+def _steps(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, first: ir.Value) -> ir.Value:
+        return builder.add(_repeated(builder, first, type_), ir.Constant(type_.llvm, list(range(type_.lanes))))
+
+    return f"Make {type_.name} of a number and those that follow it.", type_(_element(type_)), build
+
+
+def _extend(type_: VectorType, *, unsigned: bool) -> tuple[str, Any, Callable]:
+    wide = VectorType(type_.lanes, 64)
+    extension = ir.IRBuilder.zext if unsigned else ir.IRBuilder.sext
+    doc = f"Extend each lane of {type_.name} to 64 bits{' with zeros' if unsigned else ''}."
+    return doc, wide(type_), lambda builder, vector: extension(builder, vector, wide.llvm)
+
+
+def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
+    lanes, element = type_.lanes, type_.llvm.element
+    pointers, mask = ir.VectorType(element.as_pointer(), lanes), ir.VectorType(ir.IntType(1), lanes)
+
+    def build(builder: Any, address: ir.Value, places: ir.Value) -> ir.Value:
+        base = builder.inttoptr(address, element.as_pointer())
+        bases = _repeated(builder, base, pointers)
+        gep = GEPInstr(builder.block, bases, [places], False, "", source_etype=element)
+        builder._insert(gep)
+        kind = ir.FunctionType(type_.llvm, [pointers, _I32, mask, type_.llvm])
+        name = f"llvm.masked.gather.v{lanes}i{type_.bits}.v{lanes}p0"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        every, nothing = ir.Constant(mask, [1] * lanes), ir.Constant(type_.llvm, ir.Undefined)
+        return mark(builder, builder.call(function, [gep, _I32(1), every, nothing]), is_written=False)
+
+    doc = f"Load {type_.name} by a gather instruction: the elements at places behind an address."
+    return doc, type_(types.int64, VectorType(lanes, 64)), build
+
+
+def _repeated(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
+    """Insert a vector with one value in every lane; `type_` is a `VectorType` or one of LLVM."""
+    llvm = type_.llvm if isinstance(type_, VectorType) else type_
+    undefined = ir.Constant(llvm, ir.Undefined)
+    first = builder.insert_element(undefined, value, _I32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_I32, llvm.count), [0] * llvm.count))
+
+
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "join": _join,
     "broadcast": _broadcast,
     "and": lambda v: (f"The bits that two {v.name} share.", v(v, v), ir.IRBuilder.and_),
     "addi": lambda v: (f"The sums of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.add),
+    "subi": lambda v: (f"The differences of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.sub),
+    "muli": lambda v: (f"The products of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.mul),
+    "shrsi": lambda v: (f"The lanes of one {v.name} shifted right by those of another.", v(v, v), ir.IRBuilder.ashr),
+    "minsi": lambda v: _chosen(v, "<", "smaller"),
+    "maxsi": lambda v: _chosen(v, ">", "larger"),
     "addf": _addf,
+    "steps": _steps,
+    "extend": lambda v: _extend(v, unsigned=False),
+    "extend_unsigned": lambda v: _extend(v, unsigned=True),
+    "gather": _gather,
 }
 _OPERATIONS = (*_MAKERS, "load", "reload", "store", "stream", "stream_anywhere")
 

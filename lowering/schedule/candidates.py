@@ -34,7 +34,10 @@ def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list
     """Return the variations of the schedule of a gather: those of the innermost loop first, then those of the loops."""
     bodies = product(_lanes(nest, chosen), (False, True), _prefetches(nest, machine, chosen))
     found = [
-        _changes(chosen, {"lanes": lanes, "stream": stream, "prefetch": prefetch})
+        _changes(
+            chosen,
+            {"lanes": lanes, "gather": chosen.gather and lanes is not None, "stream": stream, "prefetch": prefetch},
+        )
         for lanes, stream, prefetch in bodies
         if lanes is not None or not stream
     ]

@@ -137,6 +137,9 @@ class CostModel:
         uops = index_uops + step_uops / (1 if self._is_row else lanes or 1)
         uops += self._resolve_uops * (self._nest.indices if is_staged else self._places)
         uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
+        if lanes is not None and given("gather", schedule.gather):
+            lines *= 1.0 if prefetches else fixed.GATHERED
+            uops += self._gathered_uops(lanes)
         stores, read, check = traffic.stores_ns, traffic.indices_ns, self._check_ns
         instructions = self._uop_ns * uops
         waiting = 0.0
@@ -276,6 +279,11 @@ class CostModel:
         return late * lines.unprefetched + (1 - late) * min(found, lines.unprefetched)
 
     # instructions and threads
+
+    def _gathered_uops(self, lanes: int) -> float:
+        """Return how many more instructions gathers are worth than loads of lanes: indices are resolved in vectors."""
+        dearer = self._machine.lane_gather_ns / self._machine.lane_load_ns - 1
+        return self._places * (fixed.LANE_UOPS * dearer - self._resolve_uops * (1 - 1 / lanes))
 
     def _body_uops(self, lanes: int | None, stream: bool, specialize: int | None) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""

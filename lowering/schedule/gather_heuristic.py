@@ -6,11 +6,12 @@ Where it does, each element has its own index, and several of them are loaded in
 
 from dataclasses import dataclass, field
 
+from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
-from .machine_model import MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
+from .machine_model import GATHERED_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
-from .schedule import Choice, Schedule
+from .schedule import Choice, Prefetch, Schedule
 from .tiling import Tiles, tile_checks, tile_innermost
 
 
@@ -50,6 +51,7 @@ class _Choosing:
             specialize=specialize,
             hoist=hoist,
             lanes=lanes,
+            gather=lanes is not None and self._gathers(hoist, prefetches),
             prefetch=prefetches,
             stream=lanes is not None and self._streams(lanes),
         )
@@ -124,6 +126,24 @@ class _Choosing:
         if next_slices(self.nest, self.machine) is None:
             return 1
         return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
+
+    def _gathers(self, hoist: str | None, prefetches: tuple[Prefetch, ...]) -> bool:
+        """Return whether gather instructions load the lanes of elements with an index each."""
+        nest, machine = self.nest, self.machine
+        has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
+        if self.is_row or not has_one_axis or nest.width_bytes not in GATHERED_BYTES or self._has_few_elements():
+            return False
+        if prefetches:
+            is_ahead = self.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in prefetches]
+            misses = not is_ahead and 2 * nest.span_bytes >= machine.l1_bytes  # a slice in use, and the next one
+        else:
+            misses = machine.l2_room_bytes < nest.span_bytes <= fixed.MOST_GATHERED_L2S * machine.l2_bytes
+        most = fixed.MOST_GATHER_RATIO if misses and hoist is None else fixed.LEAST_GATHER_RATIO
+        if machine.lane_gather_ns > most * machine.lane_load_ns:
+            return False
+        why = "more of their lines are under way at once" if misses else "they take less time than a load for each lane"
+        self._because(f"lanes are loaded by gather instructions: {why}")
+        return True
 
     def _streamed_bytes(self) -> int:
         """Return the size of the vectors of a streamed row: they fill it, or the last one overlaps."""

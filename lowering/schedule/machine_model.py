@@ -9,8 +9,10 @@ from typing import Any
 from .thresholds import TILE_SIZES, UNPREFETCHED, UNROLLED_VECTORS
 
 # What the code generator counts on, of every machine: the step of a prefetch; the alignment that NumPy gives large
-# arrays, to whose multiples non-temporal stores go; the least element that can be stored so by itself (x86: movnti).
+# arrays, to whose multiples non-temporal stores go; the least element that can be stored so by itself (x86: movnti);
+# the elements that gather instructions load.
 LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
+GATHERED_BYTES = (4, 8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class Schedule:
         compact: the loop over a tile of the indices, of which an owner's are listed first.
         hoist: the loop before which the indices of a tile are staged.
         lanes: elements a vector in the innermost loop.
+        gather: whether the lanes of elements with an index each are loaded by gather instructions.
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
         slices: the loop, iterations ahead and locality of the prefetch of the slices that a gradient adds.
@@ -70,6 +71,7 @@ class Schedule:
     compact: str | None = None
     hoist: str | None = None
     lanes: int | None = None
+    gather: bool = False
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
     slices: tuple[str, int, int] | None = None
@@ -307,6 +309,7 @@ STEPS = {
     "compact-indices": Step("compact", ("loop",), _name),
     "hoist-indices": Step("hoist", ("before",), _name),
     "vectorize-inner": Step("lanes", ("lanes",), _number),
+    "gather-lanes": Step("gather", (), _flag),
     "unroll": Step("unroll", ("loop", "factor"), _pair),
     "prefetch-indices": Step(
         "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch

@@ -15,7 +15,7 @@ from ...ir.loop_name import LoopName
 from ...ir.modules.plugins import load_passes
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape
-from .machine_model import LINE_BYTES
+from .machine_model import GATHERED_BYTES, LINE_BYTES
 from .schedule import Prefetch, Schedule
 from .tiling import Tiles
 
@@ -161,7 +161,15 @@ def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         if 2 <= lanes <= size:
             yield replace(schedule, lanes=lanes)
     if schedule.lanes is not None:
-        yield replace(schedule, lanes=None, stream=False)
+        yield replace(schedule, lanes=None, gather=False, stream=False)
+
+
+def gathered_lanes(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Lanes of elements with an index each by gather instructions, or by a load each."""
+    if schedule.gather:
+        yield replace(schedule, gather=False)
+    elif schedule.lanes is not None and not space.nest.is_row and space.nest.width_bytes in GATHERED_BYTES:
+        yield replace(schedule, gather=True)
 
 
 def specialized_rows(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -239,7 +247,16 @@ def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 # In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
     *(serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
-    *(vectors, specialized_rows, hoisted_indices, prefetches, streamed_stores, unrolled_loops, check_tiles),
+    *(
+        vectors,
+        gathered_lanes,
+        specialized_rows,
+        hoisted_indices,
+        prefetches,
+        streamed_stores,
+        unrolled_loops,
+        check_tiles,
+    ),
     passes_of_others,
 )
 

@@ -35,6 +35,12 @@ MOST_LANE_BYTES = 32
 # of elements with an index each that lie side by side: 3 to 6 of them, batch by batch, take 0.50 to 0.62 of the time of
 # a loop where their number is part of the code
 MOST_KNOWN_ELEMENTS = 7
+# A gathered lane takes so many times what a loaded one does, at most, where gathers are chosen: of elements that miss
+# caches, and of all others. A gather of 8 lanes is fewer instructions, so that more lines are under way: of 1 and 2 MB
+# 1.3 to 1.6 times as fast as loads, and 1.1 to 1.3 as loads that are prefetched, which are as fast from 4 MB and slow
+# down less when others use the last cache; batches of 16 KB whose next one is prefetched 1.5; from L1 0.65 to 0.85.
+MOST_GATHER_RATIO, LEAST_GATHER_RATIO = 1.5, 0.9
+MOST_GATHERED_L2S = 2
 MIN_LANES, MIN_STRIDED_VECTORS = 2, 2  # of rows that are not packed: one vector a row leaves only its remainder loop
 UNROLLED_VECTORS = 16  # of a row without a loop: rows of 256 B 2.9 times NumPy, against 1.0 for a loop of elements
 MOST_OVERLAPPING_ROW_BYTES = 2048  # with a last vector over the one before: 40 B rows 5.8 times a loop of elements
@@ -88,6 +94,7 @@ ROW_UOPS, SPECIALIZED_ROW_UOPS = 50, 8
 # the cache a chain of reads finds half of the lines there; with 2 to 3 the median error of predictions is 15 to 18 %.
 LAST_CACHE_ROOMS = 2.5
 LATE_LINES = 8  # of a row: the processor itself prefetches those behind
+GATHERED = 0.65  # of the time of lines that are not prefetched
 # how many times as long a random line takes without a prefetch, and with one into the first cache alone
 UNPREFETCHED, NEAR_PREFETCHED = 2.0, 1.0 / 0.65
 

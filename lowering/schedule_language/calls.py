@@ -59,6 +59,7 @@ CALLS = {
         "lanes={}".format,
         "vectorize once, before unroll, prefetch and stream; the innermost loop must count neighbours in out",
     ),
+    "gather-lanes": Call("gather", lambda _: "", "vectorize elements with an index each first, of 4 or 8 bytes"),
     "unroll": Call("unroll", _pair, "unroll a loop of step 1 with no loop in it, such as the remainder"),
     "prefetch-indices": Call("prefetch", _prefetch, "prefetch in a loop over the indices around the load of data"),
     "stream-stores": Call("stream", lambda _: "", "vectorize once, then stream once, and unroll after it"),

@@ -118,6 +118,11 @@ class NestScript:
         lanes = max(self._vector_bytes // width_bytes, 2) if lanes is None else lanes
         return self._step("vectorize-inner", call, lanes, names)
 
+    def gather(self) -> Self:
+        """Load the lanes of a vector by one gather instruction."""
+        innermost, _ = self._innermost()
+        return self._step("gather-lanes", "gather()", True, [innermost or ""])
+
     def unroll(self, loop: LoopHandle | str, factor: int) -> Self:
         """Run several iterations of a loop in one."""
         call = f"unroll({_shown(loop)}, {factor!r})"

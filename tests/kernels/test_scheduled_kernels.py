@@ -79,6 +79,51 @@ def test_each_lane_of_gather_elements_has_an_index_of_its_own(lanes):
     assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()
 
 
+GATHERED = {
+    "error": ("int64", {}),
+    "clip": ("int32", {}),
+    "unchecked": ("uint8", {}),
+    "staged": ("int64", {"schedule": "tile-loops{loops=indices sizes=16},hoist-indices{before=indices_i}"}),
+    "prefetched": ("int64", {"ahead": "prefetch-indices{loop=indices distance=2 lines=1 locality=2},stream-stores"}),
+    "unrolled": ("int16", {"ahead": "unroll{loop=indices_rest factor=2}"}),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_gathered_lanes_are_the_loaded_ones(name, dtype):
+    index_dtype, how = GATHERED[name]
+    steps = [how.get("schedule", ""), "vectorize-inner{lanes=4},gather-lanes", how.get("ahead", "")]
+    data = np.arange(3 * 90).astype(dtype).reshape(3, 90)[:, ::2]
+    picks = np.random.default_rng(1).integers(0 if name == "unchecked" else -45, 45, (3, 38))
+    picks = picks.astype(index_dtype, order="F" if name == "clip" else "C")
+    bounds = name if name in ("clip", "unchecked") else "error"
+    options = {"axis": 1, "batch_dims": 1, "bounds": bounds, "schedule": ",".join(filter(None, steps))}
+    kernel = gn.compile("gather", data, picks, **options)
+    places = np.clip(picks, 0, 44) if name == "clip" else picks.astype(np.int64)
+    assert kernel(data, picks).tolist() == np.take_along_axis(data, places, 1).tolist()
+    assert ("gather_v4xi" in kernel.source) == (name != "clip")
+    if bounds == "error":
+        picks[2, 37] = 45
+        with pytest.raises(gn.BoundsError, match=r"at position \(2, 37\) of indices"):
+            kernel(data, picks)
+
+
+def test_gathered_lanes_of_columns_have_an_index_each():
+    data = np.arange(5 * 33, dtype=np.int64).reshape(5, 33)
+    indices = np.random.default_rng(4).integers(-5, 5, (4, 33))
+    kernel = gn.compile("gather_elements", data, indices, schedule="vectorize-inner{lanes=8},gather-lanes")
+    assert "gather_v8xi64(" in kernel.source and "steps_v8xi64(" in kernel.source
+    assert kernel(data, indices).tolist() == np.take_along_axis(data, indices, 0).tolist()
+
+
+def test_lanes_that_have_no_form_as_vectors_are_loaded():
+    kernel = gn.compile("gather", "50xf32", "40xi64", bounds="wrap", schedule="vectorize-inner{lanes=4},gather-lanes")
+    data, indices = np.arange(50, dtype=np.float32), np.arange(40) * 7 - 120
+    assert kernel(data, indices).tolist() == data[indices % 50].tolist()
+    assert "gather_v" not in kernel.source
+
+
 def test_positions_of_a_tile_of_three_loops_lie_in_one_buffer():
     schedule = (
         "tile-loops{loops=batch_0,batch_1,indices sizes=2,2,4},"

@@ -46,7 +46,8 @@ def _ablated(case: Case, inputs: Inputs, rounds: int) -> Ablated:
     result, kernels = Ablated(case), {"": whole}
     shorter = {name.partition("{")[0]: rest for name, rest in shorter_schedules(whole.schedule).items()}
     if "vectorize-inner" in shorter:
-        shorter["vectorize-inner"] = replace(shorter["vectorize-inner"], stream=False)  # only vectors are streamed
+        without = shorter["vectorize-inner"]  # only vectors are gathered and streamed
+        shorter["vectorize-inner"] = replace(without, gather=False, stream=False)
     for name, schedule in [*shorter.items(), (ALL, NO_SCHEDULE)]:
         try:
             kernels[name] = compile_case(case, inputs.indices[0], schedule)

@@ -23,6 +23,7 @@ KERNELS = {
     "rows": ("1000x16xf32", {"bounds": "unchecked", "schedule": f"{ROWS},stream-stores"}),
     "long rows": ("1000x4096xf32", {"bounds": "unchecked", "schedule": "vectorize-inner{lanes=16}"}),
     "elements": ("1000xf32", {"schedule": "vectorize-inner{lanes=8}"}),
+    "gathered": ("1000xf32", {"bounds": "unchecked", "schedule": "vectorize-inner{lanes=8},gather-lanes"}),
     "bytes": ("1000xi8", {"bounds": "unchecked", "schedule": "vectorize-inner{lanes=16}"}),
 }
 # Bytes of a register, by its first letters.
@@ -138,6 +139,10 @@ def test_each_row_prefetched_once_and_streamed(assembly, cpu):
 @pytest.mark.parametrize("name", ["elements", "bytes"])
 def test_elements_with_an_index_each_stored_as_vectors(assembly, cpu, name):
     assert {16} in sizes_in_copying_loops(assembly[name], cpu)
+
+
+def test_lanes_gathered_where_the_processor_has_avx512(assembly, cpu):
+    assert ("\tvpgatherqd\t" in assembly["gathered"]) == (X86.get(cpu) == 64)
 
 
 def test_indices_checked_in_vectors(assembly, cpu):

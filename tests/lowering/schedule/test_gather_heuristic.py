@@ -269,8 +269,8 @@ def columns(outer, axis, indices, inner):
 def test_columns_are_read_in_vectors_while_the_next_slice_is_asked_for():
     asked = "prefetch-indices{loop=outer distance=1 lines=2 locality=2}"
     in_cache, beyond = chosen(columns(16, 512, 256, 128)), chosen(columns(64, 512, 256, 128))
-    assert f"vectorize-inner{{lanes=8}},{asked}" in in_cache and "stream" not in in_cache
-    assert f"vectorize-inner{{lanes=8}},{asked},stream-stores" in beyond
+    assert f"vectorize-inner{{lanes=8}},gather-lanes,{asked}" in in_cache and "stream" not in in_cache
+    assert f"vectorize-inner{{lanes=8}},gather-lanes,{asked},stream-stores" in beyond
     assert "vectorize" not in chosen(columns(64, 512, 2048, 128))
 
 
@@ -292,6 +292,30 @@ def test_rows_with_indices_of_their_own_are_asked_for_whole():
     assert "prefetch-indices{loop=outer_i distance=1 lines=2 locality=3}" in text
     short = replace(own, table=(("data_outer", 65536), ("axis", 128)))
     assert "prefetch" not in chosen(short)
+
+
+def test_lanes_that_miss_the_caches_are_gathered_where_that_takes_little_longer():
+    assert "gather-lanes" in chosen(nest(axis=200_000, indices=10_000))
+    assert "gather-lanes" not in chosen(nest(axis=600_000, indices=10_000))  # prefetched loads are as fast
+    assert "gather-lanes" in chosen(nest(batch=500, axis=4096, indices=900))
+    assert "gather-lanes" in chosen(nest(axis=100_000, indices=10_000, width=8))
+    slow = replace(MACHINE, lane_gather_ns=2 * MACHINE.lane_load_ns)
+    assert "gather-lanes" not in chosen(nest(axis=200_000, indices=10_000), slow)
+
+
+def test_lanes_in_the_caches_are_gathered_where_that_takes_less_time():
+    shapes = nest(axis=1000, indices=10_000), nest(batch=2000, axis=1024, indices=500), nest(axis=10**7, indices=10**6)
+    fast = replace(MACHINE, lane_gather_ns=MACHINE.lane_load_ns / 2)
+    for shape in shapes:
+        assert "gather-lanes" not in chosen(shape)
+        assert "gather-lanes" in chosen(shape, fast)
+
+
+def test_only_lanes_of_four_and_eight_bytes_at_single_indices_are_gathered():
+    assert "gather-lanes" not in chosen(nest(axis=10**6, indices=10_000, width=2))
+    assert "gather-lanes" not in chosen(nest(axis=10**6, indices=10_000, inner=16))
+    pairs = replace(nest(axis=10**3, indices=10_000), table=(("axis_0", 1000), ("axis_1", 1000)))
+    assert "gather-lanes" not in chosen(pairs)
 
 
 def test_a_large_result_is_stored_past_the_caches_where_data_does_not_stay_in_them():

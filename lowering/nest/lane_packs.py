@@ -1,0 +1,180 @@
+"""Packs: what the lanes of a vector compute alike, as one vector operation for each step.
+
+Lanes that are loaded one by one have copies of the same operations. A pack stands for one of those steps in all lanes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i64
+from xdsl.ir import Operation, SSAValue
+
+from ...ir.dialects.types import strides_of
+from ...ir.dialects.upstream import FromElementsOp
+from .queries import static_size
+
+# Arithmetic that the code generator has for vectors of i64.
+_ELEMENT_WISE = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.ShRSIOp, arith.MinSIOp, arith.MaxSIOp)
+_EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """One value in every lane."""
+
+    value: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The first lane's value, and one more in each lane."""
+
+    first: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Elements that lie side by side in memory, from that of the first lane's load on."""
+
+    load: memref.LoadOp
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The first lane's operation, on packs."""
+
+    op: Operation
+    operands: "tuple[Pack, ...]"
+
+
+Pack = Same | Steps | Loaded | Computed
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The lanes of a vector as elements of one memref, at a pack of subscripts in each dimension."""
+
+    memory: SSAValue
+    subscripts: tuple[Pack, ...]
+
+
+def gathered(vector: FromElementsOp) -> Gathered | None:
+    """Return the lanes of a vector as a gather from memory; None where their subscripts have no packs."""
+    loads = [element.owner for element in vector.elements]
+    first = loads[0]
+    if not isinstance(first, memref.LoadOp) or isinstance(first.memref.owner, Operation):
+        return None
+    same = [load for load in loads if isinstance(load, memref.LoadOp) and load.memref is first.memref]
+    if len(same) != len(loads):
+        return None
+    subscripts = [_pack(lanes) for lanes in zip(*(load.indices for load in same), strict=True)]
+    packs = tuple(pack for pack in subscripts if pack is not None)
+    is_whole = len(packs) == len(subscripts) and any(isinstance(pack, Loaded | Computed) for pack in packs)
+    return Gathered(first.memref, packs) if is_whole else None
+
+
+def only_in_lanes(vectors: Iterable[FromElementsOp]) -> set[Operation]:
+    """Return the operations that nothing needs when the lanes of these vectors are computed as packs.
+
+    All of the vectors have packs: `gathered` returns no None.
+    """
+    vectors = list(vectors)
+    needed, alone = set[SSAValue](), set[Operation](vectors)
+    pending: list[Operation] = []
+    for vector in vectors:
+        found = gathered(vector)
+        assert found is not None
+        for pack in found.subscripts:
+            needed |= _scalars(pack)
+        pending += [element.owner for element in vector.elements if isinstance(element.owner, Operation)]
+    while pending:
+        op = pending.pop()
+        uses = {use.operation for result in op.results for use in result.uses}
+        if op in alone or needed.intersection(op.results) or not uses <= alone:
+            continue
+        alone.add(op)
+        pending += [operand.owner for operand in op.operands if isinstance(operand.owner, Operation)]
+    return alone.difference(vectors)
+
+
+def _scalars(pack: Pack) -> set[SSAValue]:
+    """Return the values that a pack takes from outside, each with the casts in front of it."""
+    match pack:
+        case Same(value) | Steps(value):
+            return {value, _uncast(value)}
+        case Loaded(load):
+            return {scalar for index in load.indices for scalar in (index, _uncast(index))}
+        case Computed(_, operands):
+            return set().union(*map(_scalars, operands))
+
+
+def _uncast(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, arith.IndexCastOp):
+        value = value.owner.input
+    return value
+
+
+def _pack(lanes: Sequence[SSAValue]) -> Pack | None:
+    """Return the pack of a value in each lane; None where there is none."""
+    steps = _steps(lanes)
+    if steps is not None:
+        return Steps(lanes[0]) if steps else Same(lanes[0])
+    owners = [_uncast(value).owner for value in lanes]
+    first = owners[0]
+    if any(not isinstance(op, type(first)) for op in owners):
+        return None
+    if isinstance(first, memref.LoadOp):
+        return Loaded(first) if _lie_side_by_side([op for op in owners if isinstance(op, memref.LoadOp)]) else None
+    if not isinstance(first, _ELEMENT_WISE + _EXTENSIONS) or first.results[0].type not in (i64, IndexType()):
+        return None
+    columns = zip(*(op.operands for op in owners if isinstance(op, Operation)), strict=True)
+    operands = [_pack(column) for column in columns]
+    packs = tuple(pack for pack in operands if pack is not None)
+    if len(packs) != len(operands) or (isinstance(first, _EXTENSIONS) and not isinstance(packs[0], Loaded)):
+        return None
+    return Computed(first, packs)
+
+
+def _steps(lanes: Sequence[SSAValue]) -> int | None:
+    """Return 0 where a value is the same in all lanes, 1 where it grows by one from lane to lane, otherwise None."""
+    (base, first), *others = map(_place, lanes)
+    if any(other != base for other, _ in others):
+        return None
+    offsets = [offset - first for _, offset in others]
+    return next((step for step in (0, 1) if offsets == [step * lane for lane in range(1, len(lanes))]), None)
+
+
+def _place(value: SSAValue) -> tuple[tuple[SSAValue, ...], int]:
+    """Return a value as what it is computed from, and how much is added to that."""
+    value = _uncast(value)
+    op, number = value.owner, _number(value)
+    if number is not None:
+        return (), number
+    if isinstance(op, arith.AddiOp) and (number := _number(op.rhs)) is not None:
+        base, offset = _place(op.lhs)
+        return base, offset + number
+    if isinstance(op, arith.SubiOp):
+        base, offset = _place(op.lhs)
+        return (*base, _uncast(op.rhs)), offset
+    return (value,), 0
+
+
+def _number(value: SSAValue) -> int | None:
+    """Return the number that a constant stands for, or a size that is known."""
+    constant = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return constant.value.data if isinstance(constant, IntegerAttr) else static_size(value)
+
+
+def _lie_side_by_side(loads: Sequence[memref.LoadOp]) -> bool:
+    """Return whether loads read elements of one memref that lie side by side."""
+    memory = SSAValue.get(loads[0].memref, type=MemRefType)
+    if any(load.memref is not memory for load in loads):
+        return False
+    steps = [_steps(lanes) for lanes in zip(*(load.indices for load in loads), strict=True)]
+    if sorted(map(str, steps)) != [*["0"] * (len(steps) - 1), "1"]:
+        return False
+    dim, strides = steps.index(1), strides_of(memory.type)
+    if strides is not None:
+        return strides[dim] == 1
+    return all(size == 1 for size in memory.type.get_shape()[dim + 1 :])
