@@ -22,19 +22,19 @@ UNSIGNED = {
     dtype: np.dtype(str(dtype).rpartition(".")[2].replace("uint", "int").replace("int", "uint")) for dtype in _WHOLE
 }
 
-_is_compiling = torch.compiler.is_dynamo_compiling
-_is_grad_enabled = torch.is_grad_enabled
+is_compiling = torch.compiler.is_dynamo_compiling
+is_grad_enabled = torch.is_grad_enabled
 # What the fast way raises where another way must find out why.
 NOT_PLAIN = (BoundsError, KeyError, RuntimeError, TypeError)
-_trace = torch._C._get_tracing_state
+trace = torch._C._get_tracing_state
 # Where a version of torch lacks one of these, every call takes the way through torch's dispatcher.
-_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 _transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: True)
 
 
 def is_traced() -> bool:
     """Return whether torch records calls rather than running them: it compiles, traces, or has a dispatch mode."""
-    return _is_compiling() or _dispatch_modes() > 0 or _trace() is not None
+    return is_compiling() or dispatch_modes() > 0 or trace() is not None
 
 
 def is_transformed() -> bool:
@@ -42,32 +42,48 @@ def is_transformed() -> bool:
     return forward_ad._current_level >= 0 or _transform() is not None
 
 
-def is_plain(table: Any, index: Any) -> bool:
-    """Return whether a call may take the fast way, on which no gradient is wanted and nobody watches.
+def found_call(table: Any, index: Any, first: Any, second: Any, out: Any = None) -> Any:
+    """Return the result of a call that was made before; None where it was not, or where another way must look.
 
-    What is left makes `.numpy()` fail. That takes 100 us, so it must be unusual.
+    The fast way of a small call, with no gradient wanted and nobody watching. What the conditions leave makes
+    `.numpy()` fail. That takes 100 us, so it must be unusual.
+
+    Args:
+        table, index: what the caller gave.
+        first, second: the first two keys of the call in the call cache.
+        out: what the caller gave. One without elements may be resized, which torch forbids as soon as an array shares
+            its memory.
     """
-    return not (
-        _is_compiling()
+    if (
+        is_compiling()
         or type(index) is not Tensor
         or (type(table) is not Tensor and type(table) is not Parameter)
-        or (table.requires_grad and _is_grad_enabled())
-        or table.dtype not in OF_NUMPY
-        or _dispatch_modes()
-        or _trace() is not None
+        or (table.requires_grad and is_grad_enabled())
+        or dispatch_modes()
+        or trace() is not None
         or forward_ad._current_level >= 0
-    )
-
-
-def found_call(table: Any, index: Any, first: Any, second: Any) -> Any:
-    """Return the result of a call with these first two keys of the call cache; None where none was made before."""
-    if not is_plain(table, index):
+        or (out is not None and (type(out) is not Tensor or out.requires_grad or not out.numel()))
+    ):
         return None
+    dtype = table.dtype
     try:
-        found = CALLS.find(table.numpy(), index.numpy().view(UNSIGNED[index.dtype]), None, first, second, "error")
+        picks = index.numpy().view(UNSIGNED[index.dtype])
+        if out is None and dtype in OF_NUMPY:
+            found = CALLS.find(table.numpy(), picks, None, first, second, "error")
+            return None if found is None else torch.from_numpy(found)
+        found = CALLS.find(array_of(table), picks, None if out is None else array_of(out), first, second, "error")
     except NOT_PLAIN:
         return None
-    return None if found is None else torch.from_numpy(found)
+    if found is None or out is None:
+        return None if found is None else tensor_of(found, dtype)
+    count_change(out)
+    return out
+
+
+def count_change(out: Any) -> None:
+    """Tell torch that a tensor was written: what was saved of it for a gradient has changed."""
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)
 
 
 def array_of(tensor: Any) -> np.ndarray:
