@@ -22,6 +22,7 @@ _NAMES = {
     "kernels.fill": "Fill",
     "kernels.gather": "gather gather_elements gather_nd",
     "kernels.gradient": "gather_elements_grad gather_grad gather_nd_grad",
+    "kernels.reduction.gather_reduce": "gather_reduce gather_reduce_grad",
     "kernels.host.knobs": "knobs",
     "kernels.kernel": "Kernel compile",
     "kernels.model": "Model load",
@@ -46,6 +47,7 @@ _WITHOUT_LIBRARIES = (
     "kernels.gradient",
     "kernels.host.knobs",
     "kernels.kernel",
+    "kernels.reduction.gather_reduce",
     "kernels.take",
     "lowering.schedule.schedule",
 )

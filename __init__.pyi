@@ -27,6 +27,8 @@ from .kernels.playground.run_stage import run_stage as run_stage
 from .kernels.playground.scheduling import ScheduleScript as ScheduleScript
 from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
+from .kernels.reduction.gather_reduce import gather_reduce as gather_reduce
+from .kernels.reduction.gather_reduce import gather_reduce_grad as gather_reduce_grad
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.take import take as take
 from .kernels.take import take_along_axis as take_along_axis

@@ -77,7 +77,7 @@ class Role:
     """Adjacent dimensions that a loop or an axis runs over: `count` of them, which start at a place in each array.
 
     Attributes:
-        name: `batch`, `outer`, `axis`, `indices`, `inner` or `tuple`.
+        name: `batch`, `outer`, `axis`, `indices`, `bag`, `inner` or `tuple`.
         count: how many dimensions.
         data, indices, out: where they start in each array; None in one that does not have them.
         data_is_larger: whether data may have larger sizes, of which only the beginning is read.
@@ -145,6 +145,22 @@ def gather_elements_roles(data_rank: int, indices_rank: int, axis: int) -> tuple
     if data_rank > indices_rank:
         roles.append(Role("unit", data_rank - indices_rank, data=indices_rank, out=indices_rank))
     return tuple(roles)
+
+
+def gather_reduce_roles(data_rank: int, indices_rank: int) -> tuple[Role, ...]:
+    """Return the roles of a gather_reduce's dimensions: the slices of a bag are summed, so out has no dimension of it.
+
+    data    (axis, inner)
+    indices (indices, bag)
+    out     (indices, inner)
+    """
+    bags = indices_rank - 1
+    return (
+        Role("axis", 1, data=0),
+        Role("indices", bags, indices=0, out=0),
+        Role("bag", 1, indices=bags),
+        Role("inner", data_rank - 1, data=1, out=bags),
+    )
 
 
 def canonical_gather(

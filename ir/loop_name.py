@@ -1,7 +1,7 @@
 """What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
 
 NESTS = ("check", "clear", "scale")
-SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "inner": "j", "unit": "u"}
+SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "bag": "k", "inner": "j", "unit": "u"}
 
 
 class LoopName(str):
@@ -25,7 +25,7 @@ class LoopName(str):
 
     @property
     def role(self) -> str:
-        """`batch`, `outer`, `axis`, `indices`, `inner`, `unit`, `tuple` or another word."""
+        """`batch`, `outer`, `axis`, `indices`, `bag`, `inner`, `unit`, `tuple` or another word."""
         return self.removeprefix(f"{self.nest}_").removeprefix("data_").partition("_")[0]
 
     @property

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import ClassVar, Self
 
-from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_roles
+from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_reduce_roles, gather_roles
 from .semantics import (
     Shape,
+    check_gather_reduce,
     gather_nd_shape,
     gather_shape,
     normalize_gather,
@@ -24,6 +25,8 @@ class OperatorSpec(ABC):
     """One operator with its integer attributes, as its author wrote them or normalised."""
 
     name: ClassVar[str]
+    # Whether elements are added, and so are numbers; all other operators move bytes.
+    adds: ClassVar[bool] = False
 
     def attributes(self) -> dict[str, int]:
         """Return the integer attributes by name, in the order in which they print."""
@@ -114,6 +117,27 @@ class GatherElements(OperatorSpec):
 
     def axes(self, indices_shape: Shape) -> range:
         return range(self.axis, self.axis + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherReduce(OperatorSpec):
+    """Sums of slices of data along its first axis: one for each bag, the indices along the last dimension."""
+
+    name: ClassVar[str] = "gather_reduce"
+    adds: ClassVar[bool] = True
+
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        check_gather_reduce(data_shape, indices_shape)
+        return self
+
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        return (*indices_shape[:-1], *data_shape[1:])
+
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        return gather_reduce_roles(data_rank, len(indices_shape))
+
+    def axes(self, indices_shape: Shape) -> range:
+        return range(1)
 
 
 @dataclass(frozen=True, slots=True)

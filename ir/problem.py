@@ -106,6 +106,16 @@ class Problem:
         return self.operator.name if self.gradient is None else f"{self.operator.name}_grad"
 
     @property
+    def adds(self) -> bool:
+        """Whether elements are added, and so are numbers: of a gradient, and of a reduction."""
+        return self.gradient is not None or self.operator.adds
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it is a reduction of gathered slices, and no gradient."""
+        return self.gradient is None and self.operator.adds
+
+    @property
     def axes(self) -> range:
         """The dimensions of the table that are indexed."""
         return self.operator.axes(self.indices.shape)
@@ -114,6 +124,15 @@ class Problem:
     def axis_sizes(self) -> tuple[int, ...]:
         """The sizes of the indexed dimensions."""
         return tuple(self.table.shape[axis] for axis in self.axes)
+
+
+def check_no_reduction(problem: Problem, what: str) -> None:
+    """Check that a problem is a gather or a gradient, as some tools want it; raises InvalidGatherError."""
+    if problem.reduces:
+        raise InvalidGatherError(
+            f"{what} is of gathers and their gradients, got {problem.name}; its kernel has stages, source, "
+            "llvm_ir and asm"
+        )
 
 
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:

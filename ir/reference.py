@@ -7,7 +7,7 @@ import numpy as np
 
 from .element_types import as_bytes, number_scale
 from .errors import BoundsError
-from .operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from .operator_spec import Gather, GatherElements, GatherNd, GatherReduce, OperatorSpec
 from .problem import Problem
 from .semantics import Bounds, Shape
 
@@ -46,6 +46,7 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
         gather           out[before.., outer.., after..] = data[before.., outer.., position]
         gather_nd        out[before.., after..]          = data[before.., positions..]
         gather_elements  out[before.., i, after..]       = data[before.., position, after..]
+        gather_reduce    out[i..] = 0 + data[position of indices[i.., 0]] + data[position of indices[i.., 1]] + ...
 
     Args:
         operator: with its attributes negative or not.
@@ -60,6 +61,8 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
         BoundsError: an index is not valid under `bounds`.
         InvalidGatherError: the attributes do not fit the shapes.
     """
+    if isinstance(operator, GatherReduce):
+        return reduce(operator, data, indices, bounds)
     is_elements = isinstance(operator, GatherElements)
     operator = operator.normalized(data.shape[: indices.ndim] if is_elements else data.shape, indices.shape)
     dtype, data = data.dtype, as_bytes(data)
@@ -78,6 +81,29 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
             source = (*before, *outer, *position, *(after[1:] if is_elements else ()))
             out[(*before, *outer, *after)] = zero_of(data.dtype) if None in position else data[source]
     return out.view(dtype) if out.dtype != dtype else out
+
+
+def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
+    """Sum the slices of each bag in the order of its indices, from zero.
+
+    Args:
+        operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO.
+        data: of rank 1 or more; a dtype that NumPy adds.
+
+    Returns:
+        A new C-contiguous array of shape `indices.shape[:-1] + data.shape[1:]` and the dtype of data.
+
+    Raises:
+        BoundsError, InvalidGatherError: as `run` does.
+    """
+    operator.normalized(data.shape, indices.shape)
+    sums = np.zeros(operator.result_shape(data.shape, indices.shape), data.dtype)
+    for place in np.ndindex(*indices.shape):
+        position = resolve(int(indices[place]), data.shape[0], bounds)
+        if position is not None:
+            with np.errstate(all="ignore"):
+                sums[place[:-1]] = sums[place[:-1]] + data[position]
+    return sums
 
 
 def gradient(

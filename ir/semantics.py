@@ -207,6 +207,19 @@ def normalize_gather_elements(data_shape: Shape, indices_shape: Shape, axis: int
     return axis
 
 
+def check_gather_reduce(data_shape: Shape, indices_shape: Shape) -> None:
+    """Check the ranks of a gather_reduce: data has rows, and indices a last dimension, the bags.
+
+    Raises:
+        InvalidGatherError: a rank is 0.
+    """
+    if not data_shape or not indices_shape:
+        raise InvalidGatherError(
+            "gather_reduce needs data of rank 1 or more and indices of rank 1 or more, whose last dimension is a bag, "
+            f"got ranks {len(data_shape)} and {len(indices_shape)}"
+        )
+
+
 def reaches_past(largest_index: int, axis_size: int | None) -> bool:
     """Return whether an index type whose largest value is given can be past the end of an axis.
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, ScheduleError, did_you_mean
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from .roofline.explanation import Explanation
 
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
-OPERATORS = ("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad")
+OPERATORS = (
+    *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
+    "gather_reduce",
+)
 
 
 class Kernel(functools.partial[np.ndarray]):
@@ -283,7 +286,8 @@ def compile(
     """Compile a gather or a gradient ahead of its calls.
 
     Args:
-        operator: "gather", "gather_nd", "gather_elements", or the gradient of one, such as "gather_grad".
+        operator: "gather", "gather_nd", "gather_elements", or the gradient of one, such as "gather_grad"; or
+            "gather_reduce", whose kernel sums rows of indices.
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
@@ -331,6 +335,8 @@ def problem_of(
             f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
             f"call gathernest.{operator}, which gathers their positions"
         )
+    if spec.adds and (data_spec.dtype.kind not in "iufc" or summation_dtype(data_spec.dtype) != data_spec.dtype):
+        raise InvalidGatherError(f"a reduction of {data_spec.dtype} has no kernel; convert data to float32 first")
     gradient = _gradient(operator, scale, data_spec)
     problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
     return replace(problem, is_fresh=True)
@@ -377,7 +383,17 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     name = name.removesuffix("_grad")
     if name == "gather":
         return Gather(axis, batch_dims)
+    if name == "gather_reduce":
+        return _reduction(axis, batch_dims)
     unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)
     if value:
         raise InvalidGatherError(f"{name} has no {unused}, got {value}; leave it out")
     return GatherNd(batch_dims) if name == "gather_nd" else GatherElements(axis)
+
+
+def _reduction(axis: int, batch_dims: int) -> GatherReduce:
+    """Return the reduction, which has neither attribute; raises InvalidGatherError where one is given."""
+    for name, value in (("axis", axis), ("batch_dims", batch_dims)):
+        if value:
+            raise InvalidGatherError(f"gather_reduce has no {name}, got {value}; leave it out")
+    return GatherReduce()

@@ -26,10 +26,17 @@ if TYPE_CHECKING:
 _OF_OWNERS = ("owner-computes", "fuse-into-owners", "compact-indices")
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
-    "nest": ("lower-gather-to-nest", "lower-gradient-to-nest", "fold-bounds", "erase-sizes", "drop-unit-loops"),
+    "nest": (
+        "lower-gather-to-nest",
+        "lower-gradient-to-nest",
+        "lower-reduction-to-nest",
+        "fold-bounds",
+        "erase-sizes",
+        "drop-unit-loops",
+    ),
     "owners": _OF_OWNERS,
     "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
-    "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants"),
+    "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums"),
     "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
 }
 # The passes by folder, in the order of the pipeline `default`; `graph` has those over the graph of a model.
@@ -39,6 +46,8 @@ GRAPH_NAMES = ROOMS["graph"]
 SCHEDULED_NEST = "hoist-invariants"
 # The pass for results that nobody has yet: it writes before all indices are checked.
 FUSION = "fuse-bounds-check"
+# The pass for the sums of bags.
+PROMOTION = "promote-sums"
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
 
 
@@ -81,25 +90,35 @@ def summary(name: str) -> str:
     return (inspect.getdoc(all_passes()[name]()) or "").partition("\n")[0]
 
 
+_LOWERINGS = ("lower-gather-to-nest", "lower-gradient-to-nest", "lower-reduction-to-nest")
+
+
+def lowering_pass(*, gradient: bool = False, reduction: bool = False) -> str:
+    """Return the pass that makes the nest of a gather, a gradient or a reduction."""
+    return _LOWERINGS[1 if gradient else 2 if reduction else 0]
+
+
 def default_pipeline(
     schedule: Schedule,
     *,
     erase_sizes: bool = True,
     gradient: bool = False,
+    reduction: bool = False,
     clamp: bool = False,
     fused: str | None = None,
 ) -> str:
-    """Return the pipeline that takes an operator, perhaps a gradient, to loops with a schedule.
+    """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
 
     Without `erase_sizes` the code keeps the sizes. With `clamp` the nest that copies clamps indices that were checked.
     `fused` is the loop in which indices are checked, where that is not done in a nest of its own.
     """
-    left_out = {"lower-gather-to-nest" if gradient else "lower-gradient-to-nest", "" if erase_sizes else "erase-sizes"}
+    lowering = lowering_pass(gradient=gradient, reduction=reduction)
+    left_out = {*_LOWERINGS, "" if erase_sizes else "erase-sizes"} - {lowering}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
     nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if fused is None else [f"{FUSION}{{loop={fused}}}"]
-    loops = [name for name in ROOMS["loops"] if name != FUSION]
+    loops = [name for name in ROOMS["loops"] if name not in (FUSION, "" if reduction else PROMOTION)]
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
 
@@ -108,10 +127,11 @@ PIPELINES = {
     "nest": ",".join([*ROOMS["canonicalize"], "lower-gather-to-nest", "fold-bounds"]),
     "default": default_pipeline(NO_SCHEDULE),
     "gradient": default_pipeline(NO_SCHEDULE, gradient=True),
+    "reduction": default_pipeline(NO_SCHEDULE, reduction=True),
     "static": default_pipeline(NO_SCHEDULE, erase_sizes=False),
     "graph": ",".join([*ROOMS["graph"], "dce"]),
 }
-# `default`, `gradient` and `static` have no schedule here: `default_pipeline` puts one in. `graph` is for models.
+# `graph` is for models. The others from `default` on have no schedule here: `default_pipeline` puts one in.
 
 # A pass with its options, or a pipeline, in the text of a pipeline.
 _STEP = re.compile(r"([^\s,{}]+)(\s*\{[^{}]*\})?")
@@ -142,10 +162,10 @@ class Pipeline:
         text = text if is_fresh else re.sub(rf"{FUSION}\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
         return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
 
-    def missing_pass(self, *, gradient: bool = False) -> str:
+    def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""
         given = {step[1] for step in _STEP.finditer(self.expanded())}
-        lowering = "lower-gradient-to-nest" if gradient else "lower-gather-to-nest"
+        lowering = lowering_pass(gradient=gradient, reduction=reduction)
         _, *canonical = ROOMS["canonicalize"]  # without normalize-gather, which a normal gather does not need
         needed = (*canonical, lowering, "fold-bounds", "lower-nest-to-loops")
         return next((name for name in needed if name not in given), "")

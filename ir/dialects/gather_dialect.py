@@ -6,6 +6,7 @@
 | `gather.gather_nd`       | 0, 1  | the same by tuples of indices                                             |
 | `gather.gather_elements` | 0, 1  | the same, an index for each element                                       |
 | `gather.gather_grad`, `gather.gather_nd_grad`, `gather.gather_elements_grad` | 0, 1 | their gradients: a scatter-add |
+| `gather.gather_reduce`   | 0, 1  | the sum of the slices of each bag, the indices along the last dimension   |
 | `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
 | `gather.yield`           | 2, 3  | the end of a loop body                                                    |
 | `gather.resolve`         | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
@@ -22,6 +23,7 @@ from .attributes import I64, BoundsAttr, BytesType, ViewAttr
 from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
 from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
+from .reduce_ops import GatherReduceOp
 
 __all__ = [
     "I64",
@@ -36,6 +38,7 @@ __all__ = [
     "GatherNdGradOp",
     "GatherNdOp",
     "GatherOp",
+    "GatherReduceOp",
     "GradientOp",
     "LoopOp",
     "MaskedLoadOp",
@@ -49,6 +52,7 @@ Gather = Dialect(
     "gather",
     [
         *(GatherOp, GatherNdOp, GatherElementsOp, GatherGradOp, GatherNdGradOp, GatherElementsGradOp),
+        GatherReduceOp,
         *(LoopOp, YieldOp, ResolveOp, MaskedLoadOp, AccumulateOp),
     ],
     [BoundsAttr, ViewAttr, BytesType],

@@ -19,6 +19,24 @@ from ..operator_spec import Gather, GatherElements, GatherNd
 from .gather_ops import AnyShaped, OperatorOp
 
 
+def verify_summed(op: OperatorOp) -> bool:
+    """Check that the elements of an operator have a sum, and return whether they are integers.
+
+    Raises:
+        VerifyException: they are no floats of 32 or 64 bits, complex of them, or integers of 8 to 64 bits.
+    """
+    assert isinstance(op.source.type, AnyShaped)
+    element = op.source.type.element_type
+    number = element.element_type if isinstance(element, ComplexType) else element
+    is_integer = isinstance(number, IntegerType) and number.width.data in (8, 16, 32, 64)
+    if not is_integer and not isinstance(number, Float32Type | Float64Type):
+        raise VerifyException(
+            f"{op.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
+            f"{element}; narrower floats are summed in f32"
+        )
+    return is_integer
+
+
 class GradientOp(OperatorOp):
     """What every gradient has: the gradient of what the gather gave as its source, and that of data as its result."""
 
@@ -44,15 +62,7 @@ class GradientOp(OperatorOp):
 
     def verify_(self) -> None:
         super().verify_()
-        assert isinstance(self.source.type, AnyShaped)
-        element = self.source.type.element_type
-        number = element.element_type if isinstance(element, ComplexType) else element
-        is_integer = isinstance(number, IntegerType) and number.width.data in (8, 16, 32, 64)
-        if not is_integer and not isinstance(number, Float32Type | Float64Type):
-            raise VerifyException(
-                f"{self.name}: expected elements of f32, f64, a complex of them or integers of 8 to 64 bits, got "
-                f"{element}; narrower floats are summed in f32"
-            )
+        is_integer = verify_summed(self)
         if not math.isfinite(self.factor):
             raise VerifyException(f"{self.name}: expected a finite scale, got {self.factor}")
         if is_integer and not self.factor.is_integer():

@@ -175,6 +175,9 @@ class Machine(VectorInterpreter):
             grad, shape = source.view(numpy_dtype(op.target.type.element_type)), op.shapes()[0]
             result = reference.gradient(op.normalized(), grad, indices, shape, op.bounds.data, op.factor)
         else:
+            if op.SPEC.adds:
+                assert isinstance(op.target.type, TensorType | MemRefType)
+                source = source.view(numpy_dtype(op.target.type.element_type))
             result = reference.run(op.normalized(), source, indices, op.bounds.data)
         if not out:
             return (result,)
@@ -182,6 +185,7 @@ class Machine(VectorInterpreter):
         return ()
 
     run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
+    run_gather_gather_reduce = run_operator
     run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
@@ -203,7 +207,7 @@ class Machine(VectorInterpreter):
 
     def run_gather_masked_load(self, op: MaskedLoadOp, memory: np.ndarray, *rest: int) -> tuple[Any, ...]:
         *subscripts, mask = rest
-        return (self.load(memory, subscripts),) if mask & 1 else (0,)
+        return (self.load(memory, subscripts),) if mask & 1 else (_number(0, op.element.type),)
 
     def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
         subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)

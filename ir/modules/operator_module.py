@@ -32,6 +32,7 @@ from ..dialects.gather_dialect import (
     GatherNdGradOp,
     GatherNdOp,
     GatherOp,
+    GatherReduceOp,
     OperatorOp,
 )
 from ..dialects.graph_op import tensor_of
@@ -39,7 +40,9 @@ from ..dialects.types import ir_element_type
 from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
-OPERATIONS: dict[str, type[OperatorOp]] = {op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp)}
+OPERATIONS: dict[str, type[OperatorOp]] = {
+    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp)
+}
 GRADIENTS: dict[str, type[OperatorOp]] = {
     op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
 }

@@ -143,7 +143,7 @@ class Adapter:
             return
         subject = calls.subject
         found.tried.add(subject.schedule)
-        is_gradient = subject.problem.gradient is not None
+        is_gradient = subject.problem.adds
         for schedule in next_candidates(subject.nest, machine_model(), subject.schedule, is_gradient=is_gradient):
             if schedule in found.tried:
                 continue

@@ -7,6 +7,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from ...ir.errors import GathernestError
+from ...ir.problem import check_no_reduction
 from ...lowering.drawings.svg import FONT_SIZE, HUES, LETTER, Element, add, drawing, finished, width_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.plan import Plan
@@ -46,6 +47,7 @@ def access_drawing(
         InvalidGatherError: the indices have another shape than the plan's, or the gather has too many elements.
         BoundsError: an index is not valid.
     """
+    check_no_reduction(plan.problem, "the drawing of accesses")
     if plan.action != "run" or not plan.problem.slices.size:
         return _sentence(title, "with these sizes nothing of data is read")
     try:

@@ -105,7 +105,8 @@ def rest_of(module: ModuleOp) -> str:
     ops = list(module.walk())
     operator = next((op for op in ops if isinstance(op, OperatorOp)), None)
     if operator is not None:
-        default = PIPELINES["gradient" if isinstance(operator, GradientOp) else "default"].split(",")
+        kind = "gradient" if isinstance(operator, GradientOp) else "reduction" if operator.SPEC.adds else "default"
+        default = PIPELINES[kind].split(",")
         return ",".join(default[_first_to_run(module, operator, default) :])
     if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
         return ""

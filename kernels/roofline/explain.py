@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
+from ...ir.problem import check_no_reduction
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
@@ -34,7 +35,7 @@ class ExplainError(GathernestError, ValueError):
 
 def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
     """Return what the cost model expects of a plan under these ceilings; None of a gradient or a given pipeline."""
-    if plan.problem.gradient is not None or plan.given is not None:
+    if plan.problem.adds or plan.given is not None:
         return None
     machine = machine_model()
     return predict_us(plan.layout.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
@@ -69,7 +70,9 @@ def explain(
         ExplainError: only one of data and indices is given, nothing runs for these sizes, or the interpreter is on.
         SampleError: arrays of the compiled shapes do not fit in memory.
         BoundsError: an index is not valid.
+        InvalidGatherError: the kernel is that of a gather_reduce.
     """
+    check_no_reduction(kernel.problem, "explain")
     if (data is None) != (indices is None):
         raise ExplainError("explain takes both data and indices, or neither for made-up ones; got one of them")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:

@@ -91,7 +91,7 @@ def out_array(out: Any) -> np.ndarray:
     return foreign_out(out)
 
 
-def index_array(indices: ArrayLike) -> np.ndarray:
+def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
     """Return indices as an ndarray of a native integer dtype, which a kernel can read in place.
 
     Copies indices of foreign byte order, and those whose elements do not lie at multiples of their size. A dask array
@@ -101,14 +101,14 @@ def index_array(indices: ArrayLike) -> np.ndarray:
         IndexTypeError: they are of another kind. An empty list counts as integers.
         InvalidGatherError: they are masked, or lists of different lengths.
     """
-    array = data_array(indices, "indices")
+    array = data_array(indices, name)
     dtype = array.dtype
     if dtype.kind in "iu" and dtype.isnative and type(array) is np.ndarray and array.flags.c_contiguous:
         return array
     if dtype.kind not in "iu":
         if array.size == 0 and not isinstance(indices, np.ndarray):
             return array.astype(np.int64)
-        raise IndexTypeError(f"indices must be integers, got {_not_integers(array, indices)}")
+        raise IndexTypeError(f"{name} must be integers, got {_not_integers(array, indices)}")
     if not isinstance(array, np.ndarray):
         return array
     is_even = lies_evenly(array.shape, array.strides, dtype.itemsize)

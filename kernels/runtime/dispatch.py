@@ -172,10 +172,11 @@ def _found_without_out(table: CallTable, source: np.ndarray, indices: np.ndarray
 
 def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
     """Return the array for a kernel to read, or a copy in the dtype of the sums; None where NumPy must do the work."""
-    if request.gradient is None:
+    if request.gradient is None and not request.operator.adds:
         return source if is_movable(source.dtype) and source.dtype.itemsize else None
     summed = summation_dtype(source.dtype)
-    check_whole(request.gradient.scale, source.dtype)
+    if request.gradient is not None:
+        check_whole(request.gradient.scale, source.dtype)
     if summed is None or (summed == source.dtype and _is_even(source)):
         return None if summed is None else source
     return source.astype(summed, order="C")
@@ -189,7 +190,7 @@ def _is_written_in_place(
         return False
     if np.may_share_memory(out, source) or np.may_share_memory(out, indices):
         return False
-    return request.gradient is None or _is_even(out)
+    return not (request.gradient is not None or request.operator.adds) or _is_even(out)
 
 
 def _is_even(array: np.ndarray) -> bool:

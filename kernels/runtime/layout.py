@@ -37,7 +37,7 @@ class Layout:
     def of(cls, problem: Problem) -> "Layout":
         """Return the layout of a problem."""
         table, indices, slices = problem.table, problem.indices, problem.slices
-        if problem.gradient is None:
+        if not problem.adds:
             width = machine_width(table.dtype.itemsize, [*table.layout_strides, *slices.layout_strides])
         else:
             width = number_width(table.dtype)
@@ -67,6 +67,9 @@ class Layout:
         """The sizes that a schedule is chosen from."""
         problem, canonical = self.problem, self.canonical
         loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
+        bags = [loop for loop in zip(canonical.indices.dims, canonical.indices.shape, strict=True) if loop[0] == "bag"]
+        bags_at = canonical.out.count_of("indices")
+        loops = [*loops[:bags_at], *bags, *loops[bags_at:]] if bags else loops
         return NestShape(
             tuple(loops),
             self._checked(loops) if self.has_check else (),
@@ -93,8 +96,9 @@ class Layout:
         reach = " ".join("reaches past" if past else "stays within" for past in self.reaches)
         wide = " on a wide axis" if any(size > LARGEST_NARROW_AXIS for size in problem.axis_sizes) else ""
         element = f"{8 * self.width_bytes} bits"
-        if problem.gradient is not None:
-            element = f"{number_name(problem.table.dtype)}{' scaled' if problem.gradient.scale != 1 else ''}"
+        if problem.adds:
+            is_scaled = problem.gradient is not None and problem.gradient.scale != 1
+            element = f"{number_name(problem.table.dtype)}{' scaled' if is_scaled else ''}"
         shared = ", shared indices" if problem.has_shared_indices else ""
         return (
             f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "

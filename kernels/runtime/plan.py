@@ -76,8 +76,8 @@ class Plan:
         problem, clamp = self.problem, self.problem.has_shared_indices
         if self.given is not None:
             return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
-        is_gradient = problem.gradient is not None
-        return default_pipeline(self.schedule, gradient=is_gradient, clamp=clamp, fused=self.checked_in)
+        kind = {"gradient": problem.gradient is not None, "reduction": problem.reduces}
+        return default_pipeline(self.schedule, **kind, clamp=clamp, fused=self.checked_in)
 
     @property
     def folder(self) -> str:
@@ -88,9 +88,11 @@ class Plan:
 
     @property
     def work_bytes(self) -> int:
-        """Bytes of indices read and output written; for a gradient those read, too."""
+        """Bytes of indices read and output written; for a gradient and a reduction those read, too."""
         table, indices, slices = self.problem.table, self.problem.indices, self.problem.slices
         items = math.prod(slices.shape) + (0 if self.problem.gradient is None else math.prod(table.shape))
+        if self.problem.reduces:
+            items += math.prod(indices.shape) * math.prod(table.shape[1:])
         return items * table.dtype.itemsize + math.prod(indices.shape) * indices.dtype.itemsize
 
     def parameter(self, kind: str, argument: int, dim: int) -> float:
@@ -144,10 +146,10 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     elif tuned is not None and tuned.schedule is not None:
         choice = Choice(tuned.schedule, (FOUND_BY[tuned.origin],))
     else:
-        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None)
+        choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    can_fuse = problem.is_fresh and problem.gradient is None
+    can_fuse = problem.is_fresh and not problem.adds
     checked_in = loop_of_check(nest, choice.schedule) if can_fuse else None
     if checked_in is not None:
         key += f", checked in {checked_in}"
@@ -180,6 +182,8 @@ def _check_row(canonical: CanonicalGather, width: int, schedule: Schedule) -> No
 
 def _action(layout: Layout) -> Literal["run", "zeros", "nothing", "reject"]:
     problem = layout.problem
+    if problem.reduces and 0 in problem.indices.shape:
+        return "zeros"
     if 0 in problem.indices.shape:
         return "nothing" if problem.gradient is None else "zeros"
     if 0 in problem.axis_sizes:

@@ -30,7 +30,7 @@ def sample_arrays(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarr
         )
     rng = np.random.default_rng(seed)
     data = strided_array(source)
-    if problem.gradient is None:
+    if not problem.adds:
         _fill_bytes(data, rng)
     else:
         data[...] = rng.integers(0, 100, data.shape, np.uint8).astype(data.dtype)

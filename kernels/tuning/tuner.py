@@ -182,7 +182,7 @@ class Tuner:
         self._plan: Plan = plan
         self._predict = partial(predict_us, machine=machine_model() if machine is None else machine)
         self.default = plan.schedule
-        self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.gradient is not None)
+        self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.adds)
         self._out = np.zeros(problem.result.shape, problem.table.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}
@@ -214,7 +214,7 @@ class Tuner:
     def _fastest(self, schedules: Sequence[Schedule], expected: np.ndarray) -> list[Schedule]:
         """Try the schedules that have not been tried; return the default and the fastest of those that are given."""
         fresh = [schedule for schedule in schedules if schedule not in self._trials]
-        if self._problem.gradient is None:
+        if not self._problem.adds:
             fresh = best_predicted(self._space, fresh, self._predict, MOST_TRIED)
         self._total += len(fresh)
         for schedule in fresh:

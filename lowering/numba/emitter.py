@@ -246,7 +246,10 @@ class _Emitter(VectorEmitter):
                 self.op(op)
                 continue
             values = list(map(self.value, op.operands))
-            if targets != values:
+            if len(values) > 1 and not set(targets).intersection(values):
+                for target, value in zip(targets, values, strict=True):
+                    self.current.add(f"{target} = {value}", op)
+            elif targets != values:
                 self.current.add(f"{', '.join(targets)} = {', '.join(values)}", op)
         if len(self.current.lines) == before:
             self.current.add("pass")

@@ -96,10 +96,22 @@ class _Case:
         slices = spec.result_shape(self.data_shape, self.index_shape)
         if isinstance(self.op, GradientOp):
             return self._compare_sums(module, indices, slices)
+        if spec.adds:
+            return self._compare_reduction(module, indices, slices)
         data = np.arange(1, 1 + int(np.prod(self.data_shape))).astype(self.dtype).reshape(self.data_shape)
         known = Specification(mode, self.index_type.kind == "u", False, spec)
         seen = outcome(None, module, Arrays(data, indices, np.zeros(slices, self.dtype)), known)
         return self._example(indices, seen) if seen else None
+
+    def _compare_reduction(self, module: ModuleOp, indices: np.ndarray, slices: tuple[int, ...]) -> Example | None:
+        data = np.arange(1, 1 + int(np.prod(self.data_shape))).astype(self.dtype).reshape(self.data_shape)
+        wanted = reference.run(self.spec, data, indices, self.op.bounds.data)
+        out = np.full(slices, 7).astype(self.dtype)
+        try:
+            interpret(module, data, indices, out)
+        except InternalError as error:
+            return self._example(indices, f"the interpreter: {error}")
+        return None if out.tobytes() == wanted.tobytes() else self._example(indices, "the sums differ")
 
     def _compare_sums(self, module: ModuleOp, indices: np.ndarray, slices: tuple[int, ...]) -> Example | None:
         assert isinstance(self.op, GradientOp)

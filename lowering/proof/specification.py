@@ -8,7 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
 from xdsl.ir import SSAValue
 
-from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, OperatorOp, ResolveOp
+from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, MaskedLoadOp, OperatorOp, ResolveOp
 from ...ir.loop_name import LoopName
 from ...ir.operator_spec import OperatorSpec
 from ...ir.semantics import Bounds
@@ -52,6 +52,8 @@ def specification_of(module: ModuleOp) -> Specification | None:
                 return Specification(*facts, op.normalized(), scale, constants)
             if isinstance(op, ResolveOp):
                 adds = any(isinstance(other, AccumulateOp) for other in function.walk())
+                if adds and any(isinstance(other, MaskedLoadOp) for other in function.walk()):
+                    return None  # the nest of a reduction
                 return Specification(op.bounds.data, op.unsigned is not None, adds)
     return None
 

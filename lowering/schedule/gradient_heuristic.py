@@ -1,11 +1,11 @@
-"""Choosing the schedule of a gradient from the sizes of its nest. Plain Python; imports no xDSL."""
+"""Choosing the schedule of a gradient, or of a reduction, from the sizes of its nest. Plain Python; imports no xDSL."""
 
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
-from .prefetch_heuristic import FAR, NEAR
+from .prefetch_heuristic import FAR, NEAR, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
 from .thresholds import (
     GRADIENT_PIECES,
@@ -14,6 +14,7 @@ from .thresholds import (
     MIN_OWNERS,
     MIN_POSITIONS_OF_AN_OWNER,
     MOST_OWNERS,
+    MOST_SUMMED_VECTORS,
     SLICES_AHEAD,
 )
 from .tiling import tile_checks, tile_innermost
@@ -168,3 +169,50 @@ def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
         more_tiles, more_parallel = tile_innermost(loops, unit, machine.min_shared_bytes, machine.tile_bytes)
         tiles, parallel = (*tiles, *more_tiles), (*parallel, *more_parallel)
     return Schedule(tiles, parallel=parallel)
+
+
+def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
+    """Pick how bags are summed: each bag by one thread, its sums in registers where a row fits in them.
+
+    Bags are parallel, in tiles of similar work. Rows are added as vectors; rows of up to 16 vectors are a part of the
+    code, so that `promote-sums` finds their sums registers. Rows of a table that exceeds L2 are prefetched.
+    """
+    schedule, reasons = _summed_rows(nest, machine)
+    adding = [loop for loop in nest.copied if loop[1] != 1]
+    if nest.width_bytes * trips(adding) >= machine.min_shared_bytes and machine.threads > 1:
+        bags = [loop for loop in adding if loop[0].role == "indices"]
+        unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
+        tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
+        check_tiles, check_parallel = tile_checks(nest.checked, machine)
+        schedule = Schedule(
+            (*check_tiles, *tiles),
+            parallel=(*parallel, *check_parallel),
+            specialize=schedule.specialize,
+            lanes=schedule.lanes,
+        )
+        reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
+    prefetches, why = _prefetches(nest, machine) if schedule.specialize is not None else ((), ())
+    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
+
+
+def _prefetches(nest: NestShape, machine: MachineModel) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
+    """Return the prefetches of the rows of a bag, which go on into the next bag."""
+    if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
+        return (), ()
+    near, far = near_and_far_rows(nest, machine, "bag", nest.indices)
+    if not machine.exceeds_last_level_cache(nest.whole_bytes):
+        return (near,), (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
+    why = f"rows are prefetched {far.distance} indices ahead into L2 and {near.distance} into L1"
+    return (far, near), (f"data exceeds the last cache: {why}",)
+
+
+def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tuple[str, ...]]:
+    """Return the schedule of rows: vectors, unless rows are short or strided."""
+    row_bytes, least = nest.run_bytes, max(machine.vector_bytes // 2, 2 * nest.width_bytes)
+    if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
+        return Schedule(), ("rows are short or strided: elements are added one by one",)
+    if row_bytes <= MOST_SUMMED_VECTORS * machine.wide_vector_bytes:
+        vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
+        schedule = Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
+        return schedule, (f"rows of {row_bytes} B are summed in registers: their size is part of the code",)
+    return Schedule(lanes=machine.wide_vector_bytes // nest.width_bytes), ("sums of long rows stay in the first cache",)

@@ -112,3 +112,8 @@ MOST_TRIED_ROW_BYTES = 1024  # of rows whose size becomes part of the code
 TRIED_DISTANCES, MOST_TRIED_LINES = (16, 64), 16
 MOST_STAGED = 16384  # staged indices
 TRIED_FACTORS = (4,)
+
+# reductions
+
+# Vectors of a row whose sums registers hold: half of the 32 that AVX-512 has, and all 16 of AVX2.
+MOST_SUMMED_VECTORS = 16

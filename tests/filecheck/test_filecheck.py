@@ -50,4 +50,4 @@ def test_every_pass_has_a_file_and_an_invalid_case(name: str) -> None:
 
 
 # Passes that reject nothing.
-TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "compose-gathers", "gather-to-slice"}
+TOTAL = {"drop-unit-loops", "hoist-invariants", "fold-constants", "promote-sums", "compose-gathers", "gather-to-slice"}

@@ -12,7 +12,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import make_context, parse_module
 from gathernest.ir.modules.operator_module import operator_module
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes, run_passes
 
@@ -102,7 +102,20 @@ def make_samples() -> dict[str, Sample]:
     samples["gather-elements"] = Sample(GatherElements(1), data, _draw((2, 6, 2, 5), 3, error), error)
     small = np.arange(2 * 2 * 3 * 4).reshape(2, 2, 3, 4)
     samples["gather-elements-apart"] = Sample(GatherElements(3), small, _draw((2, 1, 3, 5), 4, error), error)
-    return samples | make_gradient_samples()
+    return samples | make_gradient_samples() | make_reduction_samples()
+
+
+def make_reduction_samples() -> dict[str, Sample]:
+    """Return reductions of every mode, of rows of one vector, of several and of none, and of other numbers."""
+    data = RNG.standard_normal((5, 2, 7), dtype=np.float32)
+    samples = {f"reduce-{bounds}": Sample(GatherReduce(), data, _draw((3, 4), 5, bounds), bounds) for bounds in Bounds}
+    error = Bounds.ERROR
+    samples["reduce-strided"] = Sample(GatherReduce(), data[:, ::-1, ::2], _draw((2, 3, 3), 5, error)[::-1], error)
+    bytes_ = RNG.integers(-128, 128, (6, 9)).astype(np.int8)
+    samples["reduce-int8"] = Sample(GatherReduce(), bytes_, _draw((4,), 6, error, np.uint8), error)
+    waves = (RNG.random((5, 3)) + 1j * RNG.random((5, 3))).astype(np.complex64)
+    samples["reduce-complex"] = Sample(GatherReduce(), waves, _draw((3, 2), 5, Bounds.ZERO), Bounds.ZERO)
+    return samples
 
 
 def make_gradient_samples() -> dict[str, Sample]:

@@ -35,9 +35,9 @@ class EraseElementType(ModulePass):
 
     A gather moves bytes, so one kernel serves every type of a width. The width is the largest power of two, at most
     16 bytes, that divides the element and every stride it is reached by; an element of several widths (a string of
-    10 bytes is five of two) gets one more dimension. The elements of a gradient are added, so they stay numbers:
-    floats, signless integers, and complex numbers as two floats. Unsigned indices become signless, and the op says
-    `unsigned`.
+    10 bytes is five of two) gets one more dimension. The elements of a gradient or a reduction are added, so they stay
+    numbers: floats, signless integers, and complex numbers as two floats. Unsigned indices become signless, and the op
+    says `unsigned`.
 
     Preconditions: data and out are arguments of the function (or its result); indices an argument or a constant.
 
@@ -56,7 +56,7 @@ class EraseElementType(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function, gather in gathers(op):
             gather.normalize()
-            if isinstance(gather, GradientOp):
+            if isinstance(gather, GradientOp) or gather.SPEC.adds:
                 _erase_to_number(gather)
             else:
                 _erase_data(function, gather)
@@ -81,9 +81,9 @@ def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
             Rewriter.replace_value_with_new_type(value, erased)
 
 
-def _erase_to_number(gradient: GradientOp) -> None:
-    """Make the elements of a gradient what they are added as: signless integers, and the two parts of a complex."""
-    for value in (gradient.source, gradient.target):
+def _erase_to_number(gather: OperatorOp) -> None:
+    """Make the elements of a sum what they are added as: signless integers, and the two parts of a complex."""
+    for value in (gather.source, gather.target):
         assert isinstance(value.type, AnyShaped)
         element = value.type.element_type
         units = 2 if isinstance(element, ComplexType) else 1

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    VectorType,
+)
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -61,9 +70,10 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
     load = memref.LoadOp.get(op.memref, op.subscripts)
     load.res.name_hint = "loaded"
     element = op.element.type
-    if not isinstance(element, IntegerType):
+    if not isinstance(element, IntegerType | AnyFloat):
         raise ScheduleError(f"lower-nest-to-loops: elements are {element}; run erase-element-type first")
-    zero = arith.ConstantOp.from_int_and_width(0, element)
+    is_integer = isinstance(element, IntegerType)
+    zero = arith.ConstantOp(IntegerAttr(0, element) if is_integer else FloatAttr(0.0, element))
     zero.result.name_hint = "nothing"
     conditional = scf.IfOp(
         op.mask,

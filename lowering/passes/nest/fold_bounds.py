@@ -42,10 +42,12 @@ class FoldBounds(ModulePass):
     * `zero` clamps the position and selects, without a branch; where the axis may be empty it stays a masked load.
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
-    In a gradient the same is done to what is added: its mask goes where every index is valid, and stays for `zero`.
+    In a gradient and a reduction the same is done to what is added: its mask goes where every index is valid, and stays
+    for `zero`.
 
-    Preconditions: at most one masked load or accumulation a function, and every `gather.resolve` decides about it. What
-    the code holds for is left on the function as `gather.min_axis_sizes`, one an axis.
+    Preconditions: at most one masked load or accumulation a function (a reduction has a load, and adds what it loads),
+    and every `gather.resolve` decides about it. What the code holds for is left on the function as
+    `gather.min_axis_sizes`, one an axis.
 
     Input:
         %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
@@ -79,6 +81,8 @@ class FoldBounds(ModulePass):
             accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
             if not resolves:
                 continue
+            summed = {_summed_load(inner) for inner in accesses if isinstance(inner, AccumulateOp)}
+            accesses = [inner for inner in accesses if inner not in summed]
             if len(accesses) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
                 raise ScheduleError(
                     "fold-bounds: expected one gather.masked_load or gather.accumulate in a function and one bounds "
@@ -89,6 +93,22 @@ class FoldBounds(ModulePass):
             is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
             if not is_constant or not fold_constant_indices(op, resolves[0]):
                 _Folding(function, resolves, access, clamp=self.clamp).fold()
+
+
+def _summed_load(access: Access) -> MaskedLoadOp | None:
+    """Return the masked load of the element that a reduction adds; None of another access."""
+    if isinstance(access, AccumulateOp) and isinstance(load := access.element.owner, MaskedLoadOp):
+        return load if load.mask is access.mask else None
+    return None
+
+
+def _replace_load(load: MaskedLoadOp, inside: SSAValue | None, *, is_clamped: bool) -> None:
+    """Make the load of what a reduction adds a plain one, or let it keep a mask where the axis may be empty."""
+    if inside is not None and not is_clamped:
+        load.operands[len(load.operands) - 1] = inside
+        return
+    replace_op(load, named_load := memref.LoadOp.get(load.memref, load.subscripts))
+    named_load.res.name_hint = "element"
 
 
 def _check_form(function: func.FuncOp, resolves: list[ResolveOp], access: Access) -> None:
@@ -132,7 +152,8 @@ class _Folding:
     def fold(self) -> None:
         if self.mode is Bounds.ERROR:
             self._check_before_copy()
-        is_clamped = isinstance(self.access, MaskedLoadOp) and all(facts.axis_size for facts in self.facts)
+        is_loaded = isinstance(self.access, MaskedLoadOp) or _summed_load(self.access) is not None
+        is_clamped = is_loaded and all(facts.axis_size for facts in self.facts)
         insides: list[SSAValue] = []
         for resolve, facts in zip(self.resolves, self.facts, strict=True):
             position, inside = self._position(resolve, facts, clamp=is_clamped)
@@ -172,6 +193,8 @@ class _Folding:
             assert inside is not None
             inside = emit.binary(arith.AndIOp, inside, other, "all_inside")
         if isinstance(access, AccumulateOp):
+            if (summed := _summed_load(access)) is not None:
+                _replace_load(summed, inside, is_clamped=is_clamped)
             emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside))
             return Rewriter.erase_op(access)
         if inside is not None and not is_clamped:

@@ -50,7 +50,7 @@ class LowerGatherToNest(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, gather in gathers(op):
-            if isinstance(gather, GradientOp):
+            if isinstance(gather, GradientOp) or gather.SPEC.adds:
                 continue
             if gather.out is None:
                 raise ScheduleError("lower-gather-to-nest: expected gather on memrefs; run bufferize-gather first")

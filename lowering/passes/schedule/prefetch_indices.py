@@ -41,7 +41,8 @@ class PrefetchIndices(ModulePass):
     axis, it prefetches the whole slice `distance` iterations ahead, a part in each step over the indices: `lines` lines
     where a row is known to fit in a line; otherwise `lines` rows, each by the innermost loop.
 
-    In a gradient it prefetches the rows that are added to, and position 0 where nothing is added.
+    In a gradient it prefetches the rows that are added to, and position 0 where nothing is added. In the loop over a
+    bag, the last iterations prefetch the first rows of the next bag.
 
     A prefetch changes no value. It pays where the table misses the caches, and costs elsewhere. Two of them use memory
     best: one far ahead into L2, which has more outstanding misses than L1, and one nearer into L1.
@@ -115,7 +116,7 @@ def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
     """Return the loads of data in a loop, or a gradient's additions, without those of remainder loops."""
     remainders = {inner for inner in loops(loop) if inner.label.is_remainder and inner is not loop}
     accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
-    sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp)]
+    sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp) and _looked_up(op, loop)]
     return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]
 
 
@@ -166,15 +167,38 @@ def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAVa
 def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = builder_at_start(loop)
-    ahead = _ahead(builder, loop, _last_end(function, loop, loads), options.distance)
+    if loop.label == "bag":
+        later = _of_next_bag(builder, loop, options.distance)
+    else:
+        later = {loop.induction: _ahead(builder, loop, _last_end(function, loop, loads), options.distance)}
     for load in loads:
         mask = load.mask if isinstance(load, AccumulateOp) else None
         needed = [*_subscripts(load), *([] if mask is None else [mask])]
-        copied = _first_iteration(builder, loop, loop, load, needed, ahead)
+        copied = _first_iteration(builder, loop, loop, load, needed, later)
         places = [copied.get(place, place) for place in _subscripts(load)]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
         _insert_lines(builder_at(builder.insertion_point, load), _memory(load), places, options)
+
+
+def _of_next_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
+    """Insert the place `distance` indices ahead: in this bag, or in the next one where this one ends before."""
+    later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance)), "later")
+    last = named(builder, arith.SubiOp(loop.upper, index_constant(builder, 1)), "last")
+    bags = loop.parent_op()
+    if not isinstance(bags, LoopOp) or bags.label.role != "indices":
+        return {loop.induction: named(builder, arith.MinSIOp(later, last), "ahead")}
+    is_next = named(builder, arith.CmpiOp(later, loop.upper, "sge"), "is_next")
+    over = named(builder, arith.SubiOp(later, loop.upper), "over")
+    chosen = named(builder, arith.SelectOp(is_next, over, later), "place")
+    following = named(builder, arith.AddiOp(bags.induction, index_constant(builder, 1)), "following")
+    end = tiled_end(bags) or bags.upper
+    last_bag = named(builder, arith.SubiOp(end, index_constant(builder, 1)), "last_bag")
+    next_bag = named(builder, arith.MinSIOp(following, last_bag), "next_bag")
+    return {
+        loop.induction: named(builder, arith.MinSIOp(chosen, last), "ahead"),
+        bags.induction: named(builder, arith.SelectOp(is_next, next_bag, bags.induction), "bag"),
+    }
 
 
 def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAValue], wanted: SSAValue) -> None:
@@ -186,11 +210,17 @@ def _stay_near(builder: Builder, loop: LoopOp, access: Access, places: list[SSAV
 
 
 def _first_iteration(
-    builder: Builder, loop: LoopOp, inside: LoopOp, load: Access, places: Sequence[SSAValue], ahead: SSAValue
+    builder: Builder,
+    loop: LoopOp,
+    inside: LoopOp,
+    load: Access,
+    places: Sequence[SSAValue],
+    later: dict[SSAValue, SSAValue],
 ) -> dict[SSAValue, SSAValue]:
     """Insert places again, for a later iteration of `loop`, and return what stands for each value they come from.
 
-    The loops in `inside`, the loop that they are inserted in, stand at their first iterations.
+    `later` has the induction variables there. The loops in `inside`, the loop that they are inserted in, stand at their
+    first iterations.
     """
     around: list[LoopOp] = []
     needed = inductions_of(places, loop)
@@ -200,7 +230,7 @@ def _first_iteration(
         if inner.induction in needed:
             needed |= inductions_of([inner.lower], loop)
             around.append(inner)
-    mapping: dict[SSAValue, SSAValue] = {loop.induction: ahead}
+    mapping = dict(later)
     for inner in reversed(around):
         mapping = clone_slice(slice_of([inner.lower], loop), builder, mapping)
         mapping[inner.induction] = mapping.get(inner.lower, inner.lower)
@@ -270,7 +300,7 @@ def _ask_for_rows(
     ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
     sweep = named(builder, arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step)), "sweep")
     others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
-    copied = _first_iteration(builder, loop, inside, load, others, ahead)
+    copied = _first_iteration(builder, loop, inside, load, others, {loop.induction: ahead})
     places = [copied.get(place, place) for place in _subscripts(load)]
     for row in rows:
         places[dim] = _within(builder, memory, sweep, row, dim)

@@ -157,3 +157,27 @@ func.func @f(%out: memref<5xf32>, %n: index, %x: f32) {
   gather.accumulate %x, %out[%n, %n] : f32, memref<5xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x3xi64>) -> tensor<2x4xf16> {
+  // expected-error@+1 {{narrower floats are summed in f32}}
+  %r = gather.gather_reduce %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x3xi64> -> tensor<2x4xf16>
+  func.return %r : tensor<2x4xf16>
+}
+
+// -----
+
+func.func @f(%data: tensor<9x4xf32>, %indices: tensor<2x3xi64>) -> tensor<3x4xf32> {
+  // expected-error@+1 {{expected a result of shape (2, 4), got (3, 4)}}
+  %r = gather.gather_reduce %data, %indices bounds zero : tensor<9x4xf32>, tensor<2x3xi64> -> tensor<3x4xf32>
+  func.return %r : tensor<3x4xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<9xf32>, %indices: tensor<i64>) -> tensor<f32> {
+  // expected-error@+1 {{whose last dimension is a bag, got ranks 1 and 0}}
+  %r = gather.gather_reduce %data, %indices bounds zero : tensor<9xf32>, tensor<i64> -> tensor<f32>
+  func.return %r : tensor<f32>
+}

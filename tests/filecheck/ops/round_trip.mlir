@@ -76,3 +76,9 @@ func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %row: vector<4xf32>
   }
   func.return
 }
+
+// CHECK: gather.gather_reduce %data, %indices bounds error unsigned : tensor<9x4xf32>, tensor<2x3xi8> -> tensor<2x4xf32>
+func.func @reduce(%data: tensor<9x4xf32>, %indices: tensor<2x3xi8>) -> tensor<2x4xf32> {
+  %r = gather.gather_reduce %data, %indices bounds error unsigned : tensor<9x4xf32>, tensor<2x3xi8> -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
+}

@@ -16,7 +16,7 @@ from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.context import make_context, print_generic
 from gathernest.ir.modules.operator_module import operator_module
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, OperatorSpec
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import default_pipeline
@@ -65,6 +65,8 @@ class Case:
         if self.gradient:
             rest = self.bounds, self.gradient.scale
             return reference.gradient(self.operator, self.data, self.indices, self.shape, *rest)
+        if self.operator.adds:
+            return reference.run(self.operator, self.data, self.indices, self.bounds)
         opaque = self.data.view(f"V{self.data.dtype.itemsize}")
         return reference.run(self.operator, opaque, self.indices, self.bounds)
 
@@ -289,8 +291,21 @@ def gradient_cases() -> list[Case]:
     return cases
 
 
+def reduction_cases() -> list[Case]:
+    """Every bounds mode, sums in memory and in registers, and bags that are prefetched."""
+    specialized = "specialize-inner{bytes=28},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1}"
+    cases: list[Case] = []
+    for schedule, bounds in (("", Bounds.ERROR), ("", Bounds.WRAP), *((specialized, mode) for mode in Bounds)):
+        numbers = aligned((5, 7), np.dtype(np.float32))
+        numbers[...] = np.random.default_rng(3).integers(0, 99, numbers.shape)
+        default = {"error": "inside", "unchecked": "unwrapped"}.get(bounds, "outside")
+        name = f"reduce-{bounds}{'-registers' if schedule else ''}"
+        cases.append(Case(name, GatherReduce(), numbers, indices_of("4x3xi64", default, 5), bounds, schedule))
+    return cases
+
+
 SHAPES = [*shape_cases(erase_sizes=True), *shape_cases(erase_sizes=False)]
-CASES = {case.name: case for case in [*bounds_cases(), *SHAPES, *gradient_cases()]}
+CASES = {case.name: case for case in [*bounds_cases(), *SHAPES, *gradient_cases(), *reduction_cases()]}
 
 
 def raises(case: Case) -> bool:
@@ -350,8 +365,8 @@ def lower(case: Case, entry: str) -> Lowering:
     module = operator_module(case.operator, data, indices, constant_indices=constant, **given)
     context, lowering = make_context(), Lowering(entry)
     lowering.add("operator", module)
-    is_gradient = case.gradient is not None
-    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes, gradient=is_gradient).split(",")
+    kind = {"gradient": case.gradient is not None, "reduction": case.operator.adds}
+    pipeline = default_pipeline(gn.Schedule(), erase_sizes=case.erase_sizes, **kind).split(",")
     if case.schedule:
         pipeline.insert(pipeline.index("hoist-invariants"), case.schedule)
     for step in parse_passes(",".join(pipeline)):

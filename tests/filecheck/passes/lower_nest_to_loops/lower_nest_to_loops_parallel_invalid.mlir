@@ -8,11 +8,11 @@ func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3x
 
 // -----
 
-// expected-error@unknown {{elements are f32; run erase-element-type first}}
-func.func @gather(%data: memref<5xf32>, %mask: i1, %out: memref<3xf32>) {
+// expected-error@unknown {{elements are complex<f32>; run erase-element-type first}}
+func.func @gather(%data: memref<5xcomplex<f32>>, %mask: i1, %out: memref<3xcomplex<f32>>) {
   %c0 = arith.constant 0 : index
-  %x = gather.masked_load %data[%c0], %mask : memref<5xf32> -> f32
-  memref.store %x, %out[%c0] : memref<3xf32>
+  %x = gather.masked_load %data[%c0], %mask : memref<5xcomplex<f32>> -> complex<f32>
+  memref.store %x, %out[%c0] : memref<3xcomplex<f32>>
   func.return
 }
 

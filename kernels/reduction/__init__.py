@@ -1,0 +1,1 @@
+"""Gathers that sum the slices of bags of indices, and their gradients."""

@@ -1,0 +1,165 @@
+"""Bags of indices as a kernel takes them: one row of positions a bag, filled up with a position that adds nothing."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import InvalidGatherError
+from ...ir.operator_spec import GatherReduce
+from ...ir.positions import NOWHERE, first_outside, resolve
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds, integer_argument
+from ..runtime.array_checks import index_array
+from ..runtime.prepare import bounds_error
+
+# Bags of different lengths are one array of positions up to so many times as many places as there are indices.
+MOST_PLACES_AN_INDEX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bags:
+    """The positions of all bags, one after the other.
+
+    Attributes:
+        positions: (indices) int64 in [0, size], where `size` adds nothing.
+        starts: (bags) int64: where each bag begins.
+        lengths: (bags) int64: how many positions each has.
+        size: of the first axis of data.
+    """
+
+    positions: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    size: int
+
+    def counts(self) -> np.ndarray:
+        """Return (bags) int64: how many positions of each bag add something."""
+        before = np.concatenate([[0], np.cumsum(self.positions < self.size)])
+        return before[self.starts + self.lengths] - before[self.starts]
+
+    def is_even(self) -> bool:
+        """Return whether one array of all bags has few places more than there are indices."""
+        longest = int(self.lengths.max(initial=0))
+        return longest * len(self.lengths) <= MOST_PLACES_AN_INDEX * (self.positions.size + len(self.lengths))
+
+    def rows(self) -> np.ndarray:
+        """Return (bags, longest) int64: the positions of each bag in a row."""
+        return self._rows(slice(None))
+
+    def classes(self) -> Iterator[tuple[slice | np.ndarray, np.ndarray]]:
+        """Yield (bags, rows) of all bags where they are of similar lengths; otherwise of those up to 1, 3, 7, ..."""
+        if self.is_even():
+            yield slice(None), self.rows()
+            return
+        kinds = np.frexp(self.lengths)[1]
+        for kind in np.unique(kinds):
+            (bags,) = np.nonzero(kinds == kind)
+            yield bags, self._rows(bags)
+
+    def _rows(self, bags: slice | np.ndarray) -> np.ndarray:
+        starts, lengths = self.starts[bags], self.lengths[bags]
+        longest = int(lengths.max(initial=0))
+        if (lengths == longest).all() and isinstance(bags, slice) and longest * len(lengths) == self.positions.size:
+            return self.positions.reshape(len(lengths), longest)
+        place = np.arange(longest)
+        is_there = place < lengths[:, np.newaxis]
+        places = np.where(is_there, starts[:, np.newaxis] + place, 0)
+        return np.where(is_there, self.positions[places], self.size) if self.positions.size else places + self.size
+
+
+def make_bags(
+    indices: np.ndarray,
+    size: int,
+    bounds: Bounds,
+    padding_index: int | None,
+    ends: tuple[np.ndarray, np.ndarray] | None,
+) -> Bags:
+    """Return the bags of indices.
+
+    Args:
+        indices: (bags..., bag), or (indices) with `ends`.
+        size: of the first axis of data.
+        bounds: what an index outside means.
+        padding_index: whose position adds nothing, as `padding_position` takes it.
+        ends: the starts and the lengths of bags of different lengths.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`.
+    """
+    if bounds is not Bounds.ZERO and indices.size:
+        check_indices(indices, size, bounds)
+    positions = resolve(indices.reshape(-1), size, bounds)
+    positions[positions == NOWHERE] = size
+    if padding_index is not None:
+        positions[positions == padding_position(padding_index, size)] = size
+    if ends is None:
+        count, length = int(np.prod(indices.shape[:-1])), indices.shape[-1]
+        ends = np.arange(count) * length, np.full(count, length)
+    return Bags(positions, *ends, size)
+
+
+def check_indices(indices: np.ndarray, size: int, bounds: Bounds) -> None:
+    """Check that indices are valid, as the check of a kernel does; raises BoundsError."""
+    if size == 0 or (bounds is Bounds.ERROR and first_outside(indices, (size,)) is not None):
+        table, flat = ArraySpec((size,), np.dtype(np.float32)), ArraySpec(indices.shape, indices.dtype)
+        raise bounds_error(Problem.checked(GatherReduce(), table, flat, bounds), indices)
+
+
+def padding_position(padding_index: object, size: int) -> int:
+    """Return the position of a padding index; raises InvalidGatherError where it is no index of data."""
+    index = integer_argument(padding_index, "padding_index")
+    if not -size <= index < size:
+        raise InvalidGatherError(
+            f"padding_index {index} is out of range [{-size}, {size - 1}] for data of {size} rows; use the index of "
+            "the row that stands for padding, or None"
+        )
+    return index % size
+
+
+def read_ends(
+    indices: np.ndarray, offsets: ArrayLike | None, lengths: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the starts and the lengths of bags, (bags) int64 each; None where a row of indices is a bag.
+
+    Raises:
+        InvalidGatherError: both are given, indices are not of one dimension, or the bags are not those of all indices.
+        IndexTypeError: they are no integers.
+    """
+    if offsets is None and lengths is None:
+        return None
+    if offsets is not None and lengths is not None:
+        raise InvalidGatherError("offsets and lengths both say where bags end; give one of them")
+    name = "offsets" if lengths is None else "lengths"
+    given = index_array(offsets if lengths is None else lengths, name)  # type: ignore[arg-type]
+    count = indices.size
+    if indices.ndim != 1:
+        raise InvalidGatherError(
+            f"{name} are for indices of one dimension, got indices of shape {indices.shape}; leave them out where each "
+            "row of indices is a bag, or pass indices.reshape(-1)"
+        )
+    if given.ndim != 1:
+        raise InvalidGatherError(f"{name} must have one dimension, one entry a bag, got shape {given.shape}")
+    if lengths is not None:
+        if given.size and given.min() < 0:
+            raise InvalidGatherError(f"lengths must not be negative, got {int(given.min())}")
+        sizes = given.astype(np.int64)
+        ends = np.cumsum(sizes)
+        if (int(ends[-1]) if len(ends) else 0) != count:
+            total = int(ends[-1]) if len(ends) else 0
+            raise InvalidGatherError(f"lengths must sum to the number of indices, {count}, got {total}")
+        return ends - sizes, sizes
+    if given.size == 0:
+        if count:
+            raise InvalidGatherError(f"offsets has no bag for {count} indices; the first bag begins at 0")
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if given[0] != 0:
+        raise InvalidGatherError(f"offsets must begin with 0, the start of the first bag, got {int(given[0])}")
+    if (given[1:] < given[:-1]).any() or given[-1] > count:
+        raise InvalidGatherError(
+            f"offsets must not fall, nor be above the number of indices, {count}: each is the start of a bag"
+        )
+    starts = given.astype(np.int64)
+    return starts, np.diff(starts, append=count)

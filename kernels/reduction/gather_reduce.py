@@ -1,0 +1,178 @@
+"""The public functions `gather_reduce` and `gather_reduce_grad`."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...ir.array_spec import integers
+from ...ir.errors import InvalidGatherError, did_you_mean
+from ...ir.operator_spec import GatherReduce
+from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
+from ..gather import run_operator
+from ..gradient import gather_grad
+from ..runtime.array_checks import check_out, data_array, index_array
+from .bags import Bags, make_bags, read_ends
+
+Reduction = Literal["sum", "mean"]
+_REDUCTIONS = ("sum", "mean")
+_OPERATOR = GatherReduce()
+
+
+def gather_reduce(
+    data: ArrayLike,
+    indices: ArrayLike,
+    offsets: ArrayLike | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+    reduce: Reduction = "sum",
+    padding_index: int | None = None,
+    bounds: BoundsMode = "error",
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Sum the rows of `data` that each bag of indices selects, or take their mean; the rows are not stored.
+
+    `out[b.., q..] = 0 + data[indices[b.., 0], q..] + data[indices[b.., 1], q..] + ...`, in this order, so the bytes are
+    the same for any number of threads. A bag without an index gives zeros.
+
+    Args:
+        data: (rows, inner...), of float32, float64, complex64, complex128 or integers (added modulo their width); read
+            in place whatever its strides.
+        indices: (bags..., bag), any integer dtype: the last dimension is a bag. With `offsets` or `lengths`: (indices).
+        offsets: (bags), integers: where each bag begins in indices; the last one ends with them.
+        lengths: (bags), integers: how many indices each bag has; in the place of offsets.
+        reduce: "sum", or "mean": the sum divided by the number of rows that were added; of floats and complex numbers.
+        padding_index: rows at this index of data are not added, nor counted by "mean".
+        bounds: what an index outside means, as for `gather`; with "zero" it adds nothing, and "mean" does not count it.
+        out: where to put the result: its shape and dtype, writeable.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `indices.shape[:-1] + data.shape[1:]` (with offsets or lengths:
+        `(bags,) + data.shape[1:]`) and data's dtype.
+
+    Raises:
+        BoundsError: an index is not valid under `bounds`; `out` is untouched.
+        IndexTypeError: indices, offsets or lengths are not integers.
+        InvalidGatherError: an argument does not fit the others, or elements have no such sum.
+
+    Spec: torch.nn.functional.embedding_bag.
+    """
+    data, indices = _arrays(data, indices, "data")
+    mode = parse_bounds(bounds)
+    _check_reduction(reduce, data.dtype)
+    check_gather_reduce(data.shape, indices.shape)
+    ends = read_ends(indices, offsets, lengths)
+    shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
+    check_out(out, shape, data.dtype)
+    if ends is None and padding_index is None and not (reduce == "mean" and mode is Bounds.ZERO):
+        result = run_operator(_OPERATOR, data, indices, mode, out)
+        if reduce == "mean":
+            np.divide(result, max(indices.shape[-1], 1), out=result)
+        return result
+    bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
+    result = _summed(data, bags)
+    if reduce == "mean":
+        np.divide(result, _divisors(bags, result.ndim), out=result)
+    if out is None:
+        return result.reshape(shape)
+    out[...] = result.reshape(shape)
+    return out
+
+
+def _summed(data: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return (bags, inner...): the sums of bags that may be of different lengths."""
+    shape = (len(bags.lengths), *data.shape[1:])
+    result = None
+    for which, rows in bags.classes():
+        sums = run_operator(_OPERATOR, data, rows, Bounds.ZERO, None)
+        if isinstance(which, slice):
+            return sums
+        result = np.empty(shape, data.dtype) if result is None else result
+        result[which] = sums
+    return np.zeros(shape, data.dtype) if result is None else result
+
+
+def _divisors(bags: Bags, rank: int) -> np.ndarray:
+    """Return (bags, 1...): what sums are divided by, 1 for a bag that adds nothing."""
+    return np.maximum(bags.counts(), 1).reshape(-1, *[1] * (rank - 1))
+
+
+def gather_reduce_grad(
+    grad: ArrayLike,
+    indices: ArrayLike,
+    data_shape: Sequence[int],
+    offsets: ArrayLike | None = None,
+    *,
+    lengths: ArrayLike | None = None,
+    reduce: Reduction = "sum",
+    padding_index: int | None = None,
+    bounds: BoundsMode = "error",
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the gradient of `gather_reduce` with respect to data: each bag's row is added where the bag was read.
+
+    The rows are added in the order of the indices, so the bytes are the same for any number of threads; of "mean" they
+    are divided first. The row of the padding index stays zero.
+
+    Args:
+        grad: the gradient of what gather_reduce gave, of its shape; dtypes as for `gather_reduce`.
+        indices, offsets, lengths, reduce, padding_index, bounds: as for `gather_reduce`.
+        data_shape: the shape of data.
+        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
+
+    Returns:
+        `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad.
+
+    Raises:
+        BoundsError, IndexTypeError, InvalidGatherError: as `gather_reduce` does.
+    """
+    grad, indices = _arrays(grad, indices, "grad")
+    mode, shape = parse_bounds(bounds), integers(data_shape, "sizes")
+    _check_reduction(reduce, grad.dtype)
+    check_gather_reduce(shape, indices.shape)
+    ends = read_ends(indices, offsets, lengths)
+    wanted = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *shape[1:])
+    if grad.shape != wanted:
+        raise InvalidGatherError(
+            f"grad must have shape {wanted}, as gather_reduce gives of data {shape} by indices {indices.shape}, got "
+            f"{grad.shape}"
+        )
+    check_out(out, shape, grad.dtype)
+    bags = make_bags(indices, shape[0], mode, padding_index, ends)
+    grad = grad.reshape(len(bags.lengths), *shape[1:])
+    if reduce == "mean":
+        grad = np.divide(grad, _divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
+    if bags.is_even():
+        rows = bags.rows()
+        spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
+        return gather_grad(spread, rows, shape, bounds="zero", out=out)
+    repeated = np.repeat(grad, bags.lengths, axis=0)
+    return gather_grad(repeated, bags.positions, shape, bounds="zero", out=out)
+
+
+def _arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return data, or grad, and indices as arrays in memory whose elements a kernel adds."""
+    array, places = data_array(source, name), index_array(indices)
+    if not isinstance(array, np.ndarray) or not isinstance(places, np.ndarray):
+        raise InvalidGatherError(
+            "gather_reduce is of arrays in memory, got a dask array; compute data and indices first"
+        )
+    dtype = array.dtype
+    is_summed = dtype.kind in "iufc" and dtype.isnative and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+    if not is_summed or (dtype.kind == "f" and dtype.itemsize < 4):
+        raise InvalidGatherError(
+            f"{name} must be float32, float64, complex64, complex128 or integers of 8 to 64 bits in native byte order, "
+            f"got {dtype}; convert it, for instance with {name}.astype('float32')"
+        )
+    return array, places
+
+
+def _check_reduction(reduce: str, dtype: np.dtype) -> None:
+    if reduce not in _REDUCTIONS:
+        raise InvalidGatherError(
+            f"reduce {reduce!r} is not a reduction; use one of {', '.join(_REDUCTIONS)}"
+            f"{did_you_mean(str(reduce), _REDUCTIONS)}"
+        )
+    if reduce == "mean" and dtype.kind in "iu":
+        raise InvalidGatherError(f"the mean is of floats and complex numbers, got {dtype}; use reduce='sum'")

@@ -1,0 +1,238 @@
+"""The pass `promote-sums`: the sums of a bag in registers, within the loops level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf, vector
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp, StringAttr, VectorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
+
+from ....ir.dialects.attributes import LOOP_NAMES
+from ....ir.loop_name import LoopName
+from ...nest.builder import index_constant, named
+from ...nest.located import builder_before, made_from
+from ...nest.queries import functions
+
+MOST_SUMS = 64
+Load = memref.LoadOp | vector.LoadOp
+Store = memref.StoreOp | vector.StoreOp
+
+
+@dataclass(frozen=True)
+class PromoteSums(ModulePass):
+    """Sum a bag in registers, and store each sum once.
+
+    A loop over a bag adds to elements of out that are the same in every iteration. Loops of known size inside it are
+    unrolled, so that each element, or vector of them, has a value of its own, which the loop carries. When no other sum
+    is left in memory, the sums begin with zero, and the nest that clears out goes: the nest that adds writes all of it.
+
+    before                              after promote-sums
+        for bag in 0..n                     s0, s1 = 0, 0
+          for inner in 0..32 step 16        for bag in 0..n
+            out[i, j:j+16] +=                 s0 += data[p, 0:16]
+              data[p, j:j+16]                 s1 += data[p, 16:32]
+                                            out[i, 0:16], out[i, 16:32] = s0, s1
+
+    Preconditions: the loops over the bags are what `lower-reduction-to-nest` made. A bag whose row has no known size,
+    or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
+
+    Input:
+        scf.for %k = %c0 to %n_bag step %c1 {
+          %total = vector.load %out[%i, %c0] : memref<?x16xf32>, vector<16xf32>
+          %added = arith.addf %total, %element : vector<16xf32>
+          vector.store %added, %out[%i, %c0] : memref<?x16xf32>, vector<16xf32>
+        } {gather.loops = "bag"}
+    Output:
+        %sum = scf.for %k = %c0 to %n_bag step %c1 iter_args(%carried = %zeros) -> (vector<16xf32>) {
+          %added = arith.addf %carried, %element : vector<16xf32>
+          scf.yield %added : vector<16xf32>
+        } {gather.loops = "bag"}
+        vector.store %sum, %out[%i, %c0] : memref<?x16xf32>, vector<16xf32>
+    """
+
+    name = "promote-sums"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            bags = [inner for inner in function.walk() if isinstance(inner, scf.ForOp) and _name(inner) == "bag"]
+            begun = [loads for loop in bags if (loads := _promote(loop)) is not None]
+            if begun and len(begun) == len(bags):
+                _begin_with_zero(function, [load for loads in begun for load in loads])
+
+
+def _is_inside(value: SSAValue, loop: scf.ForOp) -> bool:
+    return loop.body.block.is_ancestor(value.owner)
+
+
+def _name(loop: Operation) -> str:
+    names = loop.attributes.get(LOOP_NAMES)
+    return names.data if isinstance(names, StringAttr) else ""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """One element or vector of out that an iteration adds to."""
+
+    load: Load
+    add: Operation
+    store: Store
+
+    @property
+    def place(self) -> tuple[SSAValue | int, ...]:
+        """Where it is, so that two of the same place are equal."""
+        return _place(self.store)
+
+
+def _promote(loop: scf.ForOp) -> list[Load] | None:
+    """Carry the sums of a bag; return the loads that they begin with, or None where the loop stays."""
+    if loop.iter_args or not _unroll_rows(loop):
+        return None
+    blocks = [loop.body.block]
+    blocks += [op.true_region.block for op in loop.body.block.ops if isinstance(op, scf.IfOp)]
+    found = [(block, sums) for block in blocks if (sums := _sums_of(block, loop))]
+    stores = sum(isinstance(op, Store) for op in loop.walk())
+    if len(found) != 1 or len(found[0][1]) != stores or stores > MOST_SUMS:
+        return None
+    block, sums = found[0]
+    memory = {one.place[0] for one in sums}
+    if sum(isinstance(op, Load) and _place(op)[0] in memory for op in loop.walk()) != len(sums):
+        return None
+    if len({one.place for one in sums}) != len(sums) or (block.parent_op() is not loop and not _is_plain_if(block)):
+        return None
+    return _carry(loop, block, sums)
+
+
+def _is_plain_if(block: Block) -> bool:
+    parent = block.parent_op()
+    return isinstance(parent, scf.IfOp) and not parent.results and not parent.false_region.blocks
+
+
+def _unroll_rows(bag: scf.ForOp) -> bool:
+    """Unroll the loops in a bag that have a known size; return whether no other loop is left."""
+    for loop in [op for op in bag.walk() if isinstance(op, scf.ForOp) and op is not bag]:
+        trips = _trips(loop)
+        if trips is None or len(trips) > MOST_SUMS or loop.iter_args or any(op.regions for op in loop.body.block.ops):
+            return False
+    for loop in [op for op in bag.walk() if isinstance(op, scf.ForOp) and op is not bag]:
+        outside = builder_before(bag)
+        for place in _trips(loop) or ():
+            mapping: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: index_constant(outside, place)}
+            for op in loop.body.block.ops:
+                if not isinstance(op, scf.YieldOp):
+                    Rewriter.insert_op(made_from(op, op.clone(mapping)), InsertPoint.before(loop))
+        Rewriter.erase_op(loop)
+    return True
+
+
+def _trips(loop: scf.ForOp) -> range | None:
+    """Return the induction values of a loop of known size; None of another."""
+    first, last, step = map(const_evaluate_operand, (loop.lb, loop.ub, loop.step))
+    return None if first is None or last is None or step is None else range(first, last, step)
+
+
+def _place(op: Load | Store) -> tuple[SSAValue | int, ...]:
+    memory = op.base if isinstance(op, vector.LoadOp | vector.StoreOp) else op.memref
+    constants = [const_evaluate_operand(place) for place in op.indices]
+    return (memory, *(place if known is None else known for place, known in zip(op.indices, constants, strict=True)))
+
+
+def _sums_of(block: Block, loop: scf.ForOp) -> list[_Sum]:
+    """Return what a block adds to memory: a load, an addition and a store of one place that the loop leaves."""
+    found: list[_Sum] = []
+    for store in block.ops:
+        if not isinstance(store, Store):
+            continue
+        value = store.vector if isinstance(store, vector.StoreOp) else store.value
+        loads = [operand.owner for operand in value.owner.operands] if isinstance(value.owner, Operation) else []
+        load = next((op for op in loads if isinstance(op, Load) and _place(op) == _place(store)), None)
+        moving = [place for place in store.indices if _is_inside(place, loop) and const_evaluate_operand(place) is None]
+        if (
+            load is not None
+            and load.parent is block
+            and not moving
+            and isinstance(value.owner, arith.AddiOp | arith.AddfOp)
+        ):
+            found.append(_Sum(load, value.owner, store))
+    return found
+
+
+def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:
+    """Let the loop carry the sums from a load before it to a store behind it."""
+    before = InsertPoint.before(loop)
+    begun: list[Load] = []
+    outside = {place: _outside(loop, place) for one in sums for place in (*one.load.indices, *one.store.indices)}
+    for one in sums:
+        mapping = dict(outside)
+        load = made_from(one.load, one.load.clone(mapping))
+        Rewriter.insert_op(load, before)
+        begun.append(load)
+    body = loop.detach_region(loop.body)
+    carried = [body.block.insert_arg(load.results[0].type, len(body.block.args)) for load in begun]
+    for one, value in zip(sums, carried, strict=True):
+        value.name_hint = "carried"
+        one.load.results[0].replace_all_uses_with(value)
+    totals: Sequence[SSAValue] = [one.add.results[0] for one in sums]
+    lowered = made_from(loop, scf.ForOp(loop.lb, loop.ub, loop.step, [load.results[0] for load in begun], body))
+    lowered.attributes |= loop.attributes
+    Rewriter.insert_op(lowered, before)
+    for one, result in zip(sums, lowered.results, strict=True):
+        result.name_hint = "sum"
+        mapping = {**outside, one.add.results[0]: result}
+        Rewriter.insert_op(made_from(one.store, one.store.clone(mapping)), InsertPoint.before(loop))
+        Rewriter.erase_op(one.store)
+        Rewriter.erase_op(one.load)
+    if block is not body.block:
+        totals = _yield_from(block, totals, carried)
+    last = body.block.last_op
+    assert last is not None
+    Rewriter.insert_op(made_from(last, scf.YieldOp(*totals)), InsertPoint.before(last))
+    Rewriter.erase_op(last)
+    Rewriter.erase_op(loop)
+    return begun
+
+
+def _outside(loop: scf.ForOp, place: SSAValue) -> SSAValue:
+    """Return a subscript outside of a loop: a constant in it is made again."""
+    known = const_evaluate_operand(place)
+    if known is None or not _is_inside(place, loop):
+        return place
+    return index_constant(builder_before(loop), known)
+
+
+def _yield_from(block: Block, totals: Sequence[SSAValue], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    """Let the branch around a block give the sums, and otherwise what they were; return its results."""
+    branch, last = block.parent_op(), block.last_op
+    assert isinstance(branch, scf.IfOp) and last is not None
+    Rewriter.insert_op(made_from(last, scf.YieldOp(*totals)), InsertPoint.before(last))
+    Rewriter.erase_op(last)
+    taken = branch.detach_region(branch.true_region)
+    other = Region(Block([made_from(branch, scf.YieldOp(*carried))]))
+    lowered = made_from(branch, scf.IfOp(branch.cond, [value.type for value in totals], taken, other))
+    Rewriter.insert_op(lowered, InsertPoint.before(branch))
+    Rewriter.erase_op(branch)
+    for result in lowered.results:
+        result.name_hint = "sum"
+    return list(lowered.results)
+
+
+def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
+    """Begin the sums with zero in place of what the nest that clears has written, and erase that nest."""
+    clearing = [op for op in function.walk() if LoopName(_name(op)).nest == "clear"]
+    outermost = [op for op in clearing if not any(other.is_ancestor(op) for other in clearing if other is not op)]
+    if len(outermost) != 1:
+        return
+    for load in begun:
+        result, builder = load.results[0], builder_before(load)
+        kind = result.type
+        element = kind.element_type if isinstance(kind, VectorType) else kind
+        zero = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)  # type: ignore[arg-type]
+        value = named(builder, arith.ConstantOp(zero), "nothing")
+        if isinstance(kind, VectorType):
+            value = named(builder, vector.BroadcastOp(value, kind), "zeros")
+        result.replace_all_uses_with(value)
+        Rewriter.erase_op(load)
+    Rewriter.erase_op(outermost[0])

@@ -1,0 +1,90 @@
+"""The pass `lower-reduction-to-nest`: from the canonical form to the loop nest, level 2."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ....ir.canonical import dim_names
+from ....ir.dialects.gather_dialect import AccumulateOp, GatherReduceOp, MaskedLoadOp
+from ....ir.errors import ScheduleError
+from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
+from ...nest.located import builder_before
+from ...nest.queries import gathers
+
+
+@dataclass(frozen=True)
+class LowerReductionToNest(ModulePass):
+    """Turn a reduction into a nest that clears and one that adds.
+
+    The nest that adds has the loops of the gather and one more, `bag`, over the indices whose slices are summed. That
+    loop is ordered: the elements of a sum are added in the order of the indices, whatever becomes of the nest. All
+    other loops lead to sums of their own. An index that is not valid adds nothing.
+
+    Preconditions: gather_reduce on memrefs of numbers.
+
+    Input:
+        gather.gather_reduce %data, %indices into %out bounds zero
+            : memref<5x12xf32>, memref<7x3xi64>, memref<7x12xf32>
+    Output:
+        gather.loop clear_indices(%i) = ... { memref.store %nothing, %out[%i, %j] ... }
+        gather.loop indices(%i) = %c0 to %n step %c1 {
+          gather.loop ordered bag(%k) = %c0 to %n_bag step %c1 {
+            gather.loop inner(%j) = %c0 to %inner step %c1 {
+              %index = memref.load %indices[%i, %k] : memref<7x3xi64>
+              %position, %valid = gather.resolve %index within %axis bounds zero : i64
+              %element = gather.masked_load %data[%position, %j], %valid : memref<5x12xf32> -> f32
+              gather.accumulate %element, %out[%i, %j] if %valid : f32, memref<7x12xf32>
+            }}}
+
+    Raises:
+        ScheduleError: the reduction is still on tensors, or its elements are not plain numbers.
+    """
+
+    name = "lower-reduction-to-nest"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for _, gather in gathers(op):
+            if not isinstance(gather, GatherReduceOp):
+                continue
+            if gather.out is None:
+                raise ScheduleError("lower-reduction-to-nest: expected memrefs; run bufferize-gather first")
+            _lower(gather)
+
+
+def _lower(gather: GatherReduceOp) -> None:
+    element_type = SSAValue.get(gather.target, type=MemRefType).type.element_type
+    if not isinstance(element_type, IntegerType | AnyFloat):
+        raise ScheduleError(f"lower-reduction-to-nest: elements are {element_type}; run erase-element-type first")
+    builder = builder_before(gather)
+    roles = gather.roles()
+    data_dims, index_dims, out_dims = (dim_names(roles, array) for array in ("data", "indices", "out"))
+    sizes = {name: size_of(builder, gather.target, dim, name) for dim, name in enumerate(out_dims)}
+    bag = index_dims.index("bag")
+    bag_size = size_of(builder, gather.indices, bag, index_dims[bag])
+    axis_size = size_of(builder, gather.source, data_dims.index("axis"), "axis")
+    zero, one = index_constant(builder, 0), index_constant(builder, 1)
+    is_integer = isinstance(element_type, IntegerType)
+    none = IntegerAttr(0, element_type) if is_integer else FloatAttr(0.0, element_type)
+    nothing = named(builder, arith.ConstantOp(none), "nothing")
+
+    clearing = NestBuilder(builder, zero, one)
+    cleared = [clearing.loop(name.beside("clear"), size) for name, size in sizes.items()]
+    clearing.builder.insert(memref.StoreOp.get(nothing, gather.target, cleared))
+    clearing.close()
+
+    nest = NestBuilder(builder, zero, one)
+    inductions = {name: nest.loop(name, sizes[name]) for name in out_dims if name.role == "indices"}
+    inductions[index_dims[bag]] = nest.loop(index_dims[bag], bag_size, ordered=True)
+    inductions |= {name: nest.loop(name, sizes[name]) for name in out_dims if name.role != "indices"}
+    table, valid = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), [axis_size], [zero])
+    load = nest.builder.insert(MaskedLoadOp(gather.source, table, valid))
+    load.element.name_hint = "element"
+    place = [inductions[name] for name in out_dims]
+    nest.builder.insert(AccumulateOp(load.element, gather.target, place, valid))
+    nest.close()
+    Rewriter.erase_op(gather)

@@ -1,0 +1,16 @@
+// RUN: gathernest-opt %s -p lower-reduction-to-nest
+
+// CHECK: gather.loop clear_indices(%i) = %{{.*}} to %n_indices step
+// CHECK-NEXT: gather.loop clear_inner(%j)
+// CHECK-NEXT: memref.store %nothing, %out[%i, %j]
+// CHECK: gather.loop indices(%i_1) = %{{.*}} to %n_indices step
+// CHECK-NEXT: gather.loop ordered bag(%k) = %{{.*}} to %n_bag step
+// CHECK-NEXT: gather.loop inner(%j_1)
+// CHECK-NEXT: %index = memref.load %indices[%i_1, %k]
+// CHECK-NEXT: %position, %valid = gather.resolve %index within %n_axis bounds zero : i64
+// CHECK-NEXT: %element = gather.masked_load %data[%position, %j_1], %valid
+// CHECK-NEXT: gather.accumulate %element, %out[%i_1, %j_1] if %valid
+func.func @gather(%data: memref<5x12xf32>, %indices: memref<7x3xi64>, %out: memref<7x12xf32>) {
+  gather.gather_reduce %data, %indices into %out bounds zero : memref<5x12xf32>, memref<7x3xi64>, memref<7x12xf32>
+  func.return
+}

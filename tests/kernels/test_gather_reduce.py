@@ -1,0 +1,144 @@
+"""`gather_reduce` and its gradient as a caller sees them: bags, padding, means, and what is rejected."""
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+
+DATA = np.random.default_rng(0).standard_normal((50, 24)).astype(np.float32)
+ROWS = np.random.default_rng(1).integers(-50, 50, (7, 3))
+FLAT = np.random.default_rng(2).integers(0, 50, 40)
+LENGTHS = np.array([0, 5, 1, 20, 0, 14])
+OFFSETS = np.cumsum(LENGTHS) - LENGTHS
+
+
+def sums(data, flat, offsets, lengths, padding=None):
+    """Return (sums, counts) of bags, row by row."""
+    totals, counts = np.zeros((len(offsets), *data.shape[1:]), data.dtype), np.zeros(len(offsets), int)
+    for bag, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
+        for index in flat[start : start + length]:
+            if index != padding:
+                totals[bag] += data[index]
+                counts[bag] += 1
+    return totals, np.maximum(counts, 1)[:, np.newaxis]
+
+
+@pytest.mark.parametrize("padding", [None, int(FLAT[3])])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_bags_of_different_lengths(reduce, padding):
+    totals, counts = sums(DATA, FLAT, OFFSETS, LENGTHS, padding)
+    wanted = totals if reduce == "sum" else totals / counts.astype(np.float32)
+    given = {"reduce": reduce, "padding_index": padding}
+    got = gn.gather_reduce(DATA, FLAT, OFFSETS, **given)
+    assert got.tobytes() == wanted.tobytes()
+    assert gn.gather_reduce(DATA, FLAT, lengths=LENGTHS, **given).tobytes() == wanted.tobytes()
+
+
+def test_bags_of_very_different_lengths_are_summed_in_classes():
+    lengths = np.array([1] * 30 + [0, 3, 1000, 2])
+    offsets, flat = np.cumsum(lengths) - lengths, np.random.default_rng(3).integers(0, 50, lengths.sum())
+    wanted, _ = sums(DATA, flat, offsets, lengths)
+    assert gn.gather_reduce(DATA, flat, offsets).tobytes() == wanted.tobytes()
+    grad = wanted[::-1].copy()
+    gradient = np.zeros_like(DATA)
+    np.add.at(gradient, flat, np.repeat(grad, lengths, axis=0))
+    assert gn.gather_reduce_grad(grad, flat, DATA.shape, offsets).tobytes() == gradient.tobytes()
+
+
+@pytest.mark.parametrize("bounds", ["zero", "clip", "wrap"])
+def test_padding_and_mean_with_indices_outside(bounds):
+    indices = np.array([[3, 70, -80, 4], [99, 99, -99, 99]])
+    positions = {"zero": [[3, 4], []], "clip": [[3, 49, 0, 4], [49, 49, 0, 49]]}.get(bounds, (indices % 50).tolist())
+    wanted = np.zeros((2, 24), np.float32)
+    for bag, places in enumerate(positions):
+        places = [place for place in places if place != 4]
+        for place in places:
+            wanted[bag] += DATA[place]
+        wanted[bag] /= np.float32(max(len(places), 1))
+    got = gn.gather_reduce(DATA, indices, reduce="mean", padding_index=4, bounds=bounds)
+    assert got.tobytes() == wanted.tobytes()
+
+
+def test_shapes_follow_those_of_bags_and_rows():
+    assert gn.gather_reduce(DATA, [1, 2, 3]).shape == (24,)
+    assert gn.gather_reduce(DATA[:, 0], [[1, 2]]).tolist() == [DATA[1, 0] + DATA[2, 0]]
+    assert gn.gather_reduce(DATA.reshape(50, 2, 3, 4), ROWS.reshape(7, 1, 3)).shape == (7, 1, 2, 3, 4)
+    assert not gn.gather_reduce(DATA, np.zeros((2, 0), int)).any()
+    assert gn.gather_reduce(DATA, np.zeros((0, 3), int)).shape == (0, 24)
+    assert gn.gather_reduce(DATA, np.zeros(0, int), np.zeros(0, int)).shape == (0, 24)
+    assert not gn.gather_reduce(DATA, np.zeros(0, int), [0, 0]).any()
+    assert not gn.gather_reduce(DATA[:0], [[1, -1]], bounds="zero").any()
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_gradient_adds_each_row_where_its_bag_was_read(reduce):
+    grad = np.random.default_rng(4).standard_normal((7, 24)).astype(np.float32)
+    shared = grad / np.float32(3 if reduce == "mean" else 1)
+    wanted = np.zeros_like(DATA)
+    for bag, indices in enumerate(ROWS):
+        for index in indices:
+            wanted[index] += shared[bag]
+    assert gn.gather_reduce_grad(grad, ROWS, DATA.shape, reduce=reduce).tobytes() == wanted.tobytes()
+    out = np.ones_like(DATA)
+    assert gn.gather_reduce_grad(grad, ROWS, DATA.shape, reduce=reduce, out=out) is out
+    assert out.tobytes() == wanted.tobytes()
+
+
+def test_gradient_of_the_padding_row_is_zero():
+    gradient = gn.gather_reduce_grad(
+        np.ones((6, 24), np.float32), FLAT, DATA.shape, OFFSETS, padding_index=int(FLAT[3])
+    )
+    assert not gradient[FLAT[3]].any()
+    assert gradient.any()
+
+
+def test_a_failed_call_leaves_out_untouched():
+    out = np.full((2, 24), 7, np.float32)
+    message = r"index 50 at position \(1, 1\) of indices is out of range \[-50, 49\] for axis 0 of size 50"
+    for given in ({}, {"padding_index": 3}, {"reduce": "mean"}):
+        with pytest.raises(gn.BoundsError, match=message):
+            gn.gather_reduce(DATA, [[1, 2], [3, 50]], out=out, **given)
+        assert (out == 7).all()
+    with pytest.raises(gn.BoundsError, match=message):
+        gn.gather_reduce_grad(out, [[1, 2], [3, 50]], DATA.shape)
+
+
+REJECTED = {
+    "offsets and lengths both say where bags end": {"offsets": OFFSETS, "lengths": LENGTHS},
+    "offsets must begin with 0, the start of the first bag, got 2": {"offsets": [2, 3]},
+    "offsets must not fall, nor be above the number of indices, 40": {"offsets": [0, 41]},
+    "offsets must have one dimension, one entry a bag, got shape": {"offsets": [[0, 1]]},
+    "offsets has no bag for 40 indices": {"offsets": np.zeros(0, int)},
+    "lengths must sum to the number of indices, 40, got 41": {"lengths": [41]},
+    "lengths must not be negative, got -1": {"lengths": [41, -1]},
+    "reduce 'summ' is not a reduction; use one of sum, mean; did you mean 'sum'": {"reduce": "summ"},
+    "padding_index 50 is out of range \\[-50, 49\\] for data of 50 rows": {"padding_index": 50},
+    "padding_index must be an int, got 1.5": {"padding_index": 1.5},
+    "out must have shape": {"out": np.zeros((3, 24), np.float32)},
+    "bounds 'no' is not a bounds mode": {"bounds": "no"},
+}
+
+
+@pytest.mark.parametrize("message", REJECTED)
+def test_wrong_arguments_are_rejected(message):
+    given = {"lengths": [40], **REJECTED[message]}
+    if "offsets" in given and "both" not in message:
+        del given["lengths"]
+    with pytest.raises(gn.InvalidGatherError, match=message):
+        gn.gather_reduce(DATA, FLAT, **given)
+
+
+def test_wrong_arrays_are_rejected():
+    with pytest.raises(gn.InvalidGatherError, match="offsets are for indices of one dimension, got indices of shape"):
+        gn.gather_reduce(DATA, ROWS, [0])
+    with pytest.raises(gn.IndexTypeError, match="offsets must be integers, got dtype float64"):
+        gn.gather_reduce(DATA, FLAT, [0.0])
+    with pytest.raises(gn.InvalidGatherError, match="whose last dimension is a bag, got ranks 2 and 0"):
+        gn.gather_reduce(DATA, 3)
+    with pytest.raises(gn.InvalidGatherError, match="grad must have shape \\(7, 24\\), as gather_reduce gives"):
+        gn.gather_reduce_grad(DATA, ROWS, DATA.shape)
+    with pytest.raises(gn.InvalidGatherError, match="the mean is of floats and complex numbers, got int64"):
+        gn.gather_reduce(ROWS, ROWS, reduce="mean")
+    for dtype in ("f2", "O", "M8[s]", "?", ">f4"):
+        with pytest.raises(gn.InvalidGatherError, match=r"data must be float32, float64, .* convert it, for instance"):
+            gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])

@@ -1,0 +1,108 @@
+"""Reductions against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import gathernest as gn
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.modules.context import parse_module
+from gathernest.ir.operator_spec import GatherReduce
+from gathernest.ir.problem import Problem
+from gathernest.ir.reference import resolve, run
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.gather import run_operator
+from gathernest.kernels.runtime.compile import build_program, run_stages
+from gathernest.kernels.runtime.plan import make_plan
+from gathernest.lowering.schedule.schedule import Schedule
+
+EXACT = settings(deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
+DTYPES = tuple(map(np.dtype, ("f4", "f8", "c8", "i1", "i8", "u2")))
+IN_REGISTERS = (
+    "specialize-inner{bytes=52},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1 locality=3}"
+)
+
+
+def numbers(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return numbers whose sums in another order are other sums, some of them signed zeros, infinities and none."""
+    rng = np.random.default_rng(5)
+    if dtype.kind in "iu":
+        return rng.integers(-(2**62), 2**62, shape).astype(dtype)
+    values = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)
+    values = np.where(rng.random(shape) < 0.05, -0.0, values)
+    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+
+
+def sums_one_by_one(data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Return what a reduction must be, each element by a sum of its own."""
+    sums = np.zeros((*indices.shape[:-1], *data.shape[1:]), data.dtype)
+    with np.errstate(all="ignore"):
+        for place in np.ndindex(*sums.shape):
+            bag, inner = place[: indices.ndim - 1], place[indices.ndim - 1 :]
+            for index in indices[bag]:
+                position = resolve(int(index), len(data), bounds)
+                if position is not None:
+                    sums[place] = data.dtype.type(sums[place] + data[(position, *inner)])
+    return sums
+
+
+def bags(shape: tuple[int, ...], size: int, bounds: Bounds, seed: int = 0) -> np.ndarray:
+    low, high = {"error": (-size, size), "unchecked": (0, size)}.get(bounds, (-2 * size, 2 * size))
+    return np.random.default_rng(seed).integers(low, high, shape)
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@pytest.mark.parametrize("schedule", [Schedule(), Schedule.parse(IN_REGISTERS)], ids=["plain", "registers"])
+def test_every_stage_gives_the_sums(bounds, schedule):
+    data, indices = numbers((6, 13), np.dtype("f4")), bags((2, 3, 4), 6, bounds)
+    wanted = sums_one_by_one(data, indices, bounds)
+    assert run(GatherReduce(), data, indices, bounds).tobytes() == wanted.tobytes()
+    plan = make_plan(Problem.checked(GatherReduce(), ArraySpec.of(data), ArraySpec.of(indices), bounds), schedule)
+    stages = {stage.text: stage for stage in run_stages(plan)}
+    for seed, stage in enumerate(stages.values()):
+        out = np.full(wanted.shape, 7, np.float32)
+        interpret(parse_module(stage.text), data, indices, out, seed=seed)
+        assert out.tobytes() == wanted.tobytes(), f"{stage.name}:\n{stage.text}"
+
+
+@settings(EXACT, max_examples=3)
+@given(data=st.data())
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_compiled_reduction_gives_the_sums_of_every_dtype(dtype, data):
+    bounds = data.draw(st.sampled_from(list(Bounds)))
+    width, count, length = (data.draw(st.sampled_from(values)) for values in ((1, 16, 37), (1, 5), (1, 4, 9)))
+    table, indices = numbers((7, width), dtype), bags((count, length), 7, bounds)
+    got = run_operator(GatherReduce(), table, indices, bounds, None)
+    assert got.tobytes() == sums_one_by_one(table, indices, bounds).tobytes()
+
+
+@pytest.mark.parametrize("layout", [np.s_[::-1], np.s_[::2], np.s_[:, ::-1], np.s_[:, ::2]], ids=str)
+def test_strided_data_and_indices_are_read_in_place(layout):
+    data, indices = numbers((12, 20), np.dtype("f4"))[layout], bags((8, 6), 6, Bounds.ERROR)[layout]
+    out = np.zeros((2 * len(indices), data.shape[1]), np.float32)[::2]
+    assert gn.gather_reduce(data, indices, out=out) is out
+    assert np.ascontiguousarray(out).tobytes() == sums_one_by_one(data, indices, Bounds.ERROR).tobytes()
+
+
+def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule():
+    data, indices = numbers((3000, 64), np.dtype("f4")), bags((3000, 20), 3000, Bounds.ERROR)
+    wanted = np.zeros((3000, 64), np.float32)
+    for number in range(20):
+        wanted += data[indices[:, number]]
+    for threads in (1, 2, 3):
+        with gn.knobs.scope(num_threads=threads):
+            assert gn.gather_reduce(data, indices).tobytes() == wanted.tobytes()
+    tiled = Schedule.parse("tile-loops{loops=indices sizes=7},parallelize-loops{loops=indices_o}")
+    got = run_operator(GatherReduce(), data, indices, Bounds.ERROR, None, schedule=tiled)
+    assert got.tobytes() == wanted.tobytes()
+
+
+def test_sums_of_rows_that_fit_are_in_registers():
+    data, indices = ArraySpec((200_000, 256), np.dtype("f4")), ArraySpec((4096, 16), np.dtype("i8"))
+    source = build_program(make_plan(Problem.checked(GatherReduce(), data, indices, Bounds.ERROR))).source
+    code = source[source.index("@njit") :]
+    assert "reload" not in code
+    assert "clear" not in code
+    assert code.count("store_v") == code.count("addf_v") > 1
