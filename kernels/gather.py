@@ -10,7 +10,7 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorS
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
-from .runtime.array_checks import index_array, is_dask_array, is_stored_array, out_array, table_array
+from .runtime.array_checks import READERS, index_array, is_dask_array, is_stored_array, out_array, table_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
 
@@ -136,6 +136,14 @@ def gather_elements(
 
 def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) -> np.ndarray:
     """Run a call that was not found: look for it with arrays in place of others, then make its operator and run it."""
+    try:
+        known = READERS[type(data)](data), READERS[type(indices)](indices)
+    except (KeyError, TypeError, RuntimeError, ValueError):  # the long way says why, or finds another
+        known = None
+    if known is not None and out is None and (known[0] is not data or known[1] is not indices):
+        found = CALLS.find(*known, None, *keys)
+        if found is not None:
+            return found
     arrays = table_array(data), index_array(indices)
     written = out if out is None else out_array(out)
     if arrays[1] is not indices or arrays[0] is not data or written is not out:

@@ -14,8 +14,8 @@ from ...ir.errors import IndexTypeError, InvalidGatherError
 WHOLE_SCALES_BELOW = 2**53
 # The integers of ml_dtypes, by the names of their types: its import takes 7 ms.
 _NARROW_INTEGERS = {"int2", "uint2", "int4", "uint4"}
-# How arguments of exactly these types, seen before, are read in the least time.
-_READERS: dict[type, Callable[[Any], np.ndarray]] = {}
+# How arguments of exactly these types, seen before, are read in the least time; an ndarray is itself.
+READERS: dict[type, Callable[[Any], np.ndarray]] = {np.ndarray: np.asarray}
 
 
 def is_dask_array(array: Any) -> bool:
@@ -36,7 +36,7 @@ def is_stored_array(array: Any) -> bool:
 
 def table_array(data: ArrayLike) -> np.ndarray:
     """Return data as `data_array` does, but that an array of h5py's or zarr's stays one."""
-    if type(data) is np.ndarray or type(data) in _READERS or not is_stored_array(data):
+    if type(data) is np.ndarray or type(data) in READERS or not is_stored_array(data):
         return data_array(data)
     return data  # type: ignore[return-value]
 
@@ -52,7 +52,7 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
     """
     if type(data) is np.ndarray:
         return data
-    reader = _READERS.get(type(data))
+    reader = READERS.get(type(data))
     if reader is not None:
         try:
             return reader(data)
@@ -74,7 +74,7 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
 
     array, reader = foreign_array(data, name)
     if reader is not None:
-        _READERS[type(data)] = reader
+        READERS[type(data)] = reader
     return array if type(array) is np.ndarray else data_array(array, name)
 
 
