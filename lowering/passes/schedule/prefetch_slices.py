@@ -87,7 +87,7 @@ class PrefetchSlices(ModulePass):
         mapping = {loop.induction: self._ahead(builder, loop)}
         of_row = [place for place in load.operands[1:] if not inductions_of([place], loop) - {loop.induction}]
         mapping = clone_slice(slice_of(of_row, loop), builder, mapping)
-        if not is_whole:
+        if not is_whole and innermost is not loop:
             builder = builder_at_start(innermost, load)
             mapping = clone_slice(
                 slice_of([place for place in load.operands[1:] if place not in of_row], loop), builder, mapping
