@@ -16,7 +16,7 @@ from . import thresholds as fixed
 from .cost_model import CostModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .loop_sizes import NestShape
-from .machine_model import STREAM_BYTES, MachineModel
+from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import far_elements, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
 
@@ -173,7 +173,7 @@ def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Seq
 
 
 def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
-    """Yield other tiles, no staged indices or staged ones, code for rows of any size, and one thread."""
+    """Yield other tiles, staged indices or none, gathered lanes or loads, code for rows of any size, and one thread."""
     copying = {name: size for name, size in chosen.tiles if not LoopName(name).nest}
     for factor in (1 / TILE_FACTOR, TILE_FACTOR) if copying else ():
         tiles = tuple((name, max(int(size * factor), 1) if name in copying else size) for name, size in chosen.tiles)
@@ -183,6 +183,8 @@ def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
         yield {"hoist": None}
     elif not nest.is_row and nest.innermost[0] in copying and nest.innermost[0] in nest.looked_up:
         yield {"hoist": nest.innermost[0].inner_tile}
+    if chosen.lanes is not None and not nest.is_row and nest.width_bytes in GATHERED_BYTES:
+        yield {"gather": not chosen.gather}
     if chosen.specialize is not None:
         yield {"specialize": None}
     if chosen.parallel:

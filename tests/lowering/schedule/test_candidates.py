@@ -50,6 +50,11 @@ def test_stores_vectors_and_prefetches_vary_together():
     assert {(None, False, 0), (8, False, 2), (8, True, 0), (16, True, 1)} <= bodies
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_lanes_are_gathered_and_loaded_where_elements_have_an_index_each(name):
+    assert {each.gather for each in proposed(name)} == ({False} if name == "rows" else {False, True})
+
+
 def test_nothing_is_proposed_beside_a_nest_without_a_schedule():
     small = NestShape((("indices", 3), ("inner", 4)), (), 4, (("axis", 5), ("inner", 4)))
     assert list(candidates(small, MACHINE, Schedule(), is_gradient=False)) == [Schedule()]
