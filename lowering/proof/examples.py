@@ -17,7 +17,7 @@ from ...ir.interpreters.scalar import interpret
 from ...ir.operator_spec import OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
-from .obligations import Failure
+from .conditions.failure import Failure
 from .specification import Specification
 
 # The most elements of an array that an example makes; a larger one is described and not run.

@@ -13,8 +13,9 @@ from ...ir.dialects.attributes import SCALE
 from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.modules.context import verify_module
 from ..nest.queries import functions
+from .conditions.failure import Failure
 from .examples import Example, make_example
-from .obligations import Failure, failures_of
+from .obligations import failures_of
 from .relations.access_relations import meaning_of
 from .relations.values import Refuted, Undecided
 from .sampling import sampled

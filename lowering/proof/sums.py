@@ -5,18 +5,12 @@ from dataclasses import dataclass, replace
 import islpy as isl
 import z3
 
+from .conditions.accesses_inside import accesses_inside, streams_aligned
+from .conditions.failure import Failure, assumptions, failure_at
+from .conditions.index_checks import guard_complete
+from .conditions.parallel_disjoint import parallel_disjoint
+from .conditions.same_copies import same_constants, same_positions
 from .copies import Copy, copy_of, with_names
-from .obligations import (
-    Failure,
-    accesses_inside,
-    assumptions,
-    failure_at,
-    guard_complete,
-    parallel_disjoint,
-    same_constants,
-    same_positions,
-    streams_aligned,
-)
 from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed, without
 from .relations.meaning import Loop, Meaning, Write
 from .relations.values import Element, Expression, Refuted, Term, Undecided, Zero

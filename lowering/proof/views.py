@@ -14,8 +14,8 @@ from ...ir.operator_spec import GatherElements
 from ...ir.semantics import DYNAMIC
 from ..nest.constant_indices import find_global
 from ..nest.queries import functions, view_of
+from .conditions.failure import Failure
 from .dimensions import followed
-from .obligations import Failure
 from .products import Product, contiguous, product
 from .relations.values import Undecided
 

@@ -1,0 +1,33 @@
+"""No two iterations of a parallel loop write one element."""
+
+import islpy as isl
+
+from ..relations.integer_sets import equal_tuple, only, parameter, renamed
+from ..relations.meaning import Loop, Meaning, Write
+from .failure import Failure, failure_at
+
+
+def parallel_disjoint(meaning: Meaning) -> list[Failure]:
+    """Check that no two iterations of a parallel loop write the same element."""
+    failures = [Failure(problem, dict.fromkeys(meaning.sizes, 2)) for problem in meaning.problems]
+    loops = {loop.parameter: loop for write in meaning.writes for loop in write.loops if loop.parallel}
+    for loop in loops.values():
+        inside = [write for write in meaning.writes if loop in write.loops]
+        bad = _shared(loop, inside, meaning)
+        if not bad.is_empty():
+            failures.append(
+                failure_at(f"two iterations of the parallel loop {loop.label} write one element", bad, meaning)
+            )
+    return failures[:1]
+
+
+def _shared(loop: Loop, writes: list[Write], meaning: Meaning) -> isl.Set:
+    """Return the elements that two iterations of a loop write, in one iteration of the loops around it."""
+    outer = [each.parameter for each in writes[0].loops[: writes[0].loops.index(loop)]]
+    touched = isl.Set("{ : }").complement()
+    for write in writes:
+        places = [(f"e{dim}", place) for dim, place in enumerate(write.subscripts) if isinstance(place, isl.PwAff)]
+        held = write.domain.intersect(equal_tuple([name for name, _ in places], [place for _, place in places]))
+        touched = touched.union(only(held, [loop.parameter, *outer, *(name for name, _ in places), *meaning.sizes]))
+    twin = renamed(touched, {loop.parameter: "twin"})
+    return touched.intersect(twin).intersect(parameter("twin").lt_set(parameter(loop.parameter)))
