@@ -37,7 +37,12 @@ def _torch(given: Any, name: str) -> Found:
     if given.requires_grad and torch.is_grad_enabled():
         way = f"call gathernest.torch for a gradient, or pass {name}.detach()"
         raise rejected(given, name, "which requires a gradient, and it would be lost", way)
-    return torch_values(given.detach()), torch.Tensor.numpy if type(given) is torch.Tensor else None
+    try:
+        array = torch_values(given.detach())
+    except RuntimeError as error:  # a transform such as torch.vmap has wrapped it
+        way = "call gathernest outside of torch.func's transforms, or gathernest.torch inside"
+        raise rejected(given, name, f"which has no memory of its own ({error})", way) from None
+    return array, torch.Tensor.numpy if type(given) is torch.Tensor else None
 
 
 def torch_values(tensor: Any) -> np.ndarray:
@@ -58,7 +63,7 @@ def torch_values(tensor: Any) -> np.ndarray:
 def _jax(given: Any, name: str) -> Found:
     core = sys.modules.get("jax.core")
     if core is not None and isinstance(given, core.Tracer):
-        way = "call gathernest outside jax.jit, or inside it by jax.pure_callback"
+        way = "call gathernest outside jax.jit, vmap and grad, or inside by jax.pure_callback"
         raise rejected(given, name, "which has no values while jax traces a function", way)
     devices: Any = getattr(given, "devices", set)
     for device in devices():
@@ -81,6 +86,8 @@ def _tensorflow(given: Any, name: str) -> Found:
         )
     if isinstance(given, tf.Variable):
         given = given.value()  # the same memory; its __array__ copies
+    if not isinstance(given, tf.Tensor):
+        raise rejected(given, name, "which is no tensor", f"pass its values, such as numpy.stack(list({name}))")
     if not hasattr(given, "numpy"):
         way = "call gathernest outside tf.function, or inside it by tf.numpy_function"
         raise rejected(given, name, "which has no values while TensorFlow traces a function", way)
@@ -111,6 +118,8 @@ def _polars(given: Any, name: str) -> Found:
     polars = sys.modules["polars"]
     if isinstance(given, polars.LazyFrame):
         raise rejected(given, name, "which has no values yet", f"pass {name}.collect()")
+    if not isinstance(given, polars.Series | polars.DataFrame):
+        raise rejected(given, name, "which has no values", "pass a column or a frame")
     count = given.null_count()
     if (count if isinstance(count, int) else sum(count.row(0))) > 0:
         way = f"pass {name}.fill_null(value), or {name}.drop_nulls()"
@@ -145,7 +154,8 @@ def _scipy(given: Any, name: str) -> Found:
     if not hasattr(given, "toarray") and not hasattr(given, "todense"):
         return read_by_protocol(given, name), None
     densify = "toarray" if hasattr(given, "toarray") else "todense"
-    raise rejected(given, name, "which is sparse", f"pass {name}.{densify}(), or take rows by {name}[indices]")
+    rows = ", or take rows by data[indices]" if name == "data" else ""
+    raise rejected(given, name, "which is sparse", f"pass {name}.{densify}(){rows}")
 
 
 def _awkward(given: Any, name: str) -> Found:
@@ -156,6 +166,13 @@ def _awkward(given: Any, name: str) -> Found:
         return sys.modules["awkward"].to_numpy(given, allow_missing=False), None
     except ValueError:
         raise rejected(given, name, "whose rows differ in length or are null", way) from None
+
+
+def _dask(given: Any, name: str) -> Found:
+    if hasattr(given, "to_dask_array"):
+        way = f"pass {name}.to_dask_array(lengths=True), whose gathers stay lazy"
+        raise rejected(given, name, "which is no array yet", way)
+    return read_by_protocol(given, name), None
 
 
 def _stored(given: Any, name: str) -> Found:
@@ -176,6 +193,7 @@ LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
     "scipy": _scipy,
     "sparse": _scipy,
     "awkward": _awkward,
+    "dask": _dask,
     "h5py": _stored,
     "zarr": _stored,
 }

@@ -63,6 +63,8 @@ def test_torch_tensors_that_have_no_values_here_are_rejected(torch):
         gn.gather(DATA[0], [0], out=torch.zeros(1, requires_grad=True))
     with rejected("rows differ in length; pass data.to_padded_tensor"):
         gn.gather(torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.strided), [0])
+    with rejected(r"which has no memory of its own .*; call gathernest outside of torch.func's transforms, or"):
+        torch.vmap(lambda row: gn.gather(row, [0]))(torch.eye(3))
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode() as mode:
@@ -92,7 +94,9 @@ def test_jax_arrays_are_read_in_place_and_never_written(jax):
 
 
 def test_values_that_jax_traces_are_rejected_by_name(jax):
-    message = "is a jax.DynamicJaxprTracer, which has no values while jax traces a function; call gathernest outside"
+    message = (
+        "is a jax.DynamicJaxprTracer, which has no values while .*; call gathernest outside jax.jit, vmap and grad"
+    )
     with rejected(f"data {message}"):
         jax.jit(lambda data: gn.gather(data, [0]))(DATA)
     with rejected(f"indices {message}"):
@@ -125,6 +129,8 @@ def test_tensorflow_tensors_without_values_are_rejected_by_name(tf):
         tf.function(lambda data: gn.gather(data, [0]), autograph=False)(tf.constant(DATA))
     with rejected(r"data is a tensorflow.RaggedTensor, whose rows differ in length; pass data.to_tensor\(\)"):
         gn.gather(tf.ragged.constant([[1], [2, 3]]), [0])
+    with rejected("data is a tensorflow._RangeDataset, which is no tensor; pass its values, such as numpy.stack"):
+        gn.gather(tf.data.Dataset.range(3), [0])
     with rejected("data is a tensorflow.SparseTensor, which is sparse; pass tf.sparse.to_dense"):
         gn.gather(tf.sparse.from_dense([[1, 0]]), [0])
 

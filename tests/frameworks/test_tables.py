@@ -47,6 +47,14 @@ def test_polars_values_are_gathered_and_nulls_rejected():
         gn.gather(polars.DataFrame({"a": [1]}).lazy(), [0])
 
 
+def test_what_has_no_values_yet_is_rejected():
+    polars, frames, pandas = library("polars"), library("dask.dataframe"), library("pandas")
+    with rejected("data is a polars.Expr, which has no values; pass a column or a frame"):
+        gn.gather(polars.col("a"), [0])
+    with rejected(r"data is a dask.DataFrame, which is no array yet; pass data.to_dask_array\(lengths=True\), whose"):
+        gn.gather(frames.from_pandas(pandas.DataFrame({"a": [1]}), npartitions=1), [0])
+
+
 def test_pyarrow_values_are_gathered_without_a_copy_and_nulls_rejected():
     pyarrow = library("pyarrow")
     array = pyarrow.array(VALUES)
