@@ -5,7 +5,6 @@ indices, a cache that another step fills) hits both alike, and the sign test hol
 race may end early only by a loss, which makes no false winner.
 """
 
-import bisect
 import random
 from collections.abc import Callable
 from typing import Literal
@@ -41,7 +40,7 @@ class Race:
         self.extra_s = 0.0
         self._toss, self._usual_s = toss, usual_s
         self._times: dict[bool, list[float]] = {False: [], True: []}
-        self._sorted: dict[bool, list[float]] = {False: [], True: []}
+        self._sums: dict[bool, float] = {False: 0.0, True: 0.0}
         self._wins = 0
         self._next_is_other, self._is_within = False, False
 
@@ -53,8 +52,7 @@ class Race:
     @property
     def risk_s(self) -> float:
         """How much longer than usual the candidate's next call may take."""
-        times = self._sorted[True]
-        return WORST_CALL * max(self._usual_s, _median(times) if times else 0.0)
+        return WORST_CALL * max(self._usual_s, self._sums[True] / max(len(self._times[True]), 1))
 
     def next_is_other(self) -> bool:
         """Return whether the next call runs under the candidate."""
@@ -66,14 +64,14 @@ class Race:
         """Add what the call took that `next_is_other` was asked for."""
         is_other = self._next_is_other
         self._times[is_other].append(seconds)
-        bisect.insort(self._sorted[is_other], seconds)
-        if is_other:
-            self.extra_s = max(self.extra_s + seconds - self._usual_s, 0.0)
+        self._sums[is_other] += seconds
+        if not is_other:
+            self._usual_s = self._sums[False] / len(self._times[False])
+        self.extra_s = max(self._sums[True] - len(self._times[True]) * self._usual_s, 0.0)
         if not self._is_within:
             self._is_within, self._next_is_other = True, not is_other
             return
         self._is_within = False
-        self._usual_s = _median(self._sorted[False])
         self._wins += self._times[True][-1] < self._times[False][-1]
         self._judge()
 
@@ -89,7 +87,3 @@ class Race:
             self.verdict = "lost"
         elif pairs == PAIRS:
             self.verdict = "won" if self.confirmation().holds else "lost"
-
-
-def _median(times: list[float]) -> float:
-    return times[len(times) // 2]

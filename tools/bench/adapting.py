@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...kernels.adapting import adapter as adapters
+from ...kernels.adapting.budget import Budget
 from ...kernels.adapting.call_class import CallClass
 from ...kernels.gather import gather, gather_elements, gather_nd
 from ...kernels.gradient import gather_grad
@@ -47,6 +48,7 @@ class Adapted:
         off_us, on_us: what a call took without and with adapting, on average, microseconds; compiling slows the second.
         calls: how many calls adapted.
         share: the part of the calls' time that adapting took.
+        cost: what it was spent on, as text.
         last: how many times as fast as without adapting the last calls were: the median of the last blocks.
         is_over: whether all candidates have raced.
         before, after: texts of the schedules.
@@ -58,6 +60,7 @@ class Adapted:
     on_us: float
     calls: int
     share: float
+    cost: str
     last: float
     is_over: bool
     before: str
@@ -139,12 +142,19 @@ def _adapted(case: Case, adapter: adapters.Adapter, seconds: float) -> Adapted:
         1e6 * statistics.fmean(times[True]) / count,
         count * len(times[True]),
         adapter.budget.share,
+        _cost(adapter.budget),
         statistics.median(ratios[-LAST_BLOCKS:]),
         found.state == "over",
         str(found.default),
         _kept(found),
         tuple((str(each.schedule), each.outcome, each.ratio) for each in found.outcomes),
     )
+
+
+def _cost(budget: Budget) -> str:
+    parts = {"timing": budget.watching_s, "compiling": budget.compiling_s, "racing": budget.racing_s}
+    spent = ", ".join(f"{seconds:.2f} s {what}" for what, seconds in parts.items())
+    return f"{spent}, of {budget.calls_s:.0f} s"
 
 
 def _kept(found: CallClass) -> str:
@@ -177,7 +187,9 @@ def as_markdown(found: Sequence[Adapted], threads: int) -> str:
     """Return a table of the cases, then the races of each."""
     headings = "case", "calls", "off", "on", "share", "at the end", "races", "kept"
     table = markdown_table(headings, ["---", *["--:"] * 6, "---"], [_row(one) for one in found])
-    races = [f"* {one.case.name}, at first {one.before or 'the empty schedule'}:\n{_races(one)}" for one in found]
+    races = [
+        f"* {one.case.name}, {one.cost}; at first {one.before or 'the empty schedule'}:\n{_races(one)}" for one in found
+    ]
     said = (
         f"{cpu_model()}, {threads} thread{'s' if threads > 1 else ''}. Off and on are means of all calls; the share is "
         "what adapting took of the calls' time; at the end: how many times as fast the last calls were as without."

@@ -142,6 +142,17 @@ def test_calls_are_left_to_the_entry_when_a_class_is_over_and_when_the_knob_is_o
     assert finds_without_python()
 
 
+def test_a_race_goes_on_when_its_calls_are_forgotten_meanwhile(adapting):
+    while not adapting.classes or next(iter(adapting.classes.values())).state != "racing":
+        gn.gather(DATA, INDICES)
+    for _ in range(1 + 2 * PAIRS):
+        RUNTIME.forget()
+        assert gn.gather(DATA, INDICES).tobytes() == DATA[INDICES].tobytes()
+    assert outcomes(adapting) == [("lost", "")]
+    (found,) = adapting.classes.values()
+    assert found.state == "over"
+
+
 def test_kernels_keep_the_schedule_that_they_show(adapting):
     kernel = gn.compile("gather", DATA, INDICES)
     for _ in range(6):

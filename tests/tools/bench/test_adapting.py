@@ -51,15 +51,14 @@ def test_schedules_are_those_of_the_machine_that_the_knob_names(at_once, tmp_pat
 
 
 def test_the_table_has_the_share_the_gain_and_the_races():
-    one = Adapted(
-        ROWS, 200.4, 190.2, 1000, 0.0123, 1.25, False, "", str(TILED), (("", "failed", None), (str(TILED), "won", 1.25))
-    )
+    races = (("", "failed", None), (str(TILED), "won", 1.25))
+    one = Adapted(ROWS, 200.4, 190.2, 1000, 0.0123, "much", 1.25, False, "", str(TILED), races)
     lines = as_markdown([one], 2).splitlines()
     assert lines[2] == (
         "| rows: 400x64xf32 by 500xi64 | 1000 | 200 µs | 190 µs | 1.23 % | 1.25× | 2, not over | after 1 win |"
     )
     assert lines[4:7] == [
-        "* rows, at first the empty schedule:",
+        "* rows, much; at first the empty schedule:",
         "  * failed  the empty schedule",
         f"  * won 1.25× {TILED}",
     ]
