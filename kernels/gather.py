@@ -34,15 +34,17 @@ def gather(
     Args:
         data: (batch..., outer..., axis, inner...), rank 1 or more, any dtype. Strided, reversed, broadcast, read-only
             and memory-mapped arrays are read in place; subclasses of ndarray give a plain one, masked arrays are
-            rejected. When data or indices are a dask array, nothing is read before the result, a dask array too, is
-            computed; an index outside is reported then.
+            rejected. Arrays of other libraries are read in place, or by rows from files of h5py and zarr; only their
+            values come back. When data or indices are a dask array, nothing is read before the result, a dask array
+            too, is computed; an index outside is reported then.
         indices: (batch..., any shape), any integer dtype.
         axis: in [-rank(data), rank(data)-1]; an int, a 0-D array or an array of one element.
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
             and not above axis; a negative value counts from the rank of indices.
         bounds: what an index outside [-s, s-1] means on an axis of size s: "error", "zero", "clip", "wrap" or
             "unchecked", or `gn.Fill(value)`, which gives that value.
-        out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be.
+        out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be. Of
+            another library, it must share its memory.
 
     Returns:
         `out`, or a new C-contiguous array of shape `data.shape[:axis] + indices.shape[batch_dims:] +
