@@ -41,7 +41,8 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
-    if max_norm is None and padding_idx is None and weight.ndim == 2:
+    is_matrix = getattr(weight, "ndim", 0) == 2
+    if max_norm is None and is_matrix and (padding_idx is None or -len(weight) <= padding_idx < len(weight)):
         found = found_call(weight, input, 0, 0)
         if found is not None:
             return found

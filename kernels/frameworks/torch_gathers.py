@@ -106,11 +106,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     found = found_call(input, index, GatherElements, dim, out)
     if found is not None:
         return found
-    if sparse_grad and input.requires_grad and torch.is_grad_enabled():
+    dim = _checked("gather", input, dim, index, "index")
+    if sparse_grad and input.requires_grad and is_grad_enabled():
         raise InvalidGatherError(
             "sparse_grad must be False: gathernest.torch.gather has dense gradients; call torch.gather for a sparse one"
         )
-    dim = _checked("gather", input, dim, index, "index")
     return _gathered(GATHER, "gather", input, dim, index, out)
 
 

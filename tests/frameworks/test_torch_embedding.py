@@ -79,6 +79,8 @@ def test_options_that_do_not_fit_are_rejected():
         with pytest.raises(gn.InvalidGatherError) as caught:
             gnt.embedding(INPUT, weight, **arguments)
         assert str(caught.value) == text
+    with pytest.raises(gn.InvalidGatherError, match=r"weight must be a torch.Tensor, got list; pass torch.as_tensor"):
+        gnt.embedding(INPUT, weight.tolist())
     with pytest.raises(gn.InvalidGatherError) as caught:
         gnt.embedding(INPUT, weight[0])
     assert str(caught.value) == "weight must be a matrix (rows, columns), got shape (4,)"

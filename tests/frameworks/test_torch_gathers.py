@@ -118,3 +118,8 @@ def test_result_of_a_changed_saved_tensor_is_rejected():
     index[0] = 1
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
+
+
+def test_out_may_be_the_input():
+    table = a_table()
+    assert torch.equal(gnt.index_select(table, 0, SLICES, out=table), a_table()[SLICES])
