@@ -67,7 +67,7 @@ def test_every_stage_gives_the_sums(bounds, schedule):
         assert out.tobytes() == wanted.tobytes(), f"{stage.name}:\n{stage.text}"
 
 
-@settings(EXACT, max_examples=3)
+@settings(EXACT, max_examples=2)
 @given(data=st.data())
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compiled_reduction_gives_the_sums_of_every_dtype(dtype, data):
