@@ -142,3 +142,22 @@ def test_wrong_arrays_are_rejected():
     for dtype in ("f2", "O", "M8[s]", "?", ">f4"):
         with pytest.raises(gn.InvalidGatherError, match=r"data must be float32, float64, .* convert it, for instance"):
             gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
+
+
+def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
+    kernel = gn.compile("gather_reduce", DATA, ROWS)
+    assert kernel(DATA, ROWS).tobytes() == gn.gather_reduce(DATA, ROWS).tobytes()
+    with pytest.raises(gn.InvalidGatherError, match="gather_reduce has no axis, got 1; leave it out"):
+        gn.compile("gather_reduce", DATA, ROWS, axis=1)
+    with pytest.raises(gn.InvalidGatherError, match="a reduction of float16 has no kernel; convert data to float32"):
+        gn.compile("gather_reduce", DATA.astype("f2"), ROWS)
+
+
+def test_tools_for_gathers_reject_a_reduction():
+    kernel, message = gn.compile("gather_reduce", DATA, ROWS), "is of gathers and their gradients, got gather_reduce"
+    with pytest.raises(gn.InvalidGatherError, match=f"explain {message}"):
+        kernel.explain()
+    with pytest.raises(gn.InvalidGatherError, match=f"report {message}"):
+        kernel.report(timing=False)
+    with pytest.raises(gn.InvalidGatherError, match=f"step {message}"):
+        gn.step("gather_reduce", DATA, ROWS)
