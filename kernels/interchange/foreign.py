@@ -34,7 +34,14 @@ def foreign_array(given: Any, name: str) -> Found:
             is out of the CPU's reach. The message says what to pass.
     """
     library = library_of(given)
-    return (read_by_protocol(given, name), None) if library is None else LIBRARIES[library](given, name)
+    if library is not None:
+        return LIBRARIES[library](given, name)
+    array = read_by_protocol(given, name)
+    if name == "data" and array.shape == () and not isinstance(given, np.generic | complex):
+        raise InvalidGatherError(
+            f"data is a {type_name(given)}, which NumPy takes for one value; pass an array, or a list of values"
+        )
+    return array, None
 
 
 def foreign_out(out: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, p
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
 from .machines import as_text, storing_path
+from .ways import check_options
 
 if TYPE_CHECKING:
     from .cases.case import Case
@@ -123,22 +124,18 @@ def run(options: argparse.Namespace) -> int:
     """Run a sub-command, or the suite; the status is 1 when a candidate gives other bytes or fails."""
     if options.tracking is not None:
         return run_command(options)
-    static_report.check_options(options)
+    check_options(options)
     from .cases.suite import chosen
 
     cases = chosen(options.case, options.family)
     if options.list:
         return _print_list(cases)
-    if options.stored is not None and not options.regret:
-        raise UsageError("--from FILE is for --regret; add it, or leave --from out")
     if options.json not in (None, "-"):
         _check_writable("--json", Path(options.json))
     if options.static:
         return static_report.run(cases, options)
     if options.ablation:
         return _print_ablation(cases, options)
-    if options.model is not None and not options.scaling:
-        raise UsageError("--model FILE is for --scaling; add it, or leave --model out")
     if options.scaling:
         return _print_scaling(cases if options.case or options.family else None, options)
     if options.regret:

@@ -41,10 +41,21 @@ def test_an_object_of_any_kind_goes_into_out_as_itself(item):
 
 
 @pytest.mark.parametrize(
-    "data", [{1: 2}, "text", None, 3, np.float32(3), object()], ids=lambda data: type(data).__name__
+    ("data", "said"),
+    [
+        (3, "data has rank 0 and no axis to gather from"),
+        (3j, "data has rank 0 and no axis to gather from"),
+        (np.float32(3), "data has rank 0 and no axis to gather from"),
+        ({1: 2}, "data is a dict, which NumPy takes for one value; pass an array, or a list of values"),
+        ("text", "data is a str, which NumPy takes for one value"),
+        (b"text", "data is a bytes, which NumPy takes for one value"),
+        (None, "data is a NoneType, which NumPy takes for one value"),
+        (object(), "data is a object, which NumPy takes for one value"),
+    ],
+    ids=lambda value: type(value).__name__,
 )
-def test_data_that_numpy_sees_as_a_scalar_is_rejected(data):
-    with pytest.raises(gn.InvalidGatherError, match="data has rank 0 and no axis to gather from"):
+def test_data_that_numpy_sees_as_a_scalar_is_rejected(data, said):
+    with pytest.raises(gn.InvalidGatherError, match=said):
         gn.gather(data, [0])
 
 

@@ -145,7 +145,7 @@ def test_a_file_without_a_measurement_is_named(gathernest, tmp_path, text, reaso
 def test_a_file_to_judge_is_for_regret_alone(gathernest):
     ended = gathernest("bench", "--from", str(RECORDED))
     assert ended.status == 2
-    assert "--from FILE is for --regret; add it, or leave --from out" in ended.err
+    assert "--from is for --regret; add it, or leave --from out" in ended.err
 
 
 def test_calls_alone_have_nothing_to_choose(gathernest):

@@ -86,4 +86,4 @@ def test_file_of_another_machine_is_rejected(gathernest, tmp_path, change, reaso
 
 def test_model_is_for_scaling(gathernest):
     ended = gathernest("bench", "--model", str(MACHINE))
-    assert (ended.status, "--model FILE is for --scaling; add it, or leave --model out" in ended.err) == (2, True)
+    assert (ended.status, "--model is for --scaling; add it, or leave --model out" in ended.err) == (2, True)

@@ -30,8 +30,6 @@ LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # CPUs of LLVM that a wrong name is compared with; it knows many more.
 _CPUS = (*LEVELS, "haswell", "skylake", "skylake-avx512", "icelake-server", "sapphirerapids", "znver3", "znver4")
 # Options of `gathernest bench` that measure something.
-_TIMING = ("peers", "rounds", "quick", "ablation", "scaling", "markdown", "plot")
-_OPTIONS = ("target", "machine", "against", "write")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -55,24 +53,12 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--write", action="store_true", help="write the report to the file of --against")
 
 
-def check_options(options: argparse.Namespace) -> None:
-    """Reject options that do not go together; raises UsageError."""
-    if not options.static:
-        given = next((name for name in _OPTIONS if getattr(options, name)), None)
-        if given is not None:
-            raise UsageError(f"--{given} is for the static report; give --static, too")
-        return
-    given = next((name for name in _TIMING if getattr(options, name)), None)
-    if given is not None:
-        raise UsageError(f"--static measures nothing, and --{given} is for measuring; leave out one of them")
+def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
+    """Make the report of cases; the status is 1 when it differs from another, or a case does not compile."""
     if options.write and options.against is None:
         raise UsageError(f"--write writes the file of --against; give --against {COMMITTED}")
     if options.write and (options.case or options.family):
         raise UsageError("--write writes the kernels of all cases; leave out --case and --family")
-
-
-def run(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
-    """Make the report of cases; the status is 1 when it differs from another, or a case does not compile."""
     require_compiler()
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise GathernestError(

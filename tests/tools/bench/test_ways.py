@@ -1,0 +1,30 @@
+"""Options of `gathernest bench` that do not go together."""
+
+import pytest
+
+TIMED = "--ablation or --scaling or --regret or --by-hand or --alternating"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--regret", "--alternating"), "--regret and --alternating print different things; choose one of them"),
+        (("--static", "--list"), "--list and --static print different things; choose one of them"),
+        (("--regret", "--store"), "--store is for the suite beside peers; leave out --store or --regret"),
+        (
+            ("--by-hand", "--peers", "torch"),
+            "--peers is for the suite beside peers or --alternating; leave out --peers",
+        ),
+        (("--adapt", "--rounds", "3"), f"--rounds is for the suite beside peers or {TIMED}; leave out --rounds"),
+        (
+            ("--list", "--quick"),
+            f"--quick is for the suite beside peers or {TIMED} or --adapt; leave out --quick or --list",
+        ),
+        (("--seconds", "3"), "--seconds is for --adapt; add it, or leave --seconds out"),
+        (("--candidates", "3"), "--candidates is for --regret; add it, or leave --candidates out"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_an_error(gathernest, words, said):
+    ended = gathernest("bench", *words)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith(f"gathernest: error: {said}")
