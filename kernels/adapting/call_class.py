@@ -17,6 +17,8 @@ LEAST_SPENT_S = 1.0
 # Calls that are shorter are left to the fast call after the first few: to time them would cost more than they can gain.
 SHORTEST_S = 300e-6
 FIRST_CALLS = 8
+# How much longer a candidate's first call may make a call, in usual calls, with the comparison of its bytes.
+WORST_TRIAL = 8.0
 # What calls add up before they tell their class.
 TOLD_S = 5e-3
 # Problems of a class that are watched: calls of one class differ in sizes that round to the same powers of two.
@@ -173,6 +175,9 @@ class WatchedCalls:
 
     def end_trial(self, turn: Turn, seconds: float, extra_s: float, failure: str) -> None:
         """End a trial: what the call took, how much longer the trial took, and what is wrong with the candidate."""
+        far_s = WORST_TRIAL * turn.heat.race.usual_s
+        if not failure and extra_s > far_s:
+            failure = f"its first call took {extra_s:.3g} s, and {far_s:.3g} s are too long"
         turn.heat.is_tried, turn.heat.failure = True, failure
         self._class.end_trial(extra_s)
         self.end(None, seconds)
@@ -278,7 +283,8 @@ class CallClass:
         heat = self.heat
         if heat is None or calls is not heat.calls or not self._turn.acquire(False):
             return None
-        if heat.is_decided or (heat.race.is_between_pairs and not self._budget.allows(heat.race.risk_s)):
+        risk_s = heat.race.risk_s if heat.is_tried else WORST_TRIAL * heat.race.usual_s
+        if heat.is_decided or (heat.race.is_between_pairs and not self._budget.allows(risk_s)):
             self._turn.release()
             return None
         if not heat.is_tried:

@@ -16,8 +16,8 @@ PAIRS = 151
 MOST_LOSSES = PAIRS - wins_needed(PAIRS)
 # A candidate that loses all of so many first pairs has lost.
 LOST_AT_ONCE = 5
-# A candidate's call may take so many times as long as usual, as far as the budget is concerned; the first one includes
-# the comparison of the bytes.
+# As far as the budget is concerned a call takes at most so many times as long as usual; what takes longer is a stall of
+# the machine, since a candidate that did so in its first call does not race.
 WORST_CALL = 5.0
 
 Verdict = Literal["won", "lost"]
@@ -32,15 +32,16 @@ class Race:
 
     Attributes:
         verdict: None while the race is on.
+        usual_s: what a call takes.
         extra_s: how much longer calls took than they would have, 0 or more: gains of a call pay for losses of others.
     """
 
     def __init__(self, usual_s: float, toss: Callable[[], float] = random.random):
         self.verdict: Verdict | None = None
         self.extra_s = 0.0
-        self._toss, self._usual_s = toss, usual_s
+        self._toss, self.usual_s = toss, usual_s
         self._times: dict[bool, list[float]] = {False: [], True: []}
-        self._sums: dict[bool, float] = {False: 0.0, True: 0.0}
+        self._balance_s = self._first_s = 0.0
         self._wins = 0
         self._next_is_other, self._is_within = False, False
 
@@ -52,7 +53,7 @@ class Race:
     @property
     def risk_s(self) -> float:
         """How much longer than usual the candidate's next call may take."""
-        return WORST_CALL * max(self._usual_s, self._sums[True] / max(len(self._times[True]), 1))
+        return WORST_CALL * self.usual_s
 
     def next_is_other(self) -> bool:
         """Return whether the next call runs under the candidate."""
@@ -64,10 +65,7 @@ class Race:
         """Add what the call took that `next_is_other` was asked for."""
         is_other = self._next_is_other
         self._times[is_other].append(seconds)
-        self._sums[is_other] += seconds
-        if not is_other:
-            self._usual_s = self._sums[False] / len(self._times[False])
-        self.extra_s = max(self._sums[True] - len(self._times[True]) * self._usual_s, 0.0)
+        self._charge(min(seconds, WORST_CALL * self.usual_s), is_other)
         if not self._is_within:
             self._is_within, self._next_is_other = True, not is_other
             return
@@ -79,6 +77,16 @@ class Race:
         """Return how the candidate did; there must be a pair."""
         pairs = min(map(len, self._times.values()))
         return confirmation(self._times[False][:pairs], self._times[True][:pairs])
+
+    def _charge(self, seconds: float, is_other: bool) -> None:
+        """Add a call: the first one of a pair against a usual call, and both against each other."""
+        against_s = self._first_s if self._is_within else self.usual_s
+        longer_s = seconds - against_s if is_other else against_s - seconds
+        if not self._is_within:
+            self._first_s, pending_s = seconds, longer_s if is_other else 0.0
+        else:
+            self._balance_s, pending_s = self._balance_s + longer_s, 0.0
+        self.extra_s = max(self._balance_s + pending_s, 0.0)
 
     def _judge(self) -> None:
         pairs = len(self._times[True])

@@ -200,6 +200,13 @@ def test_a_candidate_that_gives_other_bytes_never_runs_again():
     assert recorded() == {}
 
 
+def test_a_candidate_whose_first_call_takes_far_too_long_does_not_race():
+    world = World({FASTER: 0.1}, compiling_s=0.0)
+    world.run(60)
+    slow = next(outcome for outcome in world.found.outcomes if outcome.schedule == FASTER)
+    assert slow.outcome == "failed" and "s are too long" in slow.reason
+
+
 def test_short_calls_are_left_to_the_fast_call():
     world = World(usual_s=SHORTEST_S / 3)
     watched = world.watch()

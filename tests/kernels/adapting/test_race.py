@@ -73,6 +73,16 @@ def test_gains_of_some_calls_pay_for_losses_of_others_but_not_before():
     assert race.extra_s == pytest.approx(1.5 * USUAL_S)
 
 
+def test_a_stall_of_the_machine_counts_no_more_than_the_budget_had_room_for():
+    race = Race(USUAL_S, lambda: 0.0)
+    race.next_is_other()
+    race.took(500 * USUAL_S)
+    assert race.extra_s <= race.risk_s
+    race.next_is_other()
+    race.took(USUAL_S)
+    assert race.extra_s <= race.risk_s
+
+
 def test_the_order_within_pairs_is_a_toss(monkeypatch):
     race, orders = Race(USUAL_S, random.Random(0).random), []
     monkeypatch.setattr(races, "LOST_AT_ONCE", 0)
