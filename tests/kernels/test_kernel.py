@@ -247,8 +247,8 @@ def test_the_source_is_a_python_module_with_its_ir_and_schedule_above(kernel):
     assert f"# Kernel:   {kernel.key}" in source
     assert f"# Pipeline: {kernel.pipeline}" in source
     assert "#   func.func @gather(" in source
-    assert "load_i32(data, " in source
-    assert "store_i32(out, " in source
+    assert "load_i32(data + " in source
+    assert "store_i32(out + " in source
 
 
 def test_the_source_of_a_parallel_kernel_has_both_paths():
