@@ -39,9 +39,9 @@ ROOMS = {
     "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums"),
     "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
 }
-# The passes by folder, in the order of the pipeline `default`; `graph` has those over the graph of a model.
-PASSES = tuple(name for names in ROOMS.values() for name in names)
 GRAPH_NAMES = ROOMS["graph"]
+# The passes in the order of the pipeline `default`, and those over the graph of a model.
+PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *GRAPH_NAMES)
 # The stage behind the schedule, which shows the scheduled nest with the bounds handling written out.
 SCHEDULED_NEST = "hoist-invariants"
 # The pass for results that nobody has yet: it writes before all indices are checked.

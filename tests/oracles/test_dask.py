@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir import reference
-from gathernest.kernels import chunked
+from gathernest.kernels.chunks import chunked
 
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 OPERATORS = ("gather", "gather_nd", "gather_elements")

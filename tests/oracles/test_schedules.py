@@ -31,7 +31,8 @@ MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 # The passes of a schedule of a gather, and the fields that ask for them.
-FIELDS = {name: step.field for name, step in STEPS.items() if name != "owner-computes"}
+OF_GRADIENTS = ("owner-computes", "fuse-into-owners", "compact-indices", "prefetch-slices")
+FIELDS = {name: step.field for name, step in STEPS.items() if name not in OF_GRADIENTS}
 SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 
@@ -114,6 +115,7 @@ def draw_schedule(draw, case, nest: str) -> Schedule:
         unroll=maybe(st.tuples(st.sampled_from([*deepest, *deepest, *names]), st.sampled_from([2, 4, 3, 1]))),
         prefetch=[draw_prefetch(draw, names) for _ in range(draw(st.sampled_from([0, 1, 0, 1, 2])))],
         stream=draw(st.booleans()),
+        gather=lanes in (4, 8) or draw(st.booleans()),
     )
 
 
