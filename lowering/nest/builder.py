@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
+from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
 from .located import builder_at_end, made_from
 
@@ -33,6 +34,18 @@ class NestBuilder:
         """End every body with its terminator."""
         for loop in self.loops:
             loop.body.block.add_op(YieldOp())
+
+
+def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
+    """Return the constant 0 of an element type, not inserted yet.
+
+    Raises:
+        ScheduleError: elements are not plain numbers; the message begins with `by`, the name of a pass.
+    """
+    if not isinstance(element_type, IntegerType | AnyFloat):
+        raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
+    is_integer = isinstance(element_type, IntegerType)
+    return arith.ConstantOp(IntegerAttr(0, element_type) if is_integer else FloatAttr(0.0, element_type))
 
 
 def resolve_indices(

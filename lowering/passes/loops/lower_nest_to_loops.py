@@ -4,16 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    StringAttr,
-    VectorType,
-)
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -23,7 +14,7 @@ from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoad
 from ....ir.dialects.upstream import ParallelOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
-from ...nest.builder import named
+from ...nest.builder import named, zero_of
 from ...nest.located import builder_before, made_from, replace_op
 from ...nest.queries import functions, loops, why_not_shared
 
@@ -70,10 +61,7 @@ def _lower_masked_load(op: MaskedLoadOp) -> None:
     load = memref.LoadOp.get(op.memref, op.subscripts)
     load.res.name_hint = "loaded"
     element = op.element.type
-    if not isinstance(element, IntegerType | AnyFloat):
-        raise ScheduleError(f"lower-nest-to-loops: elements are {element}; run erase-element-type first")
-    is_integer = isinstance(element, IntegerType)
-    zero = arith.ConstantOp(IntegerAttr(0, element) if is_integer else FloatAttr(0.0, element))
+    zero = zero_of(LowerNestToLoops.name, element)
     zero.result.name_hint = "nothing"
     conditional = scf.IfOp(
         op.mask,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp, StringAttr, VectorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -13,7 +13,7 @@ from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_opera
 
 from ....ir.dialects.attributes import LOOP_NAMES
 from ....ir.loop_name import LoopName
-from ...nest.builder import index_constant, named
+from ...nest.builder import index_constant, named, zero_of
 from ...nest.located import builder_before, made_from
 from ...nest.queries import functions
 
@@ -229,8 +229,7 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
         result, builder = load.results[0], builder_before(load)
         kind = result.type
         element = kind.element_type if isinstance(kind, VectorType) else kind
-        zero = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)  # type: ignore[arg-type]
-        value = named(builder, arith.ConstantOp(zero), "nothing")
+        value = named(builder, zero_of(PromoteSums.name, element), "nothing")
         if isinstance(kind, VectorType):
             value = named(builder, vector.BroadcastOp(value, kind), "zeros")
         result.replace_all_uses_with(value)

@@ -4,17 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    MemRefType,
-    ModuleOp,
-    f64,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerType, MemRefType, ModuleOp, f64
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -23,7 +13,7 @@ from ....ir.canonical import dim_names
 from ....ir.dialects.attributes import SCALE
 from ....ir.dialects.gather_dialect import AccumulateOp, GradientOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
+from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of, zero_of
 from ...nest.located import builder_before
 from ...nest.queries import gathers
 
@@ -75,9 +65,7 @@ class _Lowering:
     def __init__(self, function: func.FuncOp, gradient: GradientOp):
         self.function, self.gradient = function, gradient
         element = SSAValue.get(gradient.target, type=MemRefType).type.element_type
-        if not isinstance(element, IntegerType | AnyFloat):
-            raise ScheduleError(f"lower-gradient-to-nest: elements are {element}; run erase-element-type first")
-        self.element = element
+        self.nothing, self.element = zero_of(LowerGradientToNest.name, element), element
         self.builder = builder_before(gradient)
         roles = gradient.roles()
         self.dims = {array: dim_names(roles, array) for array in ("data", "indices", "out")}
@@ -104,9 +92,7 @@ class _Lowering:
         return nest, [nest.loop(name.beside(beside), size) for name, size in dims]
 
     def _clear(self) -> None:
-        element = self.element
-        zero = IntegerAttr(0, element) if isinstance(element, IntegerType) else FloatAttr(0.0, element)
-        nothing = named(self.builder, arith.ConstantOp(zero), "nothing")
+        nothing = named(self.builder, self.nothing, "nothing")
         nest, inductions = self._over_target("clear")
         nest.builder.insert(memref.StoreOp.get(nothing, self.gradient.target, inductions))
         nest.close()

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -12,7 +12,7 @@ from xdsl.rewriter import Rewriter
 from ....ir.canonical import dim_names
 from ....ir.dialects.gather_dialect import AccumulateOp, GatherReduceOp, MaskedLoadOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of
+from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of, zero_of
 from ...nest.located import builder_before
 from ...nest.queries import gathers
 
@@ -58,8 +58,7 @@ class LowerReductionToNest(ModulePass):
 
 def _lower(gather: GatherReduceOp) -> None:
     element_type = SSAValue.get(gather.target, type=MemRefType).type.element_type
-    if not isinstance(element_type, IntegerType | AnyFloat):
-        raise ScheduleError(f"lower-reduction-to-nest: elements are {element_type}; run erase-element-type first")
+    zero_element = zero_of(LowerReductionToNest.name, element_type)
     builder = builder_before(gather)
     roles = gather.roles()
     data_dims, index_dims, out_dims = (dim_names(roles, array) for array in ("data", "indices", "out"))
@@ -68,9 +67,7 @@ def _lower(gather: GatherReduceOp) -> None:
     bag_size = size_of(builder, gather.indices, bag, index_dims[bag])
     axis_size = size_of(builder, gather.source, data_dims.index("axis"), "axis")
     zero, one = index_constant(builder, 0), index_constant(builder, 1)
-    is_integer = isinstance(element_type, IntegerType)
-    none = IntegerAttr(0, element_type) if is_integer else FloatAttr(0.0, element_type)
-    nothing = named(builder, arith.ConstantOp(none), "nothing")
+    nothing = named(builder, zero_element, "nothing")
 
     clearing = NestBuilder(builder, zero, one)
     cleared = [clearing.loop(name.beside("clear"), size) for name, size in sizes.items()]

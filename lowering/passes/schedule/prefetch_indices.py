@@ -18,11 +18,11 @@ from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
 from ...nest.builder import index_constant, named, size_of
 from ...nest.located import builder_at, builder_at_start, made_from
+from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
-MOST_DISTANCE = 4096
 MOST_ROWS = 4096  # of a step; MOST_PREFETCHED_LINES for each of the 64 iterations that `unroll` makes one at most
 
 # A read of data or, in a gradient, an addition to the table.
@@ -85,13 +85,12 @@ class PrefetchIndices(ModulePass):
     locality: int = 3
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for name, value, least, most in (
+        check_ranges(
+            self.name,
             ("distance", self.distance, 1, MOST_DISTANCE),
             ("lines", self.lines, 1, MOST_PREFETCHED_LINES),
             ("locality", self.locality, 0, 3),
-        ):
-            if not least <= value <= most:
-                raise ScheduleError(f"prefetch-indices: expected {name} of {least} to {most}, got {value}")
+        )
         for function in functions(op):
             _prefetch(function, find_loop(function, self.loop), self)
 
@@ -140,19 +139,6 @@ def _line_elements(memory: SSAValue) -> int:
     return max(LINE_BYTES // element_size_bytes(element), 1)
 
 
-def _ahead(builder: Builder, loop: LoopOp, end: SSAValue, distance: int) -> SSAValue:
-    """Insert the induction value `distance` iterations ahead, clamped to the last one before `end`."""
-    step = static_size(loop.step) or 1
-    if distance * step >= 2**62:  # half of what an index holds; the induction variable is added to it
-        raise ScheduleError(
-            f"prefetch-indices: {distance} iterations ahead of {loop.label} are {distance * step} places, which no "
-            "index holds; use a smaller distance or step"
-        )
-    later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance * step)), "later")
-    last = named(builder, arith.SubiOp(end, index_constant(builder, step)), "last")
-    return named(builder, arith.MinSIOp(later, last), "ahead")
-
-
 def _last_end(function: func.FuncOp, loop: LoopOp, loads: list[Access]) -> SSAValue:
     """Return the end of the loop's last tile where prefetches may reach into the next tile, else of this tile.
 
@@ -170,7 +156,8 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
     if loop.label == "bag":
         later = _of_next_bag(builder, loop, options.distance)
     else:
-        later = {loop.induction: _ahead(builder, loop, _last_end(function, loop, loads), options.distance)}
+        end = _last_end(function, loop, loads)
+        later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
     for load in loads:
         mask = load.mask if isinstance(load, AccumulateOp) else None
         needed = [*_subscripts(load), *([] if mask is None else [mask])]
@@ -297,7 +284,7 @@ def _ask_for_rows(
     """
     memory, step = _memory(load), static_size(counted.step) or 1
     builder = builder_at_start(inside)
-    ahead = _ahead(builder, loop, tiled_end(loop) or loop.upper, options.distance)
+    ahead = later_iteration(options.name, builder, loop, tiled_end(loop) or loop.upper, options.distance)
     sweep = named(builder, arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step)), "sweep")
     others = [place for number, place in enumerate(_subscripts(load)) if number != dim]
     copied = _first_iteration(builder, loop, inside, load, others, {loop.induction: ahead})

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects import func, memref, vector
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -14,12 +13,13 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice_of
-from ...nest.builder import index_constant, named
+from ...nest.builder import index_constant
 from ...nest.located import builder_at_start
-from ...nest.queries import enclosing_loops, find_loop, functions, loops, static_size
+from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
+from ...nest.queries import enclosing_loops, find_loop, functions, loops
 from ...schedule.machine_model import LINE_BYTES
 
-MOST_DISTANCE, MOST_LINES = 4096, 64
+MOST_LINES = 64
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,7 @@ class PrefetchSlices(ModulePass):
     locality: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for name, value, least, most in (
-            ("distance", self.distance, 1, MOST_DISTANCE),
-            ("locality", self.locality, 0, 3),
-        ):
-            if not least <= value <= most:
-                raise ScheduleError(f"prefetch-slices: expected {name} of {least} to {most}, got {value}")
+        check_ranges(self.name, ("distance", self.distance, 1, MOST_DISTANCE), ("locality", self.locality, 0, 3))
         for function in functions(op):
             self._prefetch(function, find_loop(function, self.loop))
 
@@ -84,7 +79,7 @@ class PrefetchSlices(ModulePass):
         row = memory.type.get_shape()[-1]
         is_whole = innermost is not loop and 0 < row <= MOST_LINES * line and load.operands[-1] is innermost.induction
         builder = builder_at_start(loop, load)
-        mapping = {loop.induction: self._ahead(builder, loop)}
+        mapping = {loop.induction: later_iteration(self.name, builder, loop, loop.upper, self.distance)}
         of_row = [place for place in load.operands[1:] if not inductions_of([place], loop) - {loop.induction}]
         mapping = clone_slice(slice_of(of_row, loop), builder, mapping)
         if not is_whole and innermost is not loop:
@@ -96,13 +91,6 @@ class PrefetchSlices(ModulePass):
         ends = [*range(0, row, line), row - 1] if is_whole else []
         for last in [index_constant(builder, end) for end in dict.fromkeys(ends)] or places[-1:]:
             builder.insert(PrefetchOp(memory, [*places[:-1], last], self.locality))
-
-    def _ahead(self, builder: Builder, loop: LoopOp) -> SSAValue:
-        """Insert the induction value of a later iteration, or of the last one."""
-        step = static_size(loop.step) or 1
-        later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, self.distance * step)), "later")
-        last = named(builder, arith.SubiOp(loop.upper, index_constant(builder, step)), "last")
-        return named(builder, arith.MinSIOp(later, last), "ahead")
 
 
 def _added_element(loop: LoopOp) -> memref.LoadOp | vector.LoadOp:
