@@ -143,7 +143,7 @@ class Kernel(functools.partial[np.ndarray]):
 
         Returns:
             Bytes by stream, the roofline bound and the fraction of it, the peak rates and what the cost model
-            predicts from them, and what each pass is worth. Its `str` is a text, its `to_json()` the same for scripts.
+            predicts, and what each pass is worth. Its `str` is a text, its `to_json()` the same for scripts.
 
         Raises:
             ExplainError: only one of data and indices is given, or nothing runs for these sizes.

@@ -14,11 +14,10 @@ from ..ir.array_spec import ArraySpec
 from ..ir.errors import InvalidGatherError
 from ..ir.semantics import BoundsMode
 from ..lowering.schedule.schedule import Schedule
-from .host.machine import sharing_threads
+from .host.machine import machine_model, sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
 from .kernel import problem_of
-from .roofline.peak_rates import measured_machine
 from .runtime.array_checks import data_array, index_array, is_dask_array
 from .tuned_schedules.confirmation import Confirmation
 from .tuned_schedules.records import (
@@ -80,7 +79,7 @@ def tune(
         index = index_array(indices)
     schedules = None if candidates is None else list(map(Schedule.parse, candidates))
     tuner = Tuner(
-        problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=measured_machine()
+        problem, source, index, time_limit_s=time_limit_s, rounds=rounds, progress=progress, machine=machine_model()
     )
     return _recorded(tuner.run(schedules))
 

@@ -3,10 +3,8 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
-
-from ...lowering.schedule.machine_model import MachineModel
 
 FORMAT = 1
 # Is called with the passes that are done, and the most there will be.
@@ -73,19 +71,6 @@ class Ceilings:
         return _interpolated(
             [(piece, _interpolated(rates, table_bytes)) for piece, rates in by_piece.items()], piece_lines
         )
-
-    def override(self, model: MachineModel) -> MachineModel:
-        """Return a model of this machine with these rates, shared evenly by the threads, for its own."""
-
-        def copy(footprint_bytes: int) -> float:
-            return self.copy_bytes_per_s(footprint_bytes) / self.threads / 1e9
-
-        def line(table_bytes: int) -> float:
-            return self.threads * 1e9 / self.lines_per_s(table_bytes)
-
-        l1, l2, l3 = model.l1_bytes // 2, model.l2_bytes // 2, model.l3_bytes // 2  # well inside each
-        copies = copy(l2), copy(l3), copy(16 * l3)
-        return replace(model, copy_bytes_per_ns=copies, line_ns=(line(l1), line(l2), line(l3), line(8 * l3)))
 
     def or_better(self, other: "Ceilings | None") -> "Ceilings":
         """Return these ceilings, with every rate that is higher in the other ones, which are of the same sizes."""

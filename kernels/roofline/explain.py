@@ -18,13 +18,10 @@ from ..runtime.plan import Plan
 from ..tuning.sample_arrays import sample_arrays
 from .explanation import Ablation, Explanation
 from .lower_bound import lower_bound_of
-from .peak_rates import Ceilings, ceilings
+from .peak_rates import ceilings
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
-
-# Gives the microseconds that a plan is expected to take.
-Predict = Callable[[Plan, Ceilings], float | None]
 
 WHOLE = "the whole schedule"
 
@@ -33,12 +30,11 @@ class ExplainError(GathernestError, ValueError):
     """There is nothing to measure."""
 
 
-def predicted_us(plan: Plan, ceilings: Ceilings) -> float | None:
-    """Return what the cost model expects of a plan under these ceilings; None of a gradient or a given pipeline."""
+def predicted_us(plan: Plan) -> float | None:
+    """Return what the cost model expects of a plan on this machine; None of a gradient or a given pipeline."""
     if plan.problem.adds or plan.given is not None:
         return None
-    machine = machine_model()
-    return predict_us(plan.layout.nest, plan.schedule, ceilings.override(machine) if knobs.machine is None else machine)
+    return predict_us(plan.layout.nest, plan.schedule, machine_model())
 
 
 def explain(
@@ -48,13 +44,12 @@ def explain(
     out: np.ndarray | None = None,
     rounds: int = 9,
     *,
-    predict: Predict | None = predicted_us,
     progress: Callable[[str], None] | None = None,
 ) -> Explanation:
     """Compare a kernel with its roofline bound, and with its schedule without each pass.
 
     Every schedule is compiled, its result is compared with that of the whole one byte by byte, and then all of them are
-    timed in turn with the reference loops. Peak rates that are not stored yet are measured first; only the prediction
+    timed in turn with the reference loops. Peak rates that are not stored yet are measured first; only the lower bound
     uses them.
 
     Args:
@@ -63,7 +58,6 @@ def explain(
             when both are omitted.
         out: where the results go; made when omitted. Its contents are replaced.
         rounds: how often each schedule is timed, 1 or more.
-        predict: what the cost model says; the text leaves it out when it is None.
         progress: is called before each step with what it does.
 
     Raises:
@@ -109,7 +103,7 @@ def explain(
         measured_us=1e6 * timings.median_s(WHOLE),
         fastest_us=1e6 * min(timings.rounds_s[WHOLE]),
         rounds=rounds,
-        predicted_us=None if predict is None else predict(plan, measured),
+        predicted_us=predicted_us(plan),
         ablations=tuple(_ablation(left_out, timings, rejected) for left_out in shorter_schedules(whole.schedule)),
     )
 

@@ -38,7 +38,7 @@ class Explanation:
         reasons: why it was chosen; empty where nothing says so.
         bound: the roofline bound, measured in the same rounds as the kernel.
         lower_bound: the same traffic at the stored peak rates.
-        ceilings: the stored peak rates of the machine, which the prediction uses.
+        ceilings: the stored peak rates of the machine, which the lower bound uses.
         measured_us: the median time of a call.
         fastest_us: the time of a call in the fastest round; far below the median on a busy machine.
         rounds: how many rounds were timed.
@@ -94,7 +94,7 @@ class Explanation:
             "Why this schedule": list(self.reasons),
             "The fewest bytes": self._bytes_lines(),
             "The roofline bound, timed in turn with the kernel": self._bound_lines(),
-            "The lower bound at the stored peak rates, which the prediction uses": self._lower_bound_lines(),
+            "The lower bound at the stored peak rates": self._lower_bound_lines(),
             "The time": self._time_lines(),
             "Without a pass, the time of a call, and how many times as fast the whole schedule is": _rows(
                 [row for ablation in self.ablations for row in _ablation_rows(ablation)]

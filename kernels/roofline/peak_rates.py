@@ -10,14 +10,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from ...lowering.schedule.machine_model import MachineModel
 from ..host.cache_folder import warn_unwritable
 from ..host.cpu import cache_sizes, cpu_model, last_level_cache_bytes, package_version, usable_cores
 from ..host.dependencies import require_compiler
 from ..host.files import publish
 from ..host.knobs import knobs
-from ..host.machine import machine_model
-from ..host.machine_files.calibration_file import known_calibration
 from ..host.machine_files.measured_file import measured_file, read_measured
 from ..runtime.launch import available_threads
 from .ceilings import Ceilings, ReportSteps
@@ -57,13 +54,6 @@ def known_ceilings() -> Ceilings | None:
     if found is not None:
         _known[path.stem] = found
     return found
-
-
-def measured_machine() -> MachineModel:
-    """Return the model that schedules are chosen by, with the rates measured here in place of the built-in ones."""
-    model = machine_model()
-    known = known_ceilings() if knobs.machine is None and known_calibration() is None else None
-    return model if known is None else known.override(model)
 
 
 def _path_of(facts: dict[str, Any]) -> Path:

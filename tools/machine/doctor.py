@@ -100,12 +100,11 @@ def _machine_facts() -> dict[str, Any]:
 
 def _machine_model(findings: Findings) -> dict[str, Any]:
     """Return the model that schedules are chosen by, why it is this one, and what of it was measured."""
-    from ...kernels.host.machine import known_machine
+    from ...kernels.host.machine import known_machine, machine_model
     from ...kernels.host.machine_files.calibration_file import known_calibration
-    from ...kernels.roofline.peak_rates import known_ceilings, measured_machine
 
     try:
-        because, model = known_machine().because, asdict(measured_machine())
+        because, model = known_machine().because, asdict(machine_model())
     except GathernestError as error:
         findings.problems += {str(error)} - {*findings.problems}
         return {}
@@ -122,9 +121,7 @@ def _machine_model(findings: Findings) -> dict[str, Any]:
             },
         }
         findings.notes += _doubts(found)
-    is_measured = knobs.machine is None and found is None and known_ceilings() is not None
-    of_model = "of the calibration" if knobs.machine is None and found is not None else "of the model"
-    return facts | {"rates": "measured on this machine" if is_measured else of_model, **model}
+    return facts | model
 
 
 def _doubts(found: "Calibration") -> list[str]:

@@ -1,7 +1,6 @@
 import json
 import math
 import stat
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,6 @@ from gathernest.kernels.roofline import measure_peaks
 from gathernest.kernels.roofline import peak_rates as ceilings_module
 from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.kernels.roofline.peak_rates import ceilings, machine_facts
-from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 FACTS = {"threads": 2, "caches_bytes": {"L1": 4096, "L2": 16384, "L3": 65536}, "last_level_cache_bytes": 65536}
 RATES = Ceilings(
@@ -47,21 +45,6 @@ def test_rates_are_interpolated_in_the_logarithm_of_the_size():
     assert RATES.lines_per_s(10_000) == pytest.approx(math.sqrt(160))
     assert RATES.lines_per_s(1000, 4) == pytest.approx(80)
     assert RATES.copy_bytes_per_s(10**12) == 10
-
-
-def test_measured_rates_replace_those_of_a_model_and_nothing_else():
-    model = replace(BUILT_IN["zen4"], l1_bytes=1000, l2_bytes=2000, l3_bytes=200_000)
-    changed = RATES.override(model)
-    assert changed.copy_bytes_per_ns == pytest.approx((50e-9, 5e-9, 5e-9))
-    assert changed.line_ns == pytest.approx((5e7, 5e7, 5e8, 5e8))
-    assert replace(changed, copy_bytes_per_ns=model.copy_bytes_per_ns, line_ns=model.line_ns) == model
-
-
-def test_a_machine_that_is_set_keeps_its_own_rates(monkeypatch):
-    monkeypatch.setattr(ceilings_module, "known_ceilings", lambda: RATES)
-    with gn.knobs.scope(machine="zen4", num_threads=1):
-        assert ceilings_module.measured_machine() == BUILT_IN["zen4"]
-    assert ceilings_module.measured_machine().line_ns != BUILT_IN["zen4"].line_ns
 
 
 @pytest.mark.parametrize(("size", "rate"), [(1, 100.0), (1000, 100.0), (100_000, 10.0), (10**12, 10.0)])

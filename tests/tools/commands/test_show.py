@@ -257,7 +257,7 @@ def test_explain_prints_bytes_bound_time_and_what_passes_are_worth(gathernest, k
     for part in (
         "\nThe fewest bytes\nindices ",
         "\nThe roofline bound, timed in turn with the kernel\ncopy ",
-        "\nThe lower bound at the stored peak rates, which the prediction uses\ncopy ",
+        "\nThe lower bound at the stored peak rates\ncopy ",
         "fraction of the bound",
         "median of 2 rounds",
     ):

@@ -5,8 +5,6 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 
 from gathernest.kernels.host.cpu import cpu_quota
-from gathernest.kernels.roofline import peak_rates
-from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.tools.machine import doctor
 
 
@@ -27,7 +25,7 @@ def test_the_machine_model_is_named_with_its_reason(gathernest, monkeypatch):
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen3")
     model = facts_of(gathernest("doctor", "--json"))["machine_model"]
     assert (model["name"], model["because"]) == ("zen3", "named by the knob machine")
-    assert (model["rates"], model["l2_bytes"], model["line_ns"]) == ("of the model", 512 << 10, [0.3, 0.7, 1.6, 6.0])
+    assert (model["calibration"], model["l2_bytes"], model["line_ns"]) == (None, 512 << 10, [0.3, 0.7, 1.6, 6.0])
 
 
 def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
@@ -37,18 +35,6 @@ def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
     assert ended.status == 1
     assert problem.startswith(
         "the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen4'?; set GATHERNEST_MACHINE to"
-    )
-
-
-def test_measured_rates_are_those_of_the_machine_model(gathernest, monkeypatch):
-    threads, one = 2, (CopyRate(1000, 2e9),)
-    known = Ceilings({"threads": threads}, one, (LineRate(1000, 1, 1e9),))
-    monkeypatch.setattr(peak_rates, "known_ceilings", lambda: known)
-    model = facts_of(gathernest("doctor", "--json"))["machine_model"]
-    assert (model["rates"], model["copy_bytes_per_ns"], model["line_ns"]) == (
-        "measured on this machine",
-        [1.0] * 3,
-        [2.0] * 4,
     )
 
 
