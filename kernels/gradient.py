@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.array_spec import integers
-from ..ir.errors import InvalidGatherError
 from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node, OperatorSpec
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .host.knobs import knobs
-from .runtime.array_checks import checked_scale, data_array, index_array, out_array
+from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array, out_array
 from .runtime.call_cache import CALLS, one_object
 from .runtime.dispatch import Request, run
 
@@ -32,7 +31,8 @@ def gather_grad(
     """Return the gradient of `gather` with respect to data: `scale` times a scatter-add of `grad`.
 
     `result[p.., indices[p.., i..], q..] += grad[p.., i.., q..]` from zeros, in the order of the indices, then times
-    `scale`. The bytes are the same for any number of threads.
+    `scale`. The bytes are the same for any number of threads. When grad or indices are a dask array, so is the result:
+    its chunks decide the order of the sums, not the workers that compute it.
 
     Args:
         grad: the gradient of what the gather gave, of shape `data_shape[:axis] + indices.shape[batch_dims:] +
@@ -144,14 +144,16 @@ def run_gradient(
     schedule: Schedule | Pipeline | None = None,
 ) -> np.ndarray:
     """Run the gradient of an operator; see the functions above."""
-    if out is not None and not isinstance(out, np.ndarray):
+    if out is not None and not isinstance(out, np.ndarray) and not is_dask_array(grad) and not is_dask_array(indices):
         rest = {"version": version, "node": node, "schedule": schedule}
         run_gradient(operator, grad, indices, data_shape, bounds, scale, out_array(out), **rest)
         return out
     grad, indices = data_array(grad, "grad"), index_array(indices)
-    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
-        raise InvalidGatherError("a gradient is of arrays in memory, got a dask array; compute grad and indices first")
     factor, shape = checked_scale(scale), integers(data_shape, "sizes")
+    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
+        from .chunks.dask_gradient import gradient_dask
+
+        return gradient_dask(operator, grad, indices, shape, bounds, Gradient(factor), out, version=version)
     said = (operator, bounds, shape, repr(factor), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
     keys = one_object(said), None, None
     found = CALLS.find(grad, indices, out, *keys)

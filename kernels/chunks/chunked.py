@@ -6,11 +6,12 @@ are put in the places of their indices (`merge`). So each element of the result 
 chunk gives is never larger than its share of the result. The tasks are methods of a value that pickles.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ...ir.array_spec import ArraySpec
 from ...ir.element_types import as_bytes
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather, GatherElements, GatherNd
@@ -83,6 +84,13 @@ class ChunkedGather:
             return run_gather(problem.operator, np.asarray(data), indices, problem.bounds, *rest)
         except BoundsError:
             raise bounds_error(problem, indices, origin) from None
+
+    def splitter(self) -> "ChunkedGather":
+        """Return the same for `split` alone: equal for all arrays that are split alike."""
+        problem = self.problem
+        sizes = tuple(size if axis in problem.axes else 1 for axis, size in enumerate(problem.table.shape))
+        table = ArraySpec(sizes, np.dtype(np.int8))
+        return replace(self, problem=replace(problem, table=table, slices=table, gradient=None), schedule=None)
 
     def split(self, origin: Shape, indices: np.ndarray) -> Split:
         """Resolve a block of indices and sort it by chunks; raises BoundsError as `gather_block` does."""

@@ -4,11 +4,8 @@ A block of the result is one task where the indexed axes of data are one chunk. 
 chunk and one that merges; of indices that are an ndarray, only the chunks that they point into have tasks at all.
 """
 
-import functools
 import itertools
 import math
-import mmap
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,16 +15,27 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import Gather, GatherElements, OperatorSpec
+from ...ir.operator_spec import GatherElements, OperatorSpec
 from ...ir.problem import Problem
-from ...ir.semantics import Bounds, Shape
+from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
-from ..runtime.array_checks import memory_owner
+from .blocks import (
+    OUT_OF_DASK,
+    Chunks,
+    Grid,
+    Labels,
+    as_dask_array,
+    check_dask_arrays,
+    chunks_of_most,
+    common_chunks,
+    cut_to,
+    ends_of,
+    label_dimensions,
+    most_items,
+    unwritten,
+)
 from .chunked import ChunkedGather
-
-# A number for every dimension of an array; dimensions of data, indices and the result with one number are one.
-Labels = tuple[int, ...]
 
 
 def gather_dask(
@@ -55,63 +63,23 @@ def gather_dask(
     from dask.highlevelgraph import HighLevelGraph
 
     if out is not None:
-        raise InvalidGatherError(
-            "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result "
-            "with dask.array.store"
-        )
-    if Array.__module__ != "dask.array.core":
-        raise InvalidGatherError(
-            "gathers of dask arrays do not work with dask's option 'array.query-planning', which is on; set it to "
-            "False before dask.array is imported"
-        )
-    for name, array in (("data", data), ("indices", indices)):
-        _check_chunks(name, array)
+        raise InvalidGatherError(OUT_OF_DASK)
+    check_dask_arrays(data=data, indices=indices)
     problem = Problem.checked(
         operator, ArraySpec(data.shape, data.dtype), ArraySpec(indices.shape, indices.dtype), bounds, version=version
     )
-    labels = _label_dimensions(problem)
-    if isinstance(indices, np.ndarray) and not is_mapped(indices):
-        indices = indices.copy()  # the graph names the chunks that they point into, so they must stay what they are
+    labels, indices = label_dimensions(problem), unwritten(indices)
     known = indices if isinstance(indices, np.ndarray) else None
     chunks, data, indices = _align(problem, data, indices, labels)
-    chunked = ChunkedGather(problem, schedule, tuple(_ends(chunks[axis]) for axis in problem.axes))
+    chunked = ChunkedGather(problem, schedule, tuple(ends_of(chunks[axis]) for axis in problem.axes))
     name = f"{problem.operator.name.replace('_', '-')}-{tokenize(repr(chunked), data.name, indices.name)}"
-    graph = _Graph(chunked, name, chunks, labels, (data.name, indices.name), known)
+    # The same for all gathers by these indices from arrays cut alike, which so resolve them once.
+    split = f"split-{tokenize(chunked.ends, repr(chunked.splitter()), indices.name)}"
+    graph = _Graph(chunked, Grid(chunks), (name, split, data.name, indices.name), labels, known)
     layers = HighLevelGraph.from_collections(name, dict(graph.tasks()), dependencies=[data, indices])
     result_chunks = tuple(chunks[label] for label in labels[2])
     meta = np.empty((0,) * len(result_chunks), data.dtype)
     return Array(layers, name, result_chunks, meta=meta)  # pyright: ignore[reportCallIssue]
-
-
-def _check_chunks(name: str, array: Any) -> None:
-    """Check that a dask array says how large its chunks are, and that they are ndarrays."""
-    if isinstance(array, np.ndarray):
-        return
-    if any(math.isnan(size) for size in array.shape):
-        raise InvalidGatherError(
-            f"{name} has chunks of unknown size, its shape is {array.shape}; find their sizes with "
-            f"{name}.compute_chunk_sizes()"
-        )
-    if not isinstance(array._meta, np.ndarray):
-        raise InvalidGatherError(
-            f"{name} has chunks of {type(array._meta).__name__}, and gathers need ndarrays; convert them with "
-            f"{name}.map_blocks(numpy.asarray)"
-        )
-
-
-def _label_dimensions(problem: Problem) -> tuple[Labels, Labels, Labels]:
-    """Return the labels of data (0 to its rank - 1), of indices and of the result."""
-    operator, rank, indices_rank = problem.operator, problem.table.rank, problem.indices.rank
-    data = tuple(range(rank))
-    own = tuple(range(rank, rank + indices_rank))
-    if isinstance(operator, GatherElements):
-        indices = tuple(rank if label == operator.axis else label for label in data)
-        return data, indices, indices
-    batch_dims: int = operator.batch_dims  # type: ignore[attr-defined]
-    indices = (*data[:batch_dims], *own[batch_dims:])
-    if isinstance(operator, Gather):
-        return data, indices, (*data[: operator.axis], *indices[batch_dims:], *data[operator.axis + 1 :])
-    return data, indices, (*indices[:-1], *data[problem.axes.stop :])
 
 
 def _align(
@@ -120,74 +88,42 @@ def _align(
     """Return the chunks by label, and both arrays as dask arrays of these chunks.
 
     The dimensions that they share get the chunks of both. A tuple of indices is in one chunk. An ndarray is cut as the
-    other array is; indices beyond that so that a block of the result is not larger than dask's `array.chunk-size`.
+    other array is; indices beyond that so that a block of the result is not larger than dask's `array.chunk-size`, or
+    than the largest chunk of data where indices are of dask.
     """
     data_labels, indices_labels, _ = labels
     if isinstance(problem.operator, GatherElements):
         axis, sizes = problem.operator.axis, problem.indices.shape
         data = data[tuple(slice(None) if dim == axis else slice(size) for dim, size in enumerate(sizes))]
     if isinstance(indices, np.ndarray):
-        indices = _as_dask_array(indices, _index_chunks(problem, data, labels))
+        indices = as_dask_array(indices, _index_chunks(problem, data, labels))
     elif indices_labels and indices_labels[-1] not in labels[2]:
         indices = indices.rechunk({indices.ndim - 1: -1})
     if isinstance(data, np.ndarray):
         of_indices = dict(zip(indices_labels, indices.chunks, strict=True))
-        data = _as_dask_array(data, tuple(of_indices.get(dim, (size,)) for dim, size in enumerate(data.shape)))
+        data = as_dask_array(data, tuple(of_indices.get(dim, (size,)) for dim, size in enumerate(data.shape)))
     of_data = dict(zip(data_labels, data.chunks, strict=True))
     of_indices = dict(zip(indices_labels, indices.chunks, strict=True))
-    shared = {label: _common_chunks(of_data[label], of_indices[label]) for label in of_data.keys() & of_indices.keys()}
+    shared = {label: common_chunks(of_data[label], of_indices[label]) for label in of_data.keys() & of_indices.keys()}
     chunks = of_data | of_indices | shared
+    items = math.prod(max(sizes, default=0) for sizes in of_data.values())
+    own = [label for label in indices_labels if label in labels[2] and label not in of_data]
+    chunks |= cut_to(max(most_items(problem.table.dtype), items), chunks, labels[2], own)
     data = data.rechunk(tuple(chunks[label] for label in data_labels))
     return chunks, data, indices.rechunk(tuple(chunks[label] for label in indices_labels))
 
 
-def _as_dask_array(array: np.ndarray, chunks: tuple[tuple[int, ...], ...]) -> Any:
-    """Return an ndarray as a dask array whose chunks are views of it.
-
-    `dask.array.from_array` would copy it, and its name is a digest of every byte: neither is fit for a mapped file.
-    """
-    from dask.array import Array
-    from dask.array.core import slices_from_chunks
-    from dask.base import tokenize
-
-    token = uuid.uuid4().hex if is_mapped(array) else tokenize(array, chunks)
-    name = f"array-{token}"
-    keys = itertools.product([name], *(range(len(sizes)) for sizes in chunks))
-    graph = {key: array[place] for key, place in zip(keys, slices_from_chunks(chunks), strict=True)}
-    return Array(graph, name, chunks, meta=np.empty((0,) * array.ndim, array.dtype))  # pyright: ignore[reportCallIssue]
-
-
-def is_mapped(array: Any) -> bool:
-    """Return whether an array is a view of a mapped file."""
-    return isinstance(memory_owner(array), mmap.mmap)
-
-
-def _common_chunks(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the fewest chunks such that each is part of one chunk of either."""
-    if left == right:
-        return left
-    ends = sorted({0, *_ends(left), *_ends(right)})
-    return tuple(end - start for start, end in itertools.pairwise(ends)) or (0,)
-
-
-def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Labels]) -> tuple[tuple[int, ...], ...]:
+def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Labels]) -> Chunks:
     """Return chunks for indices that are an ndarray: data's where the two share a dimension, else of fitting size."""
-    from dask import config
-    from dask.array.core import normalize_chunks
-    from dask.utils import parse_bytes
-
     _, indices_labels, result = labels
-    shape, dtype = problem.indices.shape, problem.indices.dtype
-    if 0 in shape:
-        return normalize_chunks(shape, shape)
+    shape = problem.indices.shape
     of_data = dict(enumerate(data.chunks))
     slice_items = math.prod(max(of_data[label]) for label in result if label in of_data and label not in indices_labels)
-    most_items = parse_bytes(config.get("array.chunk-size")) // max(slice_items * problem.table.dtype.itemsize, 1)
     wanted = tuple(
         of_data.get(label, "auto") if label in result else (size,)
         for label, size in zip(indices_labels, shape, strict=True)
     )
-    return normalize_chunks(wanted, shape, limit=max(most_items, 1) * dtype.itemsize, dtype=dtype)
+    return chunks_of_most(wanted, shape, most_items(problem.table.dtype, slice_items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,18 +132,16 @@ class _Graph:
 
     Attributes:
         chunked: what every task knows.
-        name: of the result; its blocks have the keys `(name, *numbers of chunks)`.
-        chunks: the sizes of the chunks by label, as data and indices have them.
+        grid: how data, indices and the result are cut.
+        names: of the result, of the split indices, of data and of indices.
         labels: of data, indices and the result.
-        sources: the names of data and indices.
         known: the indices, where their values are known already.
     """
 
     chunked: ChunkedGather
-    name: str
-    chunks: dict[int, tuple[int, ...]]
+    grid: Grid
+    names: tuple[str, str, str, str]
     labels: tuple[Labels, Labels, Labels]
-    sources: tuple[str, str]
     known: np.ndarray | None
 
     def tasks(self) -> Iterator[tuple[tuple, tuple]]:
@@ -216,53 +150,46 @@ class _Graph:
 
     def _whole(self) -> Iterator[tuple[tuple, tuple]]:
         """Return one task a block, for indexed axes in one chunk."""
-        for place in self._places(self.labels[2]):
-            work = partial(self.chunked.gather_block, self._origin(place))
-            keys = self._key(self.sources[0], place, 0), self._key(self.sources[1], place, 1)
-            yield self._key(self.name, place, 2), (work, *keys)
+        grid, (name, _, data, indices), (of_data, of_indices, of_result) = self.grid, self.names, self.labels
+        for place in grid.places(of_result):
+            work = partial(self.chunked.gather_block, grid.origin(of_indices, place))
+            keys = grid.key(data, of_data, place), grid.key(indices, of_indices, place)
+            yield grid.key(name, of_result, place), (work, *keys)
 
     def _in_parts(self) -> Iterator[tuple[tuple, tuple]]:
         """Return the tasks that split indices, those that take from a chunk, and those that merge."""
-        axes = self.chunked.problem.axes
+        axes, (of_data, _, of_result) = self.chunked.problem.axes, self.labels
+        grid, (name, split_name, data, _) = self.grid, self.names
         lean = replace(self.chunked, ends=())  # each task is pickled by itself, and the ends may be thousands
         every_chunk = list(itertools.product(*(range(len(ends)) for ends in self.chunked.ends)))
         hit: dict[tuple, Sequence[int]] = {}
-        for place in self._places(self.labels[1]):
-            key, origin = self._key(f"split-{self.name}", place, 1), self._origin(place)
-            yield key, (partial(self.chunked.split, origin), self._key(self.sources[1], place, 1))
-            block = self._known_block(place)
-            hit[key] = range(len(every_chunk)) if block is None else self.chunked.chunks_hit(origin, block)
-        for place in self._places(self.labels[2]):
-            split, parts = self._key(f"split-{self.name}", place, 1), []
+        for key, task, numbers in split_tasks(self.chunked, grid, self.labels[1], self.names[1::2], self.known):
+            yield key, task
+            hit[key] = range(len(every_chunk)) if numbers is None else numbers
+        for place in grid.places(of_result):
+            split, parts = grid.key(split_name, self.labels[1], place), []
             for number in hit[split]:
-                source = self._key(self.sources[0], place | dict(zip(axes, every_chunk[number], strict=True)), 0)
-                parts.append((*self._key(f"part-{self.name}", place, 2), number))
+                source = grid.key(data, of_data, place | dict(zip(axes, every_chunk[number], strict=True)))
+                parts.append((*grid.key(f"part-{name}", of_result, place), number))
                 yield parts[-1], (partial(lean.take, number), source, split)
-            shape = tuple(self.chunks[label][place[label]] for label in self.labels[2])
-            yield self._key(self.name, place, 2), (partial(lean.merge, shape, list(hit[split])), split, parts)
-
-    def _places(self, labels: Labels) -> Iterator[dict[int, int]]:
-        """Return the blocks of an array, each as the number of its chunk by label."""
-        for numbers in itertools.product(*(range(len(self.chunks[label])) for label in labels)):
-            yield dict(zip(labels, numbers, strict=True))
-
-    def _key(self, name: str, place: dict[int, int], of: int) -> tuple:
-        """Return the key of a block of data (0), indices (1) or the result (2); a label with no place has one chunk."""
-        return (name, *(place.get(label, 0) for label in self.labels[of]))
-
-    def _origin(self, place: dict[int, int]) -> Shape:
-        """Return where a block of indices starts."""
-        return tuple((0, *_ends(self.chunks[label]))[place.get(label, 0)] for label in self.labels[1])
-
-    def _known_block(self, place: dict[int, int]) -> np.ndarray | None:
-        if self.known is None:
-            return None
-        sizes = (self.chunks[label][place[label]] for label in self.labels[1])
-        return self.known[
-            tuple(slice(start, start + size) for start, size in zip(self._origin(place), sizes, strict=True))
-        ]
+            work = partial(lean.merge, grid.shape(of_result, place), list(hit[split]))
+            yield grid.key(name, of_result, place), (work, split, parts)
 
 
-@functools.lru_cache
-def _ends(chunks: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(itertools.accumulate(chunks))
+def split_tasks(
+    chunked: ChunkedGather, grid: Grid, labels: Labels, names: Sequence[str], known: np.ndarray | None
+) -> Iterator[tuple[tuple, tuple, list[int] | None]]:
+    """Return the tasks that split indices by chunks, each with its key and the chunks that it points into.
+
+    Args:
+        chunked: has the ends of the chunks.
+        labels: of indices.
+        names: of the split indices, and of indices.
+        known: the indices, where their values are known already; otherwise the chunks are None.
+    """
+    splitter = chunked.splitter()
+    for place in grid.places(labels):
+        origin = grid.origin(labels, place)
+        task = partial(splitter.split, origin), grid.key(names[1], labels, place)
+        numbers = None if known is None else chunked.chunks_hit(origin, grid.block(known, labels, place))
+        yield grid.key(names[0], labels, place), task, numbers

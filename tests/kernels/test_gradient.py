@@ -47,13 +47,6 @@ def test_wrong_arguments_are_named(arguments, options, message):
         gn.gather_grad(*arguments, **options)
 
 
-def test_dask_arrays_are_rejected():
-    import dask.array
-
-    with pytest.raises(gn.InvalidGatherError, match="a gradient is of arrays in memory, got a dask array"):
-        gn.gather_grad(dask.array.ones((4, 3)), [0, 1, 2, 3], (5, 3))
-
-
 def test_float_indices_are_rejected():
     with pytest.raises(gn.IndexTypeError, match="indices must be integers, got dtype float64"):
         gn.gather_grad(GRAD, [0.0, 1, 2, 3], (5, 3))

@@ -1,8 +1,9 @@
-"""Gathers of dask arrays, cut at random, give the reference's bytes or reject what it rejects.
+"""Gathers and gradients of dask arrays, cut at random, give the reference's bytes or reject what it rejects.
 
 The tasks run the slow reference instead of compiled kernels, so that every case costs milliseconds.
 """
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir import reference
-from gathernest.kernels.chunks import chunked
+from gathernest.ir.errors import BoundsError
+from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.chunks import chunked, chunked_gradient, sums
 
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 OPERATORS = ("gather", "gather_nd", "gather_elements")
@@ -30,7 +34,14 @@ def slow_kernels(monkeypatch):
     def run(operator, data, indices, bounds, *ignored):
         return reference.run(operator, data, indices, bounds)
 
+    def add(rows, keys, size):
+        total = np.zeros((size, *rows.shape[1:]), rows.dtype)
+        np.add.at(total, keys, rows)
+        return total
+
     monkeypatch.setattr(chunked, "run_gather", run)
+    monkeypatch.setattr(chunked_gradient, "run_gather", run)
+    monkeypatch.setattr(sums, "_added", add)
 
 
 def cut(draw, array: np.ndarray) -> da.Array:
@@ -55,6 +66,32 @@ def test_a_chunked_gather_equals_the_reference(slow_kernels, oracle, operator, b
     lazy = getattr(gn, operator)(data, indices, bounds=bounds, **case.attributes())
     assert (lazy.shape, lazy.dtype) == (case.out_shape, case.data.dtype)
     if wanted is None:
+        with pytest.raises(gn.BoundsError):
+            lazy.compute(scheduler="sync")
+    else:
+        assert oracle.same_bytes(np.asarray(lazy.compute(scheduler="sync")), wanted)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@settings(QUICK, max_examples=16)
+@given(draws=st.data())
+def test_a_chunked_gradient_equals_the_reference(slow_kernels, oracle, operator, draws):
+    dtype = np.dtype(draws.draw(st.sampled_from(["f4", "i2", "f2"])))
+    case = oracle.case(draws.draw, operator=operator, dtype=dtype, layouts=("contiguous",), most=12)
+    grad = np.random.default_rng(0).integers(-3, 4, case.out_shape).astype(dtype)  # sums are exact in any order
+    kind, scale = draws.draw(st.sampled_from(["grad", "indices", "both"])), draws.draw(st.sampled_from([1.0, -2.0]))
+    parts = cut(draws.draw, grad) if kind != "indices" else grad
+    indices = cut(draws.draw, case.indices) if kind != "grad" else case.indices
+    spec = {"gather": Gather, "gather_nd": GatherNd, "gather_elements": GatherElements}[operator]
+    with dask.config.set({"array.chunk-size": draws.draw(st.sampled_from(["128MiB", "32B"]))}):
+        function = getattr(gn, f"{operator}_grad")
+        lazy = function(parts, indices, case.data.shape, bounds=case.bounds, scale=scale, **case.attributes())
+    assert (lazy.shape, lazy.dtype) == (case.data.shape, dtype)
+    try:
+        wanted = reference.gradient(
+            spec(**case.attributes()), grad, case.indices, case.data.shape, Bounds(case.bounds), scale
+        )
+    except BoundsError:
         with pytest.raises(gn.BoundsError):
             lazy.compute(scheduler="sync")
     else:
