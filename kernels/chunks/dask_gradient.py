@@ -186,7 +186,7 @@ class _Graph:
         return at if all(at.get(label, 0) < len(self.grid.chunks[label]) for label in self.labels[2]) else None
 
 
-def tree(key: tuple, parts: dict[int, tuple], last: Callable[[list[Any]], Any]) -> Iterator[tuple[tuple, tuple]]:
+def tree(key: tuple, parts: dict[int, tuple], last: Callable[..., Any]) -> Iterator[tuple[tuple, tuple]]:
     """Return the tasks that add parts: neighbours first, in their order.
 
     Args:

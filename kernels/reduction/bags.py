@@ -11,10 +11,12 @@ from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherReduce
 from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
-from ...ir.semantics import Bounds, integer_argument
+from ...ir.semantics import Bounds, Shape, integer_argument
+from ..gather import run_operator
 from ..runtime.array_checks import index_array
 from ..runtime.prepare import bounds_error
 
+OPERATOR = GatherReduce()
 # Bags of different lengths are one array of positions up to so many times as many places as there are indices.
 MOST_PLACES_AN_INDEX = 4
 
@@ -76,6 +78,7 @@ def make_bags(
     bounds: Bounds,
     padding_index: int | None,
     ends: tuple[np.ndarray, np.ndarray] | None,
+    whole: tuple[Shape, Shape] | None = None,
 ) -> Bags:
     """Return the bags of indices.
 
@@ -85,12 +88,13 @@ def make_bags(
         bounds: what an index outside means.
         padding_index: whose position adds nothing, as `padding_position` takes it.
         ends: the starts and the lengths of bags of different lengths.
+        whole: of a block of indices, where it starts and the shape of all indices; for messages.
 
     Raises:
         BoundsError: an index is not valid under `bounds`.
     """
     if bounds is not Bounds.ZERO and indices.size:
-        check_indices(indices, size, bounds)
+        check_indices(indices, size, bounds, whole)
     positions = resolve(indices.reshape(-1), size, bounds)
     positions[positions == NOWHERE] = size
     if padding_index is not None:
@@ -101,11 +105,12 @@ def make_bags(
     return Bags(positions, *ends, size)
 
 
-def check_indices(indices: np.ndarray, size: int, bounds: Bounds) -> None:
+def check_indices(indices: np.ndarray, size: int, bounds: Bounds, whole: tuple[Shape, Shape] | None = None) -> None:
     """Check that indices are valid, as the check of a kernel does; raises BoundsError."""
     if size == 0 or (bounds is Bounds.ERROR and first_outside(indices, (size,)) is not None):
-        table, flat = ArraySpec((size,), np.dtype(np.float32)), ArraySpec(indices.shape, indices.dtype)
-        raise bounds_error(Problem.checked(GatherReduce(), table, flat, bounds), indices)
+        origin, shape = whole or ((), indices.shape)
+        table, flat = ArraySpec((size,), np.dtype(np.float32)), ArraySpec(shape, indices.dtype)
+        raise bounds_error(Problem.checked(OPERATOR, table, flat, bounds), indices, origin)
 
 
 def padding_position(padding_index: object, size: int) -> int:
@@ -135,6 +140,8 @@ def read_ends(
     name = "offsets" if lengths is None else "lengths"
     given = index_array(offsets if lengths is None else lengths, name)  # type: ignore[arg-type]
     count = indices.size
+    if not isinstance(given, np.ndarray):
+        raise InvalidGatherError(f"{name} are a dask array, and they say how bags are cut; pass {name}.compute()")
     if indices.ndim != 1:
         raise InvalidGatherError(
             f"{name} are for indices of one dimension, got indices of shape {indices.shape}; leave them out where each "
@@ -163,3 +170,21 @@ def read_ends(
         )
     starts = given.astype(np.int64)
     return starts, np.diff(starts, append=count)
+
+
+def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return (bags, inner...): the sums of bags that may be of different lengths."""
+    shape = (len(bags.lengths), *data.shape[1:])
+    result = None
+    for which, rows in bags.classes():
+        sums = run_operator(OPERATOR, data, rows, Bounds.ZERO, None)
+        if isinstance(which, slice):
+            return sums
+        result = np.empty(shape, data.dtype) if result is None else result
+        result[which] = sums
+    return np.zeros(shape, data.dtype) if result is None else result
+
+
+def divisors(bags: Bags, rank: int) -> np.ndarray:
+    """Return (bags, 1...): what sums are divided by, 1 for a bag that adds nothing."""
+    return np.maximum(bags.counts(), 1).reshape(-1, *[1] * (rank - 1))

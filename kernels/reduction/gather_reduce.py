@@ -8,16 +8,14 @@ from numpy.typing import ArrayLike
 
 from ...ir.array_spec import integers
 from ...ir.errors import InvalidGatherError, did_you_mean
-from ...ir.operator_spec import GatherReduce
 from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
 from ..gather import run_operator
 from ..gradient import gather_grad
-from ..runtime.array_checks import check_out, data_array, index_array
-from .bags import Bags, make_bags, read_ends
+from ..runtime.array_checks import check_out, data_array, index_array, is_dask_array
+from .bags import OPERATOR, divisors, make_bags, read_ends, sum_bags
 
 Reduction = Literal["sum", "mean"]
 _REDUCTIONS = ("sum", "mean")
-_OPERATOR = GatherReduce()
 
 
 def gather_reduce(
@@ -34,7 +32,8 @@ def gather_reduce(
     """Sum the rows of `data` that each bag of indices selects, or take their mean; the rows are not stored.
 
     `out[b.., q..] = 0 + data[indices[b.., 0], q..] + data[indices[b.., 1], q..] + ...`, in this order, so the bytes are
-    the same for any number of threads. A bag without an index gives zeros.
+    the same for any number of threads. A bag without an index gives zeros. When data or indices are a dask array, so is
+    the result: each chunk of rows gives its sums, and they are added in the order of the chunks.
 
     Args:
         data: (rows, inner...), of float32, float64, complex64, complex128 or integers (added modulo their width); read
@@ -63,39 +62,25 @@ def gather_reduce(
     _check_reduction(reduce, data.dtype)
     check_gather_reduce(data.shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
+    if type(data) is not np.ndarray or type(indices) is not np.ndarray:
+        from .dask_bags import reduce_dask
+
+        return reduce_dask(data, indices, ends, reduce, padding_index, mode, out)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
     check_out(out, shape, data.dtype)
     if ends is None and padding_index is None and not (reduce == "mean" and mode is Bounds.ZERO):
-        result = run_operator(_OPERATOR, data, indices, mode, out)
+        result = run_operator(OPERATOR, data, indices, mode, out)
         if reduce == "mean":
             np.divide(result, max(indices.shape[-1], 1), out=result)
         return result
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
-    result = _summed(data, bags)
+    result = sum_bags(data, bags)
     if reduce == "mean":
-        np.divide(result, _divisors(bags, result.ndim), out=result)
+        np.divide(result, divisors(bags, result.ndim), out=result)
     if out is None:
         return result.reshape(shape)
     out[...] = result.reshape(shape)
     return out
-
-
-def _summed(data: np.ndarray, bags: Bags) -> np.ndarray:
-    """Return (bags, inner...): the sums of bags that may be of different lengths."""
-    shape = (len(bags.lengths), *data.shape[1:])
-    result = None
-    for which, rows in bags.classes():
-        sums = run_operator(_OPERATOR, data, rows, Bounds.ZERO, None)
-        if isinstance(which, slice):
-            return sums
-        result = np.empty(shape, data.dtype) if result is None else result
-        result[which] = sums
-    return np.zeros(shape, data.dtype) if result is None else result
-
-
-def _divisors(bags: Bags, rank: int) -> np.ndarray:
-    """Return (bags, 1...): what sums are divided by, 1 for a bag that adds nothing."""
-    return np.maximum(bags.counts(), 1).reshape(-1, *[1] * (rank - 1))
 
 
 def gather_reduce_grad(
@@ -138,11 +123,15 @@ def gather_reduce_grad(
             f"grad must have shape {wanted}, as gather_reduce gives of data {shape} by indices {indices.shape}, got "
             f"{grad.shape}"
         )
+    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
+        from .dask_bags import reduce_dask_grad
+
+        return reduce_dask_grad(grad, indices, shape, ends, reduce, padding_index, mode, out)
     check_out(out, shape, grad.dtype)
     bags = make_bags(indices, shape[0], mode, padding_index, ends)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
     if reduce == "mean":
-        grad = np.divide(grad, _divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
+        grad = np.divide(grad, divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
     if bags.is_even():
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
@@ -152,12 +141,12 @@ def gather_reduce_grad(
 
 
 def _arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return data, or grad, and indices as arrays in memory whose elements a kernel adds."""
+    """Return data, or grad, and indices, each in memory or of dask, whose elements a kernel adds."""
     array, places = data_array(source, name), index_array(indices)
-    if not isinstance(array, np.ndarray) or not isinstance(places, np.ndarray):
-        raise InvalidGatherError(
-            "gather_reduce is of arrays in memory, got a dask array; compute data and indices first"
-        )
+    if is_dask_array(array) or is_dask_array(places):
+        from ..chunks.blocks import check_dask_arrays
+
+        check_dask_arrays(**{name: array, "indices": places})
     dtype = array.dtype
     is_summed = dtype.kind in "iufc" and dtype.isnative and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
     if not is_summed or (dtype.kind == "f" and dtype.itemsize < 4):
