@@ -141,6 +141,13 @@ class GatherReduce(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class GatherMax(GatherReduce):
+    """The largest of the slices of each bag, in place of their sum."""
+
+    name: ClassVar[str] = "gather_max"
+
+
+@dataclass(frozen=True, slots=True)
 class Gradient:
     """Asks for the gradient of an operator with respect to data: a scatter-add onto zeros, multiplied by `scale`."""
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, ScheduleError, did_you_mean
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
 OPERATORS = (
     *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
-    "gather_reduce",
+    *("gather_reduce", "gather_max"),
 )
 
 
@@ -287,7 +287,7 @@ def compile(
 
     Args:
         operator: "gather", "gather_nd", "gather_elements", or the gradient of one, such as "gather_grad"; or
-            "gather_reduce", whose kernel sums rows of indices.
+            "gather_reduce" and "gather_max", whose kernels take the sums and the maxima of bags: rows of indices.
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
@@ -383,17 +383,17 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     name = name.removesuffix("_grad")
     if name == "gather":
         return Gather(axis, batch_dims)
-    if name == "gather_reduce":
-        return _reduction(axis, batch_dims)
+    if name in ("gather_reduce", "gather_max"):
+        return _reduction(name, axis, batch_dims)
     unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)
     if value:
         raise InvalidGatherError(f"{name} has no {unused}, got {value}; leave it out")
     return GatherNd(batch_dims) if name == "gather_nd" else GatherElements(axis)
 
 
-def _reduction(axis: int, batch_dims: int) -> GatherReduce:
+def _reduction(operator: str, axis: int, batch_dims: int) -> GatherReduce:
     """Return the reduction, which has neither attribute; raises InvalidGatherError where one is given."""
     for name, value in (("axis", axis), ("batch_dims", batch_dims)):
         if value:
-            raise InvalidGatherError(f"gather_reduce has no {name}, got {value}; leave it out")
-    return GatherReduce()
+            raise InvalidGatherError(f"{operator} has no {name}, got {value}; leave it out")
+    return GatherMax() if operator == "gather_max" else GatherReduce()

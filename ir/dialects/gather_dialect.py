@@ -7,11 +7,12 @@
 | `gather.gather_elements` | 0, 1  | the same, an index for each element                                       |
 | `gather.gather_grad`, `gather.gather_nd_grad`, `gather.gather_elements_grad` | 0, 1 | their gradients: a scatter-add |
 | `gather.gather_reduce`   | 0, 1  | the sum of the slices of each bag, the indices along the last dimension   |
+| `gather.gather_max`      | 0, 1  | the largest of the slices of each bag                                     |
 | `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
 | `gather.yield`           | 2, 3  | the end of a loop body                                                    |
 | `gather.resolve`         | 2, 3  | an index to a position and whether it is valid, by a bounds mode          |
 | `gather.masked_load`     | 2, 3  | a load that gives zero, and touches nothing, where its mask is false      |
-| `gather.accumulate`      | 2, 3  | adds to an element in memory, and touches nothing where its mask is false |
+| `gather.accumulate`      | 2, 3  | adds to an element in memory, or takes the larger; its mask as of a load  |
 
 Everything else in a nest is upstream `arith`, `memref`, `scf` and `func`. The kernel's contract holds at every level:
 `out` overlaps neither `data` nor `indices`, and no other thread writes to them meanwhile.
@@ -23,7 +24,7 @@ from .attributes import I64, BoundsAttr, BytesType, ViewAttr
 from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
 from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
-from .reduce_ops import GatherReduceOp
+from .reduce_ops import GatherMaxOp, GatherReduceOp, ReductionOp
 
 __all__ = [
     "I64",
@@ -35,6 +36,7 @@ __all__ = [
     "GatherElementsGradOp",
     "GatherElementsOp",
     "GatherGradOp",
+    "GatherMaxOp",
     "GatherNdGradOp",
     "GatherNdOp",
     "GatherOp",
@@ -43,6 +45,7 @@ __all__ = [
     "LoopOp",
     "MaskedLoadOp",
     "OperatorOp",
+    "ReductionOp",
     "ResolveOp",
     "ViewAttr",
     "YieldOp",
@@ -52,7 +55,7 @@ Gather = Dialect(
     "gather",
     [
         *(GatherOp, GatherNdOp, GatherElementsOp, GatherGradOp, GatherNdGradOp, GatherElementsGradOp),
-        GatherReduceOp,
+        *(GatherReduceOp, GatherMaxOp),
         *(LoopOp, YieldOp, ResolveOp, MaskedLoadOp, AccumulateOp),
     ],
     [BoundsAttr, ViewAttr, BytesType],

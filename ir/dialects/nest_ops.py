@@ -280,9 +280,13 @@ class MaskedLoadOp(IRDLOperation):
 class AccumulateOp(IRDLOperation):
     """Add an element to one in memory, or do nothing and touch no memory where the mask is false.
 
-    `gather.accumulate %element, %out[%b, %o, %position, %j] if %valid : f32, memref<2x1x5x4xf32>`
+    ```
+    gather.accumulate %element, %out[%b, %o, %position, %j] if %valid : f32, memref<2x1x5x4xf32>
+    gather.accumulate %element, %out[%i, %j] if %valid max %first : f32, memref<5x4xf32>
+    ```
 
     A vector is added to as many elements, which lie along the last dimension. Integers are added modulo their width.
+    With `max` the element takes the place of the one in memory where it is larger, or where `first` is true.
     """
 
     name = "gather.accumulate"
@@ -291,17 +295,24 @@ class AccumulateOp(IRDLOperation):
     memref = operand_def(base(MemRefType))
     subscripts = var_operand_def(IndexType())
     mask = opt_operand_def(I1)
+    first = opt_operand_def(I1)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$element `,` $memref `[` $subscripts `]` (`if` $mask^)? attr-dict `:` type($element) `,` type($memref)"
+        "$element `,` $memref `[` $subscripts `]` (`if` $mask^)? (`max` $first^)? attr-dict "
+        "`:` type($element) `,` type($memref)"
     )
 
     def __init__(
-        self, element: SSAValue, memref: SSAValue, subscripts: Sequence[SSAValue], mask: SSAValue | None = None
+        self,
+        element: SSAValue,
+        memref: SSAValue,
+        subscripts: Sequence[SSAValue],
+        mask: SSAValue | None = None,
+        first: SSAValue | None = None,
     ):
-        super().__init__(operands=[element, memref, subscripts, mask])
+        super().__init__(operands=[element, memref, subscripts, mask, first])
 
     def verify_(self) -> None:
         wanted, got = memref_at(self, self.memref, self.subscripts).element_type, self.element.type

@@ -1,13 +1,14 @@
-"""What upstream MLIR has and xDSL lacks: `memref.prefetch`, `vector.from_elements`, the syntax of `scf.parallel`.
+"""What upstream MLIR has and xDSL lacks.
 
-xDSL prints `scf.parallel` in the generic form only. `ParallelOp` is xDSL's with upstream's syntax.
+`memref.prefetch`, `vector.from_elements`, `arith.cmpf` of vectors, and `arith.select` by a vector of conditions. xDSL
+prints `scf.parallel` in the generic form only: `ParallelOp` is xDSL's with upstream's syntax.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from xdsl.dialects import memref, scf, vector
-from xdsl.dialects.builtin import I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i32
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i1, i32
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -24,6 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -141,6 +143,68 @@ class FromElementsOp(IRDLOperation):
             raise VerifyException(f"vector.from_elements: expected {wanted} elements, got {len(self.elements)}")
 
 
+class CmpfOp(arith.CmpfOp):
+    """`arith.cmpf ogt, %a, %b : vector<8xf32>`: a vector of conditions where it compares vectors."""
+
+    def __init__(self, left: SSAValue, right: SSAValue, predicate: str, *more: Any):
+        super().__init__(left, right, predicate, *more)
+        if isinstance(left.type, VectorType):
+            Rewriter.replace_value_with_new_type(self.result, _conditions(left.type))
+
+    def verify_(self) -> None:
+        if not isinstance(self.lhs.type, VectorType):
+            return super().verify_()
+        if self.lhs.type != self.rhs.type or self.result.type != _conditions(self.lhs.type):
+            raise VerifyException("arith.cmpf: expected vectors of one type, and as many conditions")
+
+
+class SelectOp(arith.SelectOp):
+    """`arith.select %conditions, %a, %b : vector<8xi1>, vector<8xf32>`: a lane of `a` where its condition is true."""
+
+    assembly_format = None
+
+    def verify_(self) -> None:
+        if not isinstance(self.cond.type, VectorType):
+            return super().verify_()
+        type_ = self.lhs.type
+        if not isinstance(type_, VectorType) or {self.rhs.type, self.result.type} != {type_}:
+            raise VerifyException("arith.select: expected two vectors and a result of one type")
+        if self.cond.type != _conditions(type_):
+            raise VerifyException(f"arith.select: expected {_conditions(type_)} of conditions, got {self.cond.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        if isinstance(self.cond.type, VectorType):
+            printer.print_attribute(self.cond.type)
+            printer.print_string(", ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        condition, type_ = i1, parser.parse_type()
+        if parser.parse_optional_punctuation(","):
+            condition, type_ = type_, parser.parse_type()
+        op = cls(*parser.resolve_operands(operands, [condition, type_, type_], parser.pos))
+        op.attributes |= attributes
+        return op
+
+
+def _conditions(type_: VectorType) -> VectorType:
+    return VectorType(i1, type_.get_shape())
+
+
+_OURS: dict[type, type] = {arith.CmpfOp: CmpfOp, arith.SelectOp: SelectOp, scf.ParallelOp: ParallelOp}
+
+Arith = Dialect("arith", [_OURS.get(op, op) for op in arith.Arith.operations], list(arith.Arith.attributes))
 MemRef = Dialect("memref", [*memref.MemRef.operations, PrefetchOp])
 Vector = Dialect("vector", [*vector.Vector.operations, FromElementsOp], list(vector.Vector.attributes))
-Scf = Dialect("scf", [ParallelOp if op is scf.ParallelOp else op for op in scf.Scf.operations])
+Scf = Dialect("scf", [_OURS.get(op, op) for op in scf.Scf.operations])

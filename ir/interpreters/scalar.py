@@ -185,7 +185,7 @@ class Machine(VectorInterpreter):
         return ()
 
     run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
-    run_gather_gather_reduce = run_operator
+    run_gather_gather_reduce = run_gather_gather_max = run_operator
     run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:
@@ -210,14 +210,19 @@ class Machine(VectorInterpreter):
         return (self.load(memory, subscripts),) if mask & 1 else (_number(0, op.element.type),)
 
     def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
-        subscripts, mask = (rest[:-1], rest[-1]) if op.mask is not None else (rest, 1)
+        subscripts, rest = rest[: len(op.subscripts)], rest[len(op.subscripts) :]
+        mask = rest[0] if op.mask is not None else 1
         if mask & 1:
             kind = op.element.type
             row = lanes(kind, subscripts) if isinstance(kind, VectorType) else [subscripts]
             one = kind.element_type if isinstance(kind, VectorType) else kind
             add = "arith.addi" if isinstance(one, IntegerType) else "arith.addf"
             for place, value in zip(row, element if isinstance(kind, VectorType) else [element], strict=True):
-                self.store(memory, place, self.compute(add, one, self.load(memory, place), value))
+                so_far = self.load(memory, place)
+                if op.first is None:
+                    self.store(memory, place, self.compute(add, one, so_far, value))
+                elif rest[-1] & 1 or _is_larger(one, value, so_far):
+                    self.store(memory, place, value)
         return ()
 
     # memref
@@ -297,7 +302,18 @@ class Machine(VectorInterpreter):
             left, right = left & mask, right & mask
         return (int(getattr(operator, predicate.lstrip("us"))(left, right)),)  # eq, ne, lt, le, gt or ge
 
-    def run_arith_select(self, op: arith.SelectOp, condition: int, left: Any, right: Any) -> tuple[Any]:
+    def run_arith_cmpf(self, op: arith.CmpfOp, left: Any, right: Any) -> tuple[Any]:
+        if arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data] != "ogt":
+            raise InternalError("the interpreter knows arith.cmpf ogt and no other")
+        type_ = op.lhs.type
+        if isinstance(type_, VectorType):
+            return (tuple(_is_larger(type_.element_type, *pair) for pair in zip(left, right, strict=True)),)
+        return (_is_larger(type_, left, right),)
+
+    def run_arith_select(self, op: arith.SelectOp, condition: Any, left: Any, right: Any) -> tuple[Any]:
+        if isinstance(op.cond.type, VectorType):
+            lanes_of = zip(condition, left, right, strict=True)
+            return (tuple(one if is_chosen & 1 else other for is_chosen, one, other in lanes_of),)
         return (left if condition & 1 else right,)
 
 
@@ -307,6 +323,14 @@ def _number(value: float, type_: Attribute) -> Any:
         return _wrap(int(value), _bits(type_))
     dtype = numpy_dtype(type_)
     return dtype.type(value).view(f"V{dtype.itemsize}")
+
+
+def _is_larger(type_: Attribute, left: Any, right: Any) -> int:
+    """Return 1 where one number is larger than another; of a NaN nothing is."""
+    if isinstance(type_, IntegerType):
+        return int(left > right)
+    dtype = numpy_dtype(type_)
+    return int(left.view(dtype) > right.view(dtype))
 
 
 def _bits(type_: Attribute) -> int:

@@ -6,7 +6,6 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
-from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, Operation, TypeAttribute
@@ -16,7 +15,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 from ..dialects.gather_dialect import Gather
 from ..dialects.graph_ops import Graph
-from ..dialects.upstream import MemRef, Scf, Vector
+from ..dialects.upstream import Arith, MemRef, Scf, Vector
 from .dominance import check_dominance
 from .plugins import register
 

@@ -29,6 +29,7 @@ from ..dialects.gather_dialect import (
     GatherElementsGradOp,
     GatherElementsOp,
     GatherGradOp,
+    GatherMaxOp,
     GatherNdGradOp,
     GatherNdOp,
     GatherOp,
@@ -41,7 +42,7 @@ from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
 OPERATIONS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp)
+    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp, GatherMaxOp)
 }
 GRADIENTS: dict[str, type[OperatorOp]] = {
     op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)

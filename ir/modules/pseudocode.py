@@ -143,7 +143,8 @@ class _Printer:
             self.add(op, f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
         elif isinstance(op, AccumulateOp):
             where = "" if op.mask is None else f" where {self.bare(op.mask)}"
-            self.add(op, f"{self.place(op.memref, op.subscripts)} += {self.bare(op.element)}{where}")
+            how = "+=" if op.first is None else f"= larger, or if {self.bare(op.first)} any:"
+            self.add(op, f"{self.place(op.memref, op.subscripts)} {how} {self.bare(op.element)}{where}")
         elif isinstance(op, YieldOp | scf.YieldOp | scf.ReduceOp | func.ReturnOp) and op.operands:
             word = "return" if isinstance(op, func.ReturnOp) else "yield"
             self.add(op, f"{word} {', '.join(map(self.bare, op.operands))}")

@@ -1,14 +1,14 @@
-"""Bags of indices as a kernel takes them: one row of positions a bag, filled up with a position that adds nothing."""
+"""Bags of indices as a kernel takes them: one row of positions a bag, filled up with one that changes nothing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import GatherReduce
+from ...ir.operator_spec import GatherMax, GatherReduce
 from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
@@ -16,7 +16,7 @@ from ..gather import run_operator
 from ..runtime.array_checks import index_array
 from ..runtime.prepare import bounds_error
 
-OPERATOR = GatherReduce()
+OPERATOR, LARGEST = GatherReduce(), GatherMax()
 # Bags of different lengths are one array of positions up to so many times as many places as there are indices.
 MOST_PLACES_AN_INDEX = 4
 
@@ -30,17 +30,27 @@ class Bags:
         starts: (bags) int64: where each bag begins.
         lengths: (bags) int64: how many positions each has.
         size: of the first axis of data.
+        repeats_first: whether rows of positions are filled up with the first position of a bag, and not with `size`.
     """
 
     positions: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
     size: int
+    repeats_first: bool = False
 
     def counts(self) -> np.ndarray:
         """Return (bags) int64: how many positions of each bag add something."""
         before = np.concatenate([[0], np.cumsum(self.positions < self.size)])
         return before[self.starts + self.lengths] - before[self.starts]
+
+    def of_largest(self) -> "Bags":
+        """Return the bags for a largest slice: without positions that add nothing, and with the first one repeated."""
+        lengths = self.counts()
+        positions = self.positions[self.positions < self.size]
+        return replace(
+            self, positions=positions, starts=np.cumsum(lengths) - lengths, lengths=lengths, repeats_first=True
+        )
 
     def is_even(self) -> bool:
         """Return whether one array of all bags has few places more than there are indices."""
@@ -68,8 +78,15 @@ class Bags:
             return self.positions.reshape(len(lengths), longest)
         place = np.arange(longest)
         is_there = place < lengths[:, np.newaxis]
+        if not self.positions.size:
+            return np.full(is_there.shape, self.size)
+        if self.repeats_first:
+            places = np.where(
+                is_there, starts[:, np.newaxis] + place, np.minimum(starts, self.positions.size - 1)[:, np.newaxis]
+            )
+            return np.where((lengths > 0)[:, np.newaxis], self.positions[places], self.size)
         places = np.where(is_there, starts[:, np.newaxis] + place, 0)
-        return np.where(is_there, self.positions[places], self.size) if self.positions.size else places + self.size
+        return np.where(is_there, self.positions[places], self.size)
 
 
 def make_bags(
@@ -174,10 +191,15 @@ def read_ends(
 
 def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): the sums of bags that may be of different lengths."""
+    return reduce_bags(OPERATOR, data, bags)
+
+
+def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return (bags, inner...): what an operator gives of bags that may be of different lengths."""
     shape = (len(bags.lengths), *data.shape[1:])
     result = None
     for which, rows in bags.classes():
-        sums = run_operator(OPERATOR, data, rows, Bounds.ZERO, None)
+        sums = run_operator(operator, data, rows, Bounds.ZERO, None)
         if isinstance(which, slice):
             return sums
         result = np.empty(shape, data.dtype) if result is None else result

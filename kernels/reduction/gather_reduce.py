@@ -10,12 +10,13 @@ from ...ir.array_spec import integers
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
 from ..gather import run_operator
-from ..gradient import gather_grad
+from ..gradient import gather_elements_grad, gather_grad
 from ..runtime.array_checks import check_out, data_array, index_array, is_dask_array
-from .bags import OPERATOR, divisors, make_bags, read_ends, sum_bags
+from .bags import LARGEST, OPERATOR, divisors, make_bags, read_ends, reduce_bags, sum_bags
+from .largest import rows_of_largest
 
-Reduction = Literal["sum", "mean"]
-_REDUCTIONS = ("sum", "mean")
+Reduction = Literal["sum", "mean", "max"]
+_REDUCTIONS = ("sum", "mean", "max")
 
 
 def gather_reduce(
@@ -29,11 +30,14 @@ def gather_reduce(
     bounds: BoundsMode = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the rows of `data` that each bag of indices selects, or take their mean; the rows are not stored.
+    """Sum the rows of `data` that each bag of indices selects, or take their mean or maximum; no row is stored.
 
     `out[b.., q..] = 0 + data[indices[b.., 0], q..] + data[indices[b.., 1], q..] + ...`, in this order, so the bytes are
     the same for any number of threads. A bag without an index gives zeros. When data or indices are a dask array, so is
     the result: each chunk of rows gives its sums, and they are added in the order of the chunks.
+
+    The maximum begins with the first row of the bag, and an element of a later one takes its place where it is larger:
+    so of 0.0 and -0.0 the first stays, and a NaN stays where it is the first, and is left out where it is not.
 
     Args:
         data: (rows, inner...), of float32, float64, complex64, complex128 or integers (added modulo their width); read
@@ -41,9 +45,10 @@ def gather_reduce(
         indices: (bags..., bag), any integer dtype: the last dimension is a bag. With `offsets` or `lengths`: (indices).
         offsets: (bags), integers: where each bag begins in indices; the last one ends with them.
         lengths: (bags), integers: how many indices each bag has; in the place of offsets.
-        reduce: "sum", or "mean": the sum divided by the number of rows that were added; of floats and complex numbers.
-        padding_index: rows at this index of data are not added, nor counted by "mean".
-        bounds: what an index outside means, as for `gather`; with "zero" it adds nothing, and "mean" does not count it.
+        reduce: "sum"; "mean": the sum divided by the number of rows that were added, of floats and complex numbers; or
+            "max", of floats and signed integers.
+        padding_index: rows at this index of data are left out: not added, nor counted by "mean".
+        bounds: what an index outside means, as for `gather`; with "zero" it is left out.
         out: where to put the result: its shape and dtype, writeable.
 
     Returns:
@@ -65,16 +70,17 @@ def gather_reduce(
     if type(data) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_bags import reduce_dask
 
+        _check_no_maximum(reduce)
         return reduce_dask(data, indices, ends, reduce, padding_index, mode, out)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
     check_out(out, shape, data.dtype)
-    if ends is None and padding_index is None and not (reduce == "mean" and mode is Bounds.ZERO):
-        result = run_operator(OPERATOR, data, indices, mode, out)
+    if ends is None and padding_index is None and not (reduce != "sum" and mode is Bounds.ZERO):
+        result = run_operator(LARGEST if reduce == "max" else OPERATOR, data, indices, mode, out)
         if reduce == "mean":
             np.divide(result, max(indices.shape[-1], 1), out=result)
         return result
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
-    result = sum_bags(data, bags)
+    result = reduce_bags(LARGEST, data, bags.of_largest()) if reduce == "max" else sum_bags(data, bags)
     if reduce == "mean":
         np.divide(result, divisors(bags, result.ndim), out=result)
     if out is None:
@@ -93,17 +99,20 @@ def gather_reduce_grad(
     reduce: Reduction = "sum",
     padding_index: int | None = None,
     bounds: BoundsMode = "error",
+    data: ArrayLike | None = None,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the gradient of `gather_reduce` with respect to data: each bag's row is added where the bag was read.
 
     The rows are added in the order of the indices, so the bytes are the same for any number of threads; of "mean" they
-    are divided first. The row of the padding index stays zero.
+    are divided first. Of "max" each element is added once, where the largest was read: of equal ones the first. The row
+    of the padding index stays zero.
 
     Args:
         grad: the gradient of what gather_reduce gave, of its shape; dtypes as for `gather_reduce`.
         indices, offsets, lengths, reduce, padding_index, bounds: as for `gather_reduce`.
         data_shape: the shape of data.
+        data: what gather_reduce read; for "max" only, which looks for the largest elements again.
         out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
 
     Returns:
@@ -126,10 +135,14 @@ def gather_reduce_grad(
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
         from .dask_bags import reduce_dask_grad
 
+        _check_no_maximum(reduce)
         return reduce_dask_grad(grad, indices, shape, ends, reduce, padding_index, mode, out)
     check_out(out, shape, grad.dtype)
     bags = make_bags(indices, shape[0], mode, padding_index, ends)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
+    if reduce == "max":
+        places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())
+        return gather_elements_grad(grad, places, shape, bounds="zero", out=out)
     if reduce == "mean":
         grad = np.divide(grad, divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
     if bags.is_even():
@@ -138,6 +151,28 @@ def gather_reduce_grad(
         return gather_grad(spread, rows, shape, bounds="zero", out=out)
     repeated = np.repeat(grad, bags.lengths, axis=0)
     return gather_grad(repeated, bags.positions, shape, bounds="zero", out=out)
+
+
+def _check_no_maximum(reduce: str) -> None:
+    if reduce == "max":
+        raise InvalidGatherError(
+            'reduce="max" is of arrays in memory, got a dask array; compute data and indices first'
+        )
+
+
+def _data_of_max(data: ArrayLike | None, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return the data of a maximum, checked against the gradient; raises InvalidGatherError."""
+    if data is None:
+        raise InvalidGatherError(
+            'the gradient of "max" looks for the largest elements in data; pass data=, what gather_reduce read'
+        )
+    array = data_array(data, "data")
+    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+        raise InvalidGatherError(
+            f"data must be an array of shape {shape} and dtype {dtype}, as data_shape and grad say, got "
+            f"{getattr(array, 'shape', type(array).__name__)} of {getattr(array, 'dtype', 'no dtype')}"
+        )
+    return array
 
 
 def _arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -165,3 +200,8 @@ def _check_reduction(reduce: str, dtype: np.dtype) -> None:
         )
     if reduce == "mean" and dtype.kind in "iu":
         raise InvalidGatherError(f"the mean is of floats and complex numbers, got {dtype}; use reduce='sum'")
+    if reduce == "max" and dtype.kind in "uc":
+        raise InvalidGatherError(
+            f"the maximum is of floats and signed integers, got {dtype}; convert data, for instance with "
+            "data.astype('int64'), or take data.real"
+        )

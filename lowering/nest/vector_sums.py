@@ -39,7 +39,7 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     load = _checked_load(accumulate, loop)
     body, rest = split_off_remainder(loop, lanes)
     builder = builder_at_end(body, accumulate)
-    masks = [] if accumulate.mask is None else [accumulate.mask]
+    masks = [value for value in (accumulate.mask, accumulate.first) if value is not None]
     ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
     mapping = clone_slice(ops, builder, {loop.induction: body.induction})
 
@@ -49,7 +49,10 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     type_ = VectorType(accumulate.element.type, [lanes])
     loaded = made_from(load, vector.LoadOp(load.memref, at(list(load.indices)), type_))
     elements = named(builder, loaded, load.res.name_hint)
-    builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), *at(masks)))
+    mask, first = (
+        None if value is None else mapping.get(value, value) for value in (accumulate.mask, accumulate.first)
+    )
+    builder.insert(AccumulateOp(elements, accumulate.memref, at(list(accumulate.subscripts)), mask, first))
     builder.insert(YieldOp())
     if not rest:
         Rewriter.erase_op(loop)

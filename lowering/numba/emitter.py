@@ -163,13 +163,18 @@ class _Emitter(VectorEmitter):
         self.printed = op.parent
         if isinstance(op, _PRINTED_WHERE_USED) or op in self.in_lanes:
             return
-        if op.results and isinstance(type_ := op.results[0].type, VectorType) and op.name in _INFIX:
+        if (
+            op.results
+            and isinstance(type_ := op.results[0].type, VectorType)
+            and (op.name in _INFIX or op.name in _CALLS)
+        ):
             return self.vector_operation(op, type_)
         if op.name in _INFIX:
             expression = f" {_INFIX[op.name]} ".join(map(self.value, op.operands))
             return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)
         if op.name in _CALLS:
-            return self.assign(op, self.call(_CALLS[op.name], *map(self.value, op.operands)))
+            expression = self.call(_CALLS[op.name], *map(self.value, op.operands))
+            return self.assign(op, f"{numba_type(op.results[0].type)}({expression})" if _is_narrow(op) else expression)
         method: Callable[[Operation], None] | None = getattr(self, "emit_" + op.name.replace(".", "_"), None)
         if method is None:
             raise InternalError(f"the code generator has no form for {op.name}")
@@ -183,7 +188,16 @@ class _Emitter(VectorEmitter):
         else:
             self.assign(op, self.call(predicate, left, right))
 
+    def emit_arith_cmpf(self, op: arith.CmpfOp) -> None:
+        predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+        if predicate != "ogt":
+            raise InternalError(f"the code generator has no form for arith.cmpf {predicate}")
+        if not isinstance(op.result.type, VectorType):  # vectors are compared where they are selected
+            self.assign(op, f"{self.value(op.lhs)} > {self.value(op.rhs)}")
+
     def emit_arith_select(self, op: arith.SelectOp) -> None:
+        if isinstance(op.cond.type, VectorType):
+            return self.vector_select(op)
         self.assign(op, f"{self.value(op.lhs)} if {self.value(op.cond)} else {self.value(op.rhs)}")
 
     def emit_arith_extsi(self, op: arith.ExtSIOp) -> None:

@@ -47,6 +47,14 @@ class VectorEmitter(Naming):
         name = f"{_ELEMENT_WISE[op.name]}_{numba_type(type_)}"
         self.assign(op, self.vector_call(name, *map(self.value, op.operands)))
 
+    def vector_select(self, op: arith.SelectOp) -> None:
+        """Add the larger lanes of two vectors of floats."""
+        compared = op.cond.owner
+        if not isinstance(compared, arith.CmpfOp) or list(compared.operands) != [op.lhs, op.rhs]:
+            raise InternalError("the code generator selects the larger lanes of two vectors, and no others")
+        name = f"larger_{numba_type(op.result.type)}"
+        self.assign(op, self.vector_call(name, self.value(op.lhs), self.value(op.rhs)))
+
     def emit_vector_load(self, op: vector.LoadOp) -> None:
         kind = "reload" if viewed(op.base) in self.written else "load"
         address = self.address(op.base, op.indices)

@@ -91,8 +91,24 @@ def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
 
 
+def _floats(type_: VectorType) -> ir.VectorType:
+    return ir.VectorType({32: ir.FloatType(), 64: ir.DoubleType()}[type_.bits], type_.lanes)
+
+
+def _larger(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        sides = builder.bitcast(left, _floats(type_)), builder.bitcast(right, _floats(type_))
+        return builder.bitcast(builder.select(builder.fcmp_ordered(">", *sides), *sides), type_.llvm)
+
+    return (
+        f"The left lanes of two {type_.name} of floats where they are larger, or the right.",
+        type_(type_, type_),
+        build,
+    )
+
+
 def _addf(type_: VectorType) -> tuple[str, Any, Callable]:
-    floats = ir.VectorType({32: ir.FloatType(), 64: ir.DoubleType()}[type_.bits], type_.lanes)
+    floats = _floats(type_)
 
     def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
         total = builder.fadd(builder.bitcast(left, floats), builder.bitcast(right, floats))
@@ -170,6 +186,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "minsi": lambda v: _chosen(v, "<", "smaller"),
     "maxsi": lambda v: _chosen(v, ">", "larger"),
     "addf": _addf,
+    "larger": _larger,
     "steps": _steps,
     "extend": lambda v: _extend(v, unsigned=False),
     "extend_unsigned": lambda v: _extend(v, unsigned=True),

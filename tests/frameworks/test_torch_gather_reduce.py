@@ -15,7 +15,7 @@ INDICES = RNG.integers(0, 500, LENGTHS.sum())
 
 
 @pytest.mark.parametrize("padding", [None, int(INDICES[0])])
-@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
 def test_bags_and_their_gradient_are_those_of_embedding_bag(reduce, padding):
     table = torch.tensor(DATA, dtype=torch.float64, requires_grad=True)
     bags = torch.from_numpy(INDICES), table, torch.from_numpy(OFFSETS)
@@ -25,7 +25,8 @@ def test_bags_and_their_gradient_are_those_of_embedding_bag(reduce, padding):
     np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-12, atol=1e-14)
     grad = RNG.standard_normal(ours.shape)
     theirs.backward(torch.from_numpy(grad))
-    gradient = gn.gather_reduce_grad(grad, INDICES, DATA.shape, OFFSETS, **given)
+    more = {"data": DATA.astype(np.float64)} if reduce == "max" else {}
+    gradient = gn.gather_reduce_grad(grad, INDICES, DATA.shape, OFFSETS, **given, **more)
     np.testing.assert_allclose(gradient, table.grad.numpy(), rtol=1e-12, atol=1e-14)
 
 

@@ -59,6 +59,39 @@ def test_padding_and_mean_with_indices_outside(bounds):
     assert got.tobytes() == wanted.tobytes()
 
 
+def largest(data, flat, offsets, lengths, padding=None):
+    """Return (maxima, the row that each comes from) of bags, row by row; len(data) in an empty bag."""
+    found = np.zeros((len(offsets), *data.shape[1:]), data.dtype)
+    rows = np.full(found.shape, len(data))
+    for bag, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
+        for index in flat[start : start + length]:
+            is_larger = (data[index] > found[bag]) | (rows[bag] == len(data))
+            if index != padding:
+                found[bag], rows[bag] = np.where(is_larger, (data[index], np.full(24, index)), (found[bag], rows[bag]))
+    return found, rows
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [1] * 10 + [0, 2, 28]], ids=["similar", "classes"])
+def test_maxima_and_their_gradient_keep_the_first_of_equal_elements(lengths):
+    offsets, padding = np.cumsum(lengths) - lengths, int(FLAT[0])
+    data = np.rint(DATA)
+    data[FLAT[1::3]] = np.nan
+    wanted, rows = largest(data, FLAT, offsets, lengths, padding)
+    given = {"reduce": "max", "padding_index": padding}
+    assert np.isnan(wanted).any()
+    assert gn.gather_reduce(data, FLAT, offsets, **given).tobytes() == wanted.tobytes()
+    grad = np.random.default_rng(5).standard_normal(wanted.shape).astype(np.float32)
+    gradient = np.zeros((51, 24), np.float32)
+    np.add.at(gradient, (rows, np.arange(24)), grad)
+    got = gn.gather_reduce_grad(grad, FLAT, data.shape, offsets, data=data, **given)
+    assert got.tobytes() == gradient[:50].tobytes()
+
+
+def test_maximum_leaves_indices_outside_out():
+    got = gn.gather_reduce(-np.abs(DATA), [[70, 3, -70, 4], [70, 70, 70, 70]], reduce="max", bounds="zero")
+    assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()
+
+
 def test_shapes_follow_those_of_bags_and_rows():
     assert gn.gather_reduce(DATA, [1, 2, 3]).shape == (24,)
     assert gn.gather_reduce(DATA[:, 0], [[1, 2]]).tolist() == [DATA[1, 0] + DATA[2, 0]]
@@ -111,7 +144,7 @@ REJECTED = {
     "offsets has no bag for 40 indices": {"offsets": np.zeros(0, int)},
     "lengths must sum to the number of indices, 40, got 41": {"lengths": [41]},
     "lengths must not be negative, got -1": {"lengths": [41, -1]},
-    "reduce 'summ' is not a reduction; use one of sum, mean; did you mean 'sum'": {"reduce": "summ"},
+    "reduce 'summ' is not a reduction; use one of sum, mean, max; did you mean 'sum'": {"reduce": "summ"},
     "padding_index 50 is out of range \\[-50, 49\\] for data of 50 rows": {"padding_index": 50},
     "padding_index must be an int, got 1.5": {"padding_index": 1.5},
     "out must have shape": {"out": np.zeros((3, 24), np.float32)},
@@ -139,6 +172,13 @@ def test_wrong_arrays_are_rejected():
         gn.gather_reduce_grad(DATA, ROWS, DATA.shape)
     with pytest.raises(gn.InvalidGatherError, match="the mean is of floats and complex numbers, got int64"):
         gn.gather_reduce(ROWS, ROWS, reduce="mean")
+    for dtype in ("u1", "c8"):
+        with pytest.raises(gn.InvalidGatherError, match="the maximum is of floats and signed integers, got"):
+            gn.gather_reduce(DATA.astype(dtype), ROWS, reduce="max")
+    with pytest.raises(gn.InvalidGatherError, match="pass data=, what gather_reduce read"):
+        gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max")
+    with pytest.raises(gn.InvalidGatherError, match=r"data must be an array of shape \(50, 24\) and dtype float32"):
+        gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max", data=DATA[:9])
     for dtype in ("f2", "O", "M8[s]", "?", ">f4"):
         with pytest.raises(gn.InvalidGatherError, match=r"data must be float32, float64, .* convert it, for instance"):
             gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
@@ -147,6 +187,7 @@ def test_wrong_arrays_are_rejected():
 def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
     kernel = gn.compile("gather_reduce", DATA, ROWS)
     assert kernel(DATA, ROWS).tobytes() == gn.gather_reduce(DATA, ROWS).tobytes()
+    assert gn.compile("gather_max", DATA, ROWS)(DATA, ROWS).tobytes() == DATA[ROWS].max(axis=1).tobytes()
     with pytest.raises(gn.InvalidGatherError, match="gather_reduce has no axis, got 1; leave it out"):
         gn.compile("gather_reduce", DATA, ROWS, axis=1)
     with pytest.raises(gn.InvalidGatherError, match="a reduction of float16 has no kernel; convert data to float32"):

@@ -12,7 +12,15 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import make_context, parse_module
 from gathernest.ir.modules.operator_module import operator_module
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
+from gathernest.ir.operator_spec import (
+    Gather,
+    GatherElements,
+    GatherMax,
+    GatherNd,
+    GatherReduce,
+    Gradient,
+    OperatorSpec,
+)
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes, run_passes
 
@@ -106,11 +114,11 @@ def make_samples() -> dict[str, Sample]:
 
 
 def make_reduction_samples() -> dict[str, Sample]:
-    """Return reductions that check indices and that skip some, of strided rows, and of other numbers."""
+    """Return reductions that check indices and that skip some, maxima of strided rows, and sums of other numbers."""
     data = RNG.standard_normal((5, 2, 7), dtype=np.float32)
     error, zero = Bounds.ERROR, Bounds.ZERO
     samples = {f"reduce-{mode}": Sample(GatherReduce(), data, _draw((3, 4), 5, mode), mode) for mode in (error, zero)}
-    samples["reduce-strided"] = Sample(GatherReduce(), data[:, ::-1, ::2], _draw((2, 3, 3), 5, error)[::-1], error)
+    samples["max-strided"] = Sample(GatherMax(), data[:, ::-1, ::2], _draw((2, 3, 3), 5, error)[::-1], error)
     waves = (RNG.random((5, 3)) + 1j * RNG.random((5, 3))).astype(np.complex64)
     samples["reduce-complex"] = Sample(GatherReduce(), waves, _draw((3, 2), 5, zero), zero)
     return samples

@@ -9,7 +9,7 @@ import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
-from gathernest.ir.operator_spec import GatherReduce
+from gathernest.ir.operator_spec import GatherMax, GatherReduce
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve, run
 from gathernest.ir.semantics import Bounds
@@ -48,6 +48,22 @@ def sums_one_by_one(data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np
     return sums
 
 
+def largest_one_by_one(data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Return what a maximum must be: the first element, and a later one that is larger."""
+    largest = np.zeros((*indices.shape[:-1], *data.shape[1:]), data.dtype)
+    for place in np.ndindex(*largest.shape):
+        bag, inner = place[: indices.ndim - 1], place[indices.ndim - 1 :]
+        for number, index in enumerate(indices[bag]):
+            position = resolve(int(index), len(data), bounds)
+            if position is not None and (number == 0 or data[(position, *inner)] > largest[place]):
+                largest[place] = data[(position, *inner)]
+    return largest
+
+
+def with_nans(data: np.ndarray) -> np.ndarray:
+    return np.where(np.random.default_rng(6).random(data.shape) < 0.1, data.dtype.type(np.nan), data)
+
+
 def bags(shape: tuple[int, ...], size: int, bounds: Bounds, seed: int = 0) -> np.ndarray:
     low, high = {"error": (-size, size), "unchecked": (0, size)}.get(bounds, (-2 * size, 2 * size))
     return np.random.default_rng(seed).integers(low, high, shape)
@@ -65,6 +81,27 @@ def test_every_stage_gives_the_sums(bounds, schedule):
         out = np.full(wanted.shape, 7, np.float32)
         interpret(parse_module(stage.text), data, indices, out, seed=seed)
         assert out.tobytes() == wanted.tobytes(), f"{stage.name}:\n{stage.text}"
+
+
+@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
+@pytest.mark.parametrize("schedule", [Schedule(), Schedule.parse(IN_REGISTERS)], ids=["plain", "registers"])
+def test_every_stage_gives_the_maxima(bounds, schedule):
+    data, indices = with_nans(numbers((6, 13), np.dtype("f4"))), bags((6, 4), 6, bounds)
+    wanted = largest_one_by_one(data, indices, bounds)
+    assert run(GatherMax(), data, indices, bounds).tobytes() == wanted.tobytes()
+    plan = make_plan(Problem.checked(GatherMax(), ArraySpec.of(data), ArraySpec.of(indices), bounds), schedule)
+    for seed, text in enumerate({stage.text for stage in run_stages(plan)}):
+        out = np.full(wanted.shape, 7, np.float32)
+        interpret(parse_module(text), data, indices, out, seed=seed)
+        assert out.tobytes() == wanted.tobytes(), text
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("f4", 37), ("f8", 5), ("i1", 37)])
+def test_compiled_maxima_are_those_of_the_loop(dtype, width):
+    data, indices = numbers((7, width), np.dtype(dtype)), bags((5, 9), 7, Bounds.ZERO)
+    data = with_nans(data) if dtype != "i1" else data
+    got = run_operator(GatherMax(), data, indices, Bounds.ZERO, None)
+    assert got.tobytes() == largest_one_by_one(data, indices, Bounds.ZERO).tobytes()
 
 
 @settings(EXACT, max_examples=2)

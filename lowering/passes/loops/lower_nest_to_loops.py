@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, StringAttr, VectorType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import LOOP_NAMES
 from ....ir.dialects.gather_dialect import I64, AccumulateOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
-from ....ir.dialects.upstream import ParallelOp
+from ....ir.dialects.upstream import CmpfOp, ParallelOp, SelectOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
 from ...nest.builder import named, zero_of
@@ -80,13 +80,33 @@ def _lower_accumulate(op: AccumulateOp) -> None:
         load, new_store, element = vector.LoadOp(*place, element), vector.StoreOp, element.element_type
     total = load.results[0]
     total.name_hint = "total"
-    added = (arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp)(total, op.element)
-    added.result.name_hint = "added"
-    store = new_store(added.result, *place)
-    steps: list[Operation] = [load, added, store]
+    made = _added(element, total, op.element) if op.first is None else _larger(element, total, op.element, op.first)
+    steps: list[Operation] = [load, *made, new_store(made[-1].results[0], *place)]
     if op.mask is not None and not _guard_row(op, op.mask):
         steps = [scf.IfOp(op.mask, [], Region(Block([*steps, scf.YieldOp()])))]
     replace_op(op, steps, [])
+
+
+def _added(type_: Attribute, total: SSAValue, element: SSAValue) -> list[Operation]:
+    """Return the sum of what is in memory and an element, as operations whose last one has it."""
+    added = (arith.AddiOp if isinstance(type_, IntegerType) else arith.AddfOp)(total, element)
+    added.result.name_hint = "added"
+    return [added]
+
+
+def _larger(type_: Attribute, total: SSAValue, element: SSAValue, first: SSAValue) -> list[Operation]:
+    """Return the larger one of what is in memory and an element, or the element where it is the first."""
+    more: list[Operation] = []
+    if isinstance(type_, IntegerType):
+        larger: Operation = arith.MaxSIOp(total, element)
+    else:
+        more = [compared := CmpfOp(element, total, "ogt")]
+        compared.result.name_hint = "is_larger"
+        larger = SelectOp(compared.result, element, total)
+    larger.results[0].name_hint = "larger"
+    chosen = arith.SelectOp(first, element, larger.results[0])
+    chosen.result.name_hint = "largest"
+    return [*more, larger, chosen]
 
 
 def _guard_row(op: AccumulateOp, mask: SSAValue) -> bool:

@@ -75,7 +75,7 @@ def _name(loop: Operation) -> str:
 
 @dataclass(frozen=True)
 class _Sum:
-    """One element or vector of out that an iteration adds to."""
+    """One element or vector of out that an iteration changes: by `add`, the last of what is computed from it."""
 
     load: Load
     add: Operation
@@ -141,23 +141,34 @@ def _place(op: Load | Store) -> tuple[SSAValue | int, ...]:
 
 
 def _sums_of(block: Block, loop: scf.ForOp) -> list[_Sum]:
-    """Return what a block adds to memory: a load, an addition and a store of one place that the loop leaves."""
+    """Return what a block adds to memory: a load, arithmetic and a store of one place that the loop leaves."""
     found: list[_Sum] = []
     for store in block.ops:
         if not isinstance(store, Store):
             continue
         value = store.vector if isinstance(store, vector.StoreOp) else store.value
-        loads = [operand.owner for operand in value.owner.operands] if isinstance(value.owner, Operation) else []
-        load = next((op for op in loads if isinstance(op, Load) and _place(op) == _place(store)), None)
+        load = next((op for op in _loads_of(value, block) if _place(op) == _place(store)), None)
         moving = [place for place in store.indices if _is_inside(place, loop) and const_evaluate_operand(place) is None]
-        if (
-            load is not None
-            and load.parent is block
-            and not moving
-            and isinstance(value.owner, arith.AddiOp | arith.AddfOp)
-        ):
+        if load is not None and not moving and isinstance(value.owner, Operation):
             found.append(_Sum(load, value.owner, store))
     return found
+
+
+def _loads_of(value: SSAValue, block: Block) -> list[Load]:
+    """Return the loads in a block that a value is computed from, by additions or by comparing and selecting."""
+    found, pending = list[Load](), [value]
+    while pending:
+        owner = pending.pop().owner
+        if owner in found or not isinstance(owner, Operation) or owner.parent is not block:
+            continue
+        if isinstance(owner, Load):
+            found.append(owner)
+        elif isinstance(owner, _COMBINING):
+            pending += owner.operands
+    return found
+
+
+_COMBINING = (arith.AddiOp, arith.AddfOp, arith.MaxSIOp, arith.CmpfOp, arith.SelectOp)
 
 
 def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:

@@ -195,7 +195,7 @@ class _Folding:
         if isinstance(access, AccumulateOp):
             if (summed := _summed_load(access)) is not None:
                 _replace_load(summed, inside, is_clamped=is_clamped)
-            emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside))
+            emit.builder.insert(AccumulateOp(access.element, access.memref, access.subscripts, inside, access.first))
             return Rewriter.erase_op(access)
         if inside is not None and not is_clamped:
             access.operands[len(access.operands) - 1] = inside

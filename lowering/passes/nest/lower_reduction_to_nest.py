@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.canonical import dim_names
-from ....ir.dialects.gather_dialect import AccumulateOp, GatherReduceOp, MaskedLoadOp
+from ....ir.dialects.gather_dialect import AccumulateOp, GatherMaxOp, MaskedLoadOp, ReductionOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of, zero_of
 from ...nest.located import builder_before
@@ -23,9 +23,10 @@ class LowerReductionToNest(ModulePass):
 
     The nest that adds has the loops of the gather and one more, `bag`, over the indices whose slices are summed. That
     loop is ordered: the elements of a sum are added in the order of the indices, whatever becomes of the nest. All
-    other loops lead to sums of their own. An index that is not valid adds nothing.
+    other loops lead to sums of their own. An index that is not valid adds nothing. A gather_max has the same nest,
+    whose accumulation takes the larger element, and any in the first iteration of `bag`.
 
-    Preconditions: gather_reduce on memrefs of numbers.
+    Preconditions: gather_reduce or gather_max on memrefs of numbers.
 
     Input:
         gather.gather_reduce %data, %indices into %out bounds zero
@@ -49,14 +50,14 @@ class LowerReductionToNest(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, gather in gathers(op):
-            if not isinstance(gather, GatherReduceOp):
+            if not isinstance(gather, ReductionOp):
                 continue
             if gather.out is None:
                 raise ScheduleError("lower-reduction-to-nest: expected memrefs; run bufferize-gather first")
             _lower(gather)
 
 
-def _lower(gather: GatherReduceOp) -> None:
+def _lower(gather: ReductionOp) -> None:
     element_type = SSAValue.get(gather.target, type=MemRefType).type.element_type
     zero_element = zero_of(LowerReductionToNest.name, element_type)
     builder = builder_before(gather)
@@ -77,11 +78,15 @@ def _lower(gather: GatherReduceOp) -> None:
     nest = NestBuilder(builder, zero, one)
     inductions = {name: nest.loop(name, sizes[name]) for name in out_dims if name.role == "indices"}
     inductions[index_dims[bag]] = nest.loop(index_dims[bag], bag_size, ordered=True)
+    first = None
+    if isinstance(gather, GatherMaxOp):
+        begins = arith.CmpiOp(inductions[index_dims[bag]], zero, "eq")
+        first = named(nest.builder, begins, "first")
     inductions |= {name: nest.loop(name, sizes[name]) for name in out_dims if name.role != "indices"}
     table, valid = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), [axis_size], [zero])
     load = nest.builder.insert(MaskedLoadOp(gather.source, table, valid))
     load.element.name_hint = "element"
     place = [inductions[name] for name in out_dims]
-    nest.builder.insert(AccumulateOp(load.element, gather.target, place, valid))
+    nest.builder.insert(AccumulateOp(load.element, gather.target, place, valid, first))
     nest.close()
     Rewriter.erase_op(gather)

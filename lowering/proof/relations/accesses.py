@@ -130,6 +130,8 @@ class Accesses(Staged, Arithmetic):
 
     def run_gather_accumulate(self, op: AccumulateOp) -> None:
         """Add an element, or a vector."""
+        if op.first is not None:
+            raise Undecided("the proof is of sums, and not of maxima")
         array, value, before = self.values[op.memref], self.values[op.element], self.under
         if op.mask is not None:
             mask = self.values[op.mask]

@@ -181,3 +181,19 @@ func.func @f(%data: tensor<9xf32>, %indices: tensor<i64>) -> tensor<f32> {
   %r = gather.gather_reduce %data, %indices bounds zero : tensor<9xf32>, tensor<i64> -> tensor<f32>
   func.return %r : tensor<f32>
 }
+
+// -----
+
+func.func @f(%data: tensor<9x4xui8>, %indices: tensor<2x3xi64>) -> tensor<2x4xui8> {
+  // expected-error@+1 {{expected floats or signed integers, got ui8}}
+  %r = gather.gather_max %data, %indices bounds zero : tensor<9x4xui8>, tensor<2x3xi64> -> tensor<2x4xui8>
+  func.return %r : tensor<2x4xui8>
+}
+
+// -----
+
+func.func @f(%a: vector<4xf32>, %c: vector<2xi1>) -> vector<4xf32> {
+  // expected-error@+1 {{arith.select: expected vector<4xi1> of conditions, got vector<2xi1>}}
+  %r = arith.select %c, %a, %a : vector<2xi1>, vector<4xf32>
+  func.return %r : vector<4xf32>
+}

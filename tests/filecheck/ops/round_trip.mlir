@@ -68,11 +68,13 @@ func.func @elements_grad(%grad: tensor<3x5xcomplex<f64>>, %indices: tensor<3x5xu
 // CHECK: gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
 // CHECK: gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
 // CHECK: gather.accumulate %row, %out[%i, %n] if %valid : vector<4xf32>, memref<2x5xf32>
+// CHECK: gather.accumulate %row, %out[%i, %n] max %valid : vector<4xf32>, memref<2x5xf32>
 func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %row: vector<4xf32>, %valid: i1) {
   gather.loop ordered indices(%i) = %n to %n step %n {
     gather.accumulate %x, %out[%i, %n] : f32, memref<2x5xf32>
     gather.accumulate %x, %out[%i, %n] if %valid {note = 1 : i64} : f32, memref<2x5xf32>
     gather.accumulate %row, %out[%i, %n] if %valid : vector<4xf32>, memref<2x5xf32>
+    gather.accumulate %row, %out[%i, %n] max %valid : vector<4xf32>, memref<2x5xf32>
   }
   func.return
 }
@@ -81,4 +83,20 @@ func.func @adding(%out: memref<2x5xf32>, %n: index, %x: f32, %row: vector<4xf32>
 func.func @reduce(%data: tensor<9x4xf32>, %indices: tensor<2x3xi8>) -> tensor<2x4xf32> {
   %r = gather.gather_reduce %data, %indices bounds error unsigned : tensor<9x4xf32>, tensor<2x3xi8> -> tensor<2x4xf32>
   func.return %r : tensor<2x4xf32>
+}
+
+// CHECK: gather.gather_max %data, %indices bounds zero : tensor<9x4xi16>, tensor<2x3xi8> -> tensor<2x4xi16>
+func.func @max(%data: tensor<9x4xi16>, %indices: tensor<2x3xi8>) -> tensor<2x4xi16> {
+  %r = gather.gather_max %data, %indices bounds zero : tensor<9x4xi16>, tensor<2x3xi8> -> tensor<2x4xi16>
+  func.return %r : tensor<2x4xi16>
+}
+
+// CHECK: %0 = arith.cmpf ogt, %a, %b : vector<4xf32>
+// CHECK: %1 = arith.select %0, %a, %b : vector<4xi1>, vector<4xf32>
+// CHECK: %2 = arith.select %c, %1, %b : vector<4xf32>
+func.func @larger(%a: vector<4xf32>, %b: vector<4xf32>, %c: i1) -> vector<4xf32> {
+  %0 = arith.cmpf ogt, %a, %b : vector<4xf32>
+  %1 = arith.select %0, %a, %b : vector<4xi1>, vector<4xf32>
+  %2 = arith.select %c, %1, %b : vector<4xf32>
+  func.return %2 : vector<4xf32>
 }

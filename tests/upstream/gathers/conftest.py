@@ -16,7 +16,15 @@ from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.context import make_context, print_generic
 from gathernest.ir.modules.operator_module import operator_module
-from gathernest.ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
+from gathernest.ir.operator_spec import (
+    Gather,
+    GatherElements,
+    GatherMax,
+    GatherNd,
+    GatherReduce,
+    Gradient,
+    OperatorSpec,
+)
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.registry import default_pipeline
@@ -292,7 +300,7 @@ def gradient_cases() -> list[Case]:
 
 
 def reduction_cases() -> list[Case]:
-    """Every bounds mode, sums in memory and in registers, and bags that are prefetched."""
+    """Every bounds mode, one with maxima, sums in memory and in registers, and bags that are prefetched."""
     specialized = "specialize-inner{bytes=28},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1}"
     cases: list[Case] = []
     for schedule, bounds in (("", Bounds.ERROR), ("", Bounds.WRAP), *((specialized, mode) for mode in Bounds)):
@@ -300,7 +308,8 @@ def reduction_cases() -> list[Case]:
         numbers[...] = np.random.default_rng(3).integers(0, 99, numbers.shape)
         default = {"error": "inside", "unchecked": "unwrapped"}.get(bounds, "outside")
         name = f"reduce-{bounds}{'-registers' if schedule else ''}"
-        cases.append(Case(name, GatherReduce(), numbers, indices_of("4x3xi64", default, 5), bounds, schedule))
+        operator = GatherMax() if bounds is Bounds.CLIP else GatherReduce()
+        cases.append(Case(name, operator, numbers, indices_of("4x3xi64", default, 5), bounds, schedule))
     return cases
 
 

@@ -19,3 +19,15 @@ func.func @others(%out: memref<?xf32> {gather.view = #gather.view<axis[0]>}, %n:
   }
   func.return
 }
+
+// A maximum is compared and selected, of integers in one.
+// CHECK-LABEL: func.func @max
+// CHECK: %is_larger = arith.cmpf ogt, %row, %total : vector<4xf32>
+// CHECK-NEXT: %larger = arith.select %is_larger, %row, %total : vector<4xi1>, vector<4xf32>
+// CHECK-NEXT: %largest = arith.select %first, %row, %larger : vector<4xf32>
+// CHECK: arith.maxsi
+func.func @max(%out: memref<8xf32>, %n: index, %row: vector<4xf32>, %first: i1, %x: i32, %others: memref<8xi32>) {
+  gather.accumulate %row, %out[%n] max %first : vector<4xf32>, memref<8xf32>
+  gather.accumulate %x, %others[%n] max %first : i32, memref<8xi32>
+  func.return
+}

@@ -14,3 +14,13 @@ func.func @gather(%data: memref<5x12xf32>, %indices: memref<7x3xi64>, %out: memr
   gather.gather_reduce %data, %indices into %out bounds zero : memref<5x12xf32>, memref<7x3xi64>, memref<7x12xf32>
   func.return
 }
+
+// The first element of a bag is taken whatever is in out.
+// CHECK-LABEL: func.func @max
+// CHECK: gather.loop ordered bag(%k)
+// CHECK-NEXT: %first = arith.cmpi eq, %k, %{{.*}} : index
+// CHECK: gather.accumulate %element, %out[%i_1, %j_1] if %valid max %first
+func.func @max(%data: memref<5x12xf32>, %indices: memref<7x3xi64>, %out: memref<7x12xf32>) {
+  gather.gather_max %data, %indices into %out bounds zero : memref<5x12xf32>, memref<7x3xi64>, memref<7x12xf32>
+  func.return
+}
