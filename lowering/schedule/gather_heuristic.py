@@ -10,7 +10,7 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import GATHERED_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
-from .prefetch_heuristic import choose_prefetches, is_spread_out, next_slices
+from .prefetch_heuristic import beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 from .tiling import Tiles, tile_checks, tile_innermost
 
@@ -44,6 +44,8 @@ class _Choosing:
         repeats = self._repeating() is not None
         prefetches, why = choose_prefetches(nest, self.machine, inside, lanes, repeats=repeats)
         self.reasons += [why] if prefetches else []
+        gather = lanes is not None and self._gathers(hoist, prefetches)
+        prefetches = beside_gathers(nest, self.machine, prefetches) if gather and hoist is None else prefetches
         schedule = Schedule(
             (*tiles, *check_tiles),
             order,
@@ -51,7 +53,7 @@ class _Choosing:
             specialize=specialize,
             hoist=hoist,
             lanes=lanes,
-            gather=lanes is not None and self._gathers(hoist, prefetches),
+            gather=gather,
             prefetch=prefetches,
             stream=lanes is not None and self._streams(lanes),
         )
@@ -135,7 +137,9 @@ class _Choosing:
             return False
         if prefetches:
             is_ahead = self.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in prefetches]
-            misses = not is_ahead and 2 * nest.span_bytes >= machine.l1_bytes  # a slice in use, and the next one
+            is_long = 2 * nest.span_bytes >= machine.l1_bytes  # a slice in use, and the next one
+            is_far = machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * nest.whole_bytes)
+            misses = not is_ahead and (is_long or is_far)
         else:
             misses = machine.l2_room_bytes < nest.span_bytes <= fixed.MOST_GATHERED_L2S * machine.l2_bytes
         most = fixed.MOST_GATHER_RATIO if misses and hoist is None else fixed.LEAST_GATHER_RATIO

@@ -5,6 +5,7 @@ read, as along the last axis, whole rows are prefetched, whatever their indices 
 """
 
 import math
+from dataclasses import replace
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
@@ -138,3 +139,17 @@ def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, Lo
         return (soon,), why
     later = Prefetch(inside[name], fixed.LATER_ROW, lines, FAR)
     return (later, soon), f"{why}, and the row {fixed.LATER_ROW} ahead into the second cache"
+
+
+def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
+    """Return the prefetches where gather instructions load lanes: of next rows only those into the first cache.
+
+    These are as many rows ahead as a copy moves in the latency of memory. The row farther ahead in the second cache
+    costs more instructions than it saves.
+    """
+    near = [prefetch for prefetch in prefetches if prefetch.locality == NEAR]
+    if not near or len(nest.loops) < 2 or LoopName(near[0].loop).untiled != nest.loops[-2][0]:
+        return prefetches
+    moved_bytes = nest.span_bytes + nest.innermost[1] * (nest.width_bytes + nest.index_bytes)
+    distance = min(-(-2 * machine.near_bytes // moved_bytes), fixed.LATER_ROW)
+    return (replace(near[0], distance=distance),)

@@ -38,7 +38,8 @@ MOST_KNOWN_ELEMENTS = 7
 # A gathered lane takes so many times what a loaded one does, at most, where gathers are chosen: of elements that miss
 # caches, and of all others. A gather of 8 lanes is fewer instructions, so that more lines are under way: of 1 and 2 MB
 # 1.3 to 1.6 times as fast as loads, and 1.1 to 1.3 as loads that are prefetched, which are as fast from 4 MB and slow
-# down less when others use the last cache; batches of 16 KB whose next one is prefetched 1.5; from L1 0.65 to 0.85.
+# down less when others use the last cache; batches of 16 KB whose next one is prefetched 1.5; from L1 0.65 to 0.85, and
+# 1.3 to 1.8 where the rows that are prefetched come from memory, with indices of their own: 256 of 1024 in 8192 rows.
 MOST_GATHER_RATIO, LEAST_GATHER_RATIO = 1.5, 0.9
 MOST_GATHERED_L2S = 2
 MIN_LANES, MIN_STRIDED_VECTORS = 2, 2  # of rows that are not packed: one vector a row leaves only its remainder loop
@@ -65,7 +66,9 @@ MIN_DISTANCES = 2  # trips of a loop over rows for each row that it is prefetche
 MOST_SHARE_OF_A_LOOP, MOST_SHARE_OF_INDICES = 16, 512
 LATER_ROW_SHARE = 2  # the row after the next is prefetched where data and out exceed a half of the last cache
 MIN_NEXT_ROW_BYTES = 1024  # prefetched whole: shorter ones are as fast without
-NEXT_ROW, LATER_ROW = 1, 4  # 4096x1024: 1.8 times as fast with both as without, 1.5 with the next alone
+# 4096x1024: 1.8 times as fast with both as without, 1.5 with the next alone. Beside gathers the later one costs: 900 of
+# 4096 in 4096 batches take 1.18 times as long with it; 256 of 1024 1.25 times as long as with one row 2 ahead.
+NEXT_ROW, LATER_ROW = 1, 4
 HARDWARE_PREFETCHED_ROW_BYTES = 2048  # the processor fetches longer rows of L3 soon enough: 4 KB rows 0.96 times
 MOST_PREFETCHED_LINES = 64  # of a row; what `prefetch-indices` takes
 

@@ -285,13 +285,17 @@ def test_what_is_read_again_while_it_is_near_is_not_asked_for():
 
 
 def test_rows_with_indices_of_their_own_are_asked_for_whole():
-    copied, table = (("outer", 8192), ("indices", 256)), (("data_outer", 8192), ("axis", 1024))
-    own = NestShape(copied, (), 4, table, looked_up=frozenset({"outer", "indices"}))
-    text = chosen(own)
-    assert "prefetch-indices{loop=outer_i distance=4 lines=2 locality=2}," in text
-    assert "prefetch-indices{loop=outer_i distance=1 lines=2 locality=3}" in text
-    short = replace(own, table=(("data_outer", 65536), ("axis", 128)))
-    assert "prefetch" not in chosen(short)
+    slow = replace(MACHINE, lane_gather_ns=2 * MACHINE.lane_load_ns)
+    later, soon = (f"prefetch-indices{{loop=batch_i distance={n}" for n in ("4 lines=2 locality=2}", "1 lines=2 loc"))
+    assert f"lanes=8}},{later},{soon}" in chosen(nest(batch=8192, axis=1024, indices=256), slow)
+    assert "prefetch" not in chosen(nest(batch=65536, axis=128, indices=256))
+
+
+@pytest.mark.parametrize(("indices", "distance", "lines"), [(256, 2, 2), (1024, 1, 1), (64, 2, 8)])
+def test_rows_from_memory_are_gathered_while_one_later_row_is_prefetched(indices, distance, lines):
+    asked = f"lanes=8}},gather-lanes,prefetch-indices{{loop=batch_i distance={distance} lines={lines} locality=3}}"
+    assert asked in chosen(nest(batch=8192, axis=1024, indices=indices))
+    assert "gather-lanes" not in chosen(nest(batch=1024, axis=1024, indices=indices))
 
 
 def test_lanes_that_miss_the_caches_are_gathered_where_that_takes_little_longer():
@@ -304,7 +308,7 @@ def test_lanes_that_miss_the_caches_are_gathered_where_that_takes_little_longer(
 
 
 def test_lanes_in_the_caches_are_gathered_where_that_takes_less_time():
-    shapes = nest(axis=1000, indices=10_000), nest(batch=2000, axis=1024, indices=500), nest(axis=10**7, indices=10**6)
+    shapes = nest(axis=1000, indices=10_000), nest(batch=1500, axis=1024, indices=500), nest(axis=10**7, indices=10**6)
     fast = replace(MACHINE, lane_gather_ns=MACHINE.lane_load_ns / 2)
     for shape in shapes:
         assert "gather-lanes" not in chosen(shape)
