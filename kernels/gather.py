@@ -44,7 +44,8 @@ def gather(
         bounds: what an index outside [-s, s-1] means on an axis of size s: "error", "zero", "clip", "wrap" or
             "unchecked", or `gn.Fill(value)`, which gives that value.
         out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be. Of
-            another library, it must share its memory.
+            another library, it must share its memory; an `h5py.Dataset` or a `zarr.Array` is written by blocks, at once
+            also where data or indices are a dask array.
 
     Returns:
         `out`, or a new C-contiguous array of shape `data.shape[:axis] + indices.shape[batch_dims:] +
@@ -147,7 +148,7 @@ def _run_as_arrays(data: ArrayLike, indices: ArrayLike, out: Any, keys: Keys) ->
         if found is not None:
             return found
     arrays = table_array(data), index_array(indices)
-    written = out if out is None else out_array(out)
+    written = out if out is None or is_stored_array(out) else out_array(out)
     if arrays[1] is not indices or arrays[0] is not data or written is not out:
         found = CALLS.find(*arrays, written, *keys)
         if found is not None:
@@ -178,6 +179,11 @@ def _run_filled(
         raise InvalidGatherError(
             'a fill value is for arrays in memory, got a dask array; use bounds="zero", or map_blocks over its chunks'
         )
+    if out is not None and is_stored_array(out):
+        raise InvalidGatherError(
+            'a fill value is for results in memory, and out lies in a file; use bounds="zero", or write the result '
+            "with out[...] = result"
+        )
     element, operator = fill.element(data.dtype), operator.normalized(data.shape, indices.shape)
     places = places_outside(operator, data.shape, indices)  # `out` may lie in the memory of indices
     return put(operator, run_operator(operator, data, indices, Bounds.ZERO, out), places, element)
@@ -206,6 +212,14 @@ def run_operator(
     tried: Keys = NO_KEYS,
 ) -> np.ndarray:
     """Run an operator on arrays that are parsed already, in memory or in chunks; see the functions above."""
+    if is_dask_array(indices) and is_stored_array(data):
+        from dask.array import from_array
+
+        data = from_array(data)
+    if out is not None and is_stored_array(out):
+        from .chunks.into_stored import gather_into
+
+        return gather_into(operator, data, indices, bounds, out, version=version, schedule=schedule)
     if out is not None and not isinstance(out, np.ndarray) and not is_dask_array(data) and not is_dask_array(indices):
         rest = {"version": version, "node": node, "schedule": schedule}
         run_operator(operator, data, indices, bounds, out_array(out), **rest)

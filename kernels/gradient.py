@@ -12,7 +12,7 @@ from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
 from .host.knobs import knobs
-from .runtime.array_checks import checked_scale, data_array, index_array, is_dask_array, out_array
+from .runtime.array_checks import checked_scale, index_array, is_dask_array, out_array, table_array
 from .runtime.call_cache import CALLS, one_object
 from .runtime.dispatch import Request, run
 
@@ -44,7 +44,8 @@ def gather_grad(
         bounds: as for `gather`. With "zero", an index outside adds nothing; with "clip" and "wrap" it adds where it
             was read.
         scale: a real number; for integers a whole one below 2**53. It is rounded to the dtype of the sums.
-        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced.
+        out: where to put the result: of shape `data_shape` and the dtype of grad; its contents are replaced. That of
+            dask arrays may go to an `h5py.Dataset` or a `zarr.Array`, by blocks.
 
     Returns:
         `out`, or a new C-contiguous array of shape `data_shape` and the dtype of grad. Where threads split rows it is
@@ -148,12 +149,17 @@ def run_gradient(
         rest = {"version": version, "node": node, "schedule": schedule}
         run_gradient(operator, grad, indices, data_shape, bounds, scale, out_array(out), **rest)
         return out
-    grad, indices = data_array(grad, "grad"), index_array(indices)
+    grad, indices = table_array(grad, "grad"), index_array(indices)
     factor, shape = checked_scale(scale), integers(data_shape, "sizes")
     if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
-        from .chunks.dask_gradient import gradient_dask
+        rest = operator, grad, indices, shape, bounds, Gradient(factor), out
+        if is_dask_array(grad) or is_dask_array(indices):
+            from .chunks.dask_gradient import gradient_dask
 
-        return gradient_dask(operator, grad, indices, shape, bounds, Gradient(factor), out, version=version)
+            return gradient_dask(*rest, version=version)
+        from .chunks.stored_gradient import gradient_stored
+
+        return gradient_stored(*rest, version=version)
     said = (operator, bounds, shape, repr(factor), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
     keys = one_object(said), None, None
     found = CALLS.find(grad, indices, out, *keys)

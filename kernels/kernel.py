@@ -23,10 +23,12 @@ from .runtime.array_checks import (
     checked_scale,
     data_array,
     index_array,
-    is_dask_array,
-    lies_evenly,
+    index_spec,
+    is_stored_array,
     out_array,
+    spec_of,
     summation_dtype,
+    table_array,
 )
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
 from .runtime.dispatch import Request, run
@@ -237,18 +239,31 @@ class _Calls:
 
     def call(self, data: ArrayLike, indices: ArrayLike, out: np.ndarray | None = None) -> np.ndarray:
         """Gather, and remember the call."""
-        arrays = data_array(data), index_array(indices)
+        arrays = table_array(data), index_array(indices)
         check_served(self.problem, *arrays)
-        problem = self.problem
-        if out is not None and not isinstance(out, np.ndarray) and not any(map(is_dask_array, arrays)):
+        if type(arrays[0]) is not np.ndarray or type(arrays[1]) is not np.ndarray or is_stored_array(out):
+            return self._call_in_chunks(*arrays, out)
+        if out is not None and not isinstance(out, np.ndarray):
             self.call(*arrays, out_array(out))
             return out
-        if is_dask_array(arrays[0]) or is_dask_array(arrays[1]):
-            return run_operator(problem.operator, *arrays, problem.bounds, out, schedule=self.schedule)
         found = self.table.find(*arrays, out, *NO_KEYS)  # the builtin finds no lists
         if found is not None:
             return found
         return run(self.request, *arrays, out, self.table, NO_KEYS)
+
+    def _call_in_chunks(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """Run on arrays of dask or in files as the function of the operator does; gathers have the schedule."""
+        problem = self.problem
+        if problem.gradient is not None:
+            from .gradient import run_gradient
+
+            rest = problem.table.shape, problem.bounds, problem.gradient.scale, out
+            return run_gradient(problem.operator, data, indices, *rest)
+        if problem.reduces:
+            from .reduction.gather_reduce import gather_reduce
+
+            return gather_reduce(data, indices, bounds=problem.bounds.value, out=out)
+        return run_operator(problem.operator, data, indices, problem.bounds, out, schedule=self.schedule)
 
 
 def _request(problem: Problem, schedule: Schedule | Pipeline | None) -> Request:
@@ -265,7 +280,7 @@ def check_served(problem: Problem, data: np.ndarray, indices: np.ndarray) -> Non
     for name, array, spec in (source, ("indices", indices, problem.indices)):
         if array.dtype != spec.dtype or array.ndim != spec.rank:
             raise InvalidGatherError(
-                f"this kernel was compiled for {name} {spec}, got {_spec(array)}; compile one for that "
+                f"this kernel was compiled for {name} {spec}, got {spec_of(array)}; compile one for that "
                 "dtype and rank, or call gathernest.gather"
             )
 
@@ -329,7 +344,7 @@ def problem_of(
 ) -> Problem:
     """Return the problem, with a new result, that the arguments of `compile` describe; raises as that does."""
     spec = _operator(operator, axis, batch_dims)
-    data_spec, index_spec = _spec(data), _index_spec(indices)
+    data_spec, indices_spec = spec_of(data), index_spec(indices)
     if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
         raise InvalidGatherError(
             f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
@@ -338,7 +353,7 @@ def problem_of(
     if spec.adds and (data_spec.dtype.kind not in "iufc" or summation_dtype(data_spec.dtype) != data_spec.dtype):
         raise InvalidGatherError(f"a reduction of {data_spec.dtype} has no kernel; convert data to float32 first")
     gradient = _gradient(operator, scale, data_spec)
-    problem = Problem.checked(spec, data_spec, index_spec, parse_bounds(bounds), gradient=gradient)
+    problem = Problem.checked(spec, data_spec, indices_spec, parse_bounds(bounds), gradient=gradient)
     return replace(problem, is_fresh=True)
 
 
@@ -356,21 +371,6 @@ def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
     factor = checked_scale(scale)
     check_whole(factor, data.dtype)
     return Gradient(factor)
-
-
-def _spec(array: Any) -> ArraySpec:
-    """Return the spec of an array; a dask array, which is not read for that, counts as contiguous."""
-    return ArraySpec(array.shape, array.dtype) if is_dask_array(array) else ArraySpec.of(array)
-
-
-def _index_spec(indices: Any) -> ArraySpec:
-    """Return the spec of indices as a kernel reads them; raises IndexTypeError when they are no integers."""
-    if not isinstance(indices, ArraySpec | str):
-        return _spec(index_array(indices))
-    spec = ArraySpec.of(indices)
-    dtype = index_array(np.empty(0, spec.dtype)).dtype
-    is_even = lies_evenly(spec.shape, spec.strides, dtype.itemsize)
-    return spec if spec.dtype == dtype and is_even else ArraySpec(spec.shape, dtype)
 
 
 def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:

@@ -24,11 +24,6 @@ from ..runtime.array_checks import memory_owner
 Labels = tuple[int, ...]
 Chunks = tuple[tuple[int, ...], ...]
 
-OUT_OF_DASK = (
-    "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result with "
-    "dask.array.store"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -57,10 +52,14 @@ class Grid:
         """Return the shape of a block of an array."""
         return tuple(self.chunks[label][place.get(label, 0)] for label in labels)
 
+    def slices(self, labels: Labels, place: dict[int, int]) -> tuple[slice, ...]:
+        """Return where a block of an array lies."""
+        parts = zip(self.origin(labels, place), self.shape(labels, place), strict=True)
+        return tuple(slice(start, start + size) for start, size in parts)
+
     def block(self, array: np.ndarray, labels: Labels, place: dict[int, int]) -> np.ndarray:
         """Return a block of an array in memory, which is a view."""
-        parts = zip(self.origin(labels, place), self.shape(labels, place), strict=True)
-        return array[tuple(slice(start, start + size) for start, size in parts)]
+        return array[(*self.slices(labels, place), ...)]  # the ellipsis makes a view of an array of rank 0, too
 
 
 @functools.lru_cache

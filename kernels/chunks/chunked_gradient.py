@@ -39,6 +39,13 @@ class ChunkedGradient:
             grad: the rows of the block of indices.
             split: that block.
         """
+        found = self.keyed_rows(number, shape, grad, split)
+        return None if found is None else add_rows(*found)
+
+    def keyed_rows(
+        self, number: int, shape: Shape, grad: np.ndarray, split: Split
+    ) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """Return the rows that a block of grad adds to a chunk, their keys in it, and how many keys it has."""
         picks = split.picks.get(number)
         if picks is None:
             return None
@@ -60,7 +67,7 @@ class ChunkedGradient:
         if len(places) != len(rows):
             rows = run_gather(Gather(0), rows, places, Bounds.UNCHECKED)
         keys = columns[0] if len(columns) == 1 else np.ravel_multi_index(columns, keyed)
-        return add_rows(rows, np.ascontiguousarray(keys), math.prod(keyed))
+        return rows, np.ascontiguousarray(keys), math.prod(keyed)
 
     def total(self, shape: Shape, parts: list[Sums | None]) -> np.ndarray:
         """Return a chunk of the result, of that shape: the sums of parts in their order, scaled, in grad's dtype."""

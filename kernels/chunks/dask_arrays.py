@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements, OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from .blocks import (
-    OUT_OF_DASK,
     Chunks,
     Grid,
     Labels,
@@ -36,6 +34,7 @@ from .blocks import (
     unwritten,
 )
 from .chunked import ChunkedGather
+from .stored_results import aligned, delivered, write_chunks
 
 
 def gather_dask(
@@ -55,22 +54,21 @@ def gather_dask(
         schedule: for the tasks that gather from whole axes.
 
     Raises:
-        InvalidGatherError: the attributes do not fit the shapes, `out` is given, a chunk's size is not known, or
+        InvalidGatherError: the attributes do not fit the shapes, `out` is in memory, a chunk's size is not known, or
             dask plans queries itself.
     """
     from dask.array import Array
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    if out is not None:
-        raise InvalidGatherError(OUT_OF_DASK)
     check_dask_arrays(data=data, indices=indices)
     problem = Problem.checked(
         operator, ArraySpec(data.shape, data.dtype), ArraySpec(indices.shape, indices.dtype), bounds, version=version
     )
     labels, indices = label_dimensions(problem), unwritten(indices)
     known = indices if isinstance(indices, np.ndarray) else None
-    chunks, data, indices = _align(problem, data, indices, labels)
+    steps = {} if out is None else dict(zip(labels[2], write_chunks(out, problem.slices), strict=True))
+    chunks, data, indices = _align(problem, data, indices, labels, steps)
     chunked = ChunkedGather(problem, schedule, tuple(ends_of(chunks[axis]) for axis in problem.axes))
     name = f"{problem.operator.name.replace('_', '-')}-{tokenize(repr(chunked), data.name, indices.name)}"
     # The same for all gathers by these indices from arrays cut alike, which so resolve them once.
@@ -79,24 +77,24 @@ def gather_dask(
     layers = HighLevelGraph.from_collections(name, dict(graph.tasks()), dependencies=[data, indices])
     result_chunks = tuple(chunks[label] for label in labels[2])
     meta = np.empty((0,) * len(result_chunks), data.dtype)
-    return Array(layers, name, result_chunks, meta=meta)  # pyright: ignore[reportCallIssue]
+    return delivered(Array(layers, name, result_chunks, meta=meta), out)  # pyright: ignore[reportCallIssue]
 
 
 def _align(
-    problem: Problem, data: Any, indices: Any, labels: tuple[Labels, Labels, Labels]
+    problem: Problem, data: Any, indices: Any, labels: tuple[Labels, Labels, Labels], steps: dict[int, int]
 ) -> tuple[dict[int, tuple[int, ...]], Any, Any]:
     """Return the chunks by label, and both arrays as dask arrays of these chunks.
 
     The dimensions that they share get the chunks of both. A tuple of indices is in one chunk. An ndarray is cut as the
     other array is; indices beyond that so that a block of the result is not larger than dask's `array.chunk-size`, or
-    than the largest chunk of data where indices are of dask.
+    than the largest chunk of data where indices are of dask; and at multiples of the steps of their labels.
     """
     data_labels, indices_labels, _ = labels
     if isinstance(problem.operator, GatherElements):
         axis, sizes = problem.operator.axis, problem.indices.shape
         data = data[tuple(slice(None) if dim == axis else slice(size) for dim, size in enumerate(sizes))]
     if isinstance(indices, np.ndarray):
-        indices = as_dask_array(indices, _index_chunks(problem, data, labels))
+        indices = as_dask_array(indices, _index_chunks(problem, data, labels, steps))
     elif indices_labels and indices_labels[-1] not in labels[2]:
         indices = indices.rechunk({indices.ndim - 1: -1})
     if isinstance(data, np.ndarray):
@@ -113,7 +111,7 @@ def _align(
     return chunks, data, indices.rechunk(tuple(chunks[label] for label in indices_labels))
 
 
-def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Labels]) -> Chunks:
+def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Labels], steps: dict[int, int]) -> Chunks:
     """Return chunks for indices that are an ndarray: data's where the two share a dimension, else of fitting size."""
     _, indices_labels, result = labels
     shape = problem.indices.shape
@@ -123,7 +121,8 @@ def _index_chunks(problem: Problem, data: Any, labels: tuple[Labels, Labels, Lab
         of_data.get(label, "auto") if label in result else (size,)
         for label, size in zip(indices_labels, shape, strict=True)
     )
-    return chunks_of_most(wanted, shape, most_items(problem.table.dtype, slice_items))
+    chunks = chunks_of_most(wanted, shape, most_items(problem.table.dtype, slice_items))
+    return tuple(aligned(sizes, steps.get(label, 1)) for label, sizes in zip(indices_labels, chunks, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

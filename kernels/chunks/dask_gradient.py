@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements, Gradient, OperatorSpec
 from ...ir.problem import Problem, check_addresses
 from ...ir.semantics import Bounds, Shape
 from ..runtime.array_checks import check_whole, summation_dtype
 from .blocks import (
-    OUT_OF_DASK,
     Grid,
     Labels,
     as_dask_array,
@@ -33,6 +31,7 @@ from .blocks import (
 from .chunked import ChunkedGather
 from .chunked_gradient import ChunkedGradient, add_parts
 from .dask_arrays import split_tasks
+from .stored_results import delivered
 
 FAN_IN = 4
 
@@ -54,15 +53,13 @@ def gradient_dask(
         grad, indices: arrays of which one at least is dask's; the other may be an ndarray. Indices are integers.
 
     Raises:
-        InvalidGatherError: the attributes or grad do not fit the shapes, its elements have no sum, `out` is given, a
-            chunk's size is not known, or dask plans queries itself.
+        InvalidGatherError: the attributes or grad do not fit the shapes, its elements have no sum, `out` is in
+            memory, a chunk's size is not known, or dask plans queries itself.
     """
     from dask.array import Array
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    if out is not None:
-        raise InvalidGatherError(OUT_OF_DASK)
     check_dask_arrays(grad=grad, indices=indices)
     summation_dtype(grad.dtype)
     check_whole(gradient.scale, grad.dtype)
@@ -80,7 +77,7 @@ def gradient_dask(
     graph = _Graph(chunked, Grid(chunks), Grid(sizes), (name, split, grad.name, indices.name), labels, known)
     layers = HighLevelGraph.from_collections(name, dict(graph.tasks()), dependencies=[grad, indices])
     meta = np.empty((0,) * problem.table.rank, problem.table.dtype)
-    return Array(layers, name, tuple(sizes.values()), meta=meta)  # pyright: ignore[reportCallIssue]
+    return delivered(Array(layers, name, tuple(sizes.values()), meta=meta), out)  # pyright: ignore[reportCallIssue]
 
 
 def _align(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements, GatherNd, OperatorSpec
 from ...ir.positions import NOWHERE, reject_negative, resolve
 from ...ir.problem import Problem
@@ -28,6 +27,23 @@ _CLOSE_BYTES = 1 << 16
 _MOST_BYTES = 1 << 24
 
 
+class StoredPart:
+    """A part of a stored array, which is read as the whole is."""
+
+    def __init__(self, whole: Any, place: tuple[slice, ...]):
+        self.whole, self._starts = whole, [part.start for part in place]
+        self.shape = tuple(part.stop - part.start for part in place)
+        self.dtype, self.chunks = whole.dtype, whole.chunks
+
+    def __getitem__(self, parts: tuple[Any, ...]) -> np.ndarray:
+        """Return what lies at slices, and at most one array of positions."""
+        moved = tuple(
+            slice(part.start + start, part.stop + start) if isinstance(part, slice) else part + start
+            for part, start in zip(parts, self._starts, strict=True)
+        )
+        return np.asarray(self.whole.oindex[moved] if hasattr(self.whole, "oindex") else self.whole[moved])
+
+
 def gather_stored(
     operator: OperatorSpec,
     data: Any,
@@ -41,17 +57,13 @@ def gather_stored(
     """Gather from a stored array; see `gather.gather` for the arguments.
 
     Args:
-        data: an h5py.Dataset or a zarr.Array.
+        data: an h5py.Dataset or a zarr.Array, or a part of one.
         indices: an ndarray of a native integer dtype.
 
     Raises:
         BoundsError: an index is not valid; nothing was read.
-        InvalidGatherError: the attributes or `out` do not fit the shapes, data is no array, or indices are of dask.
+        InvalidGatherError: the attributes or `out` do not fit the shapes, or data is no array.
     """
-    if not isinstance(indices, np.ndarray):
-        raise InvalidGatherError("indices are a dask array and data lies in a file; pass indices.compute()")
-    if data.shape is None:
-        raise InvalidGatherError("data is an empty h5py.Dataset without a shape; pass one with elements")
     specs = ArraySpec(tuple(data.shape), np.dtype(data.dtype)), ArraySpec.of(indices)
     problem = Problem.checked(operator, *specs, bounds, version=version)
     check_out(out, problem.result.shape, problem.table.dtype)
@@ -63,9 +75,9 @@ def gather_stored(
     nowhere = np.asarray(np.logical_or.reduce([part == NOWHERE for part in positions]))
     if bounds is not Bounds.ZERO and nowhere.any():
         raise bounds_error(problem, indices)
-    parts: list[Any] = [slice(size) for size in data.shape]
+    parts: list[Any] = [slice(0, size) for size in data.shape]
     if isinstance(spec, GatherElements):
-        parts = [slice(size) for size in indices.shape]
+        parts = [slice(0, size) for size in indices.shape]
     is_used = ~nowhere
     for place, axis in enumerate(axes[1:], 1):
         along = positions[place][is_used]
@@ -80,6 +92,11 @@ def gather_stored(
     return run_gather(spec, rows, renumbered, Bounds.ZERO, out, schedule=schedule)
 
 
+def read_rows(data: Any, rows: np.ndarray) -> np.ndarray:
+    """Return the rows of a stored array at positions (rows), which ascend."""
+    return _read(data, [rows, *(slice(0, size) for size in data.shape[1:])], 0)
+
+
 def _read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
     """Return the part of a stored array that has these slices, and on `axis` the sorted rows at `parts[axis]`."""
     used = parts[axis]
@@ -88,6 +105,8 @@ def _read(data: Any, parts: list[Any], axis: int) -> np.ndarray:
         return np.empty(sizes, data.dtype)
     if hasattr(data, "oindex"):
         return np.asarray(data.oindex[tuple(parts)])
+    if hasattr(getattr(data, "whole", None), "oindex"):
+        return data[tuple(parts)]
     rows = np.empty(sizes, data.dtype)
     row_bytes = max(math.prod(sizes[axis + 1 :]) * data.dtype.itemsize, 1)
     read_bytes = max(math.prod(sizes) // len(used) * data.dtype.itemsize, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -205,6 +206,15 @@ def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndar
         result = np.empty(shape, data.dtype) if result is None else result
         result[which] = sums
     return np.zeros(shape, data.dtype) if result is None else result
+
+
+def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:
+    """Return the rows of a stored array that bags have, each once, and the bags of these rows."""
+    from ..chunks.stored_arrays import read_rows
+
+    used = np.unique(bags.positions[bags.positions < bags.size])
+    positions = np.where(bags.positions < bags.size, np.searchsorted(used, bags.positions), len(used))
+    return read_rows(data, used), replace(bags, positions=positions, size=len(used))
 
 
 def divisors(bags: Bags, rank: int) -> np.ndarray:

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.errors import InvalidGatherError
 from ...ir.semantics import Bounds, Shape
 from ..chunks.blocks import (
-    OUT_OF_DASK,
     Chunks,
     Grid,
     Labels,
@@ -28,6 +26,7 @@ from ..chunks.blocks import (
     unwritten,
 )
 from ..chunks.dask_gradient import tree
+from ..chunks.stored_results import delivered
 from .bags import padding_position
 from .chunked_bags import ChunkedBags, Ends
 
@@ -42,7 +41,7 @@ def reduce_dask(
         ends: the starts and lengths of bags; None where each row of indices is a bag.
 
     Raises:
-        InvalidGatherError: `out` is given, or the padding index is none of data.
+        InvalidGatherError: `out` is in memory, or the padding index is none of data.
     """
     bags = _blocks_of_bags(indices, ends, data.shape[1:], data.dtype, None)
     inner = [(size,) for size in data.shape[1:]] if isinstance(data, np.ndarray) else data.chunks[1:]
@@ -87,8 +86,6 @@ def _made(
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    if out is not None:
-        raise InvalidGatherError(OUT_OF_DASK)
     count = sum(rows)
     if padding_index is not None:
         padding_index = padding_position(padding_index, count)
@@ -103,7 +100,7 @@ def _made(
     layers = HighLevelGraph.from_collections(name, dict(tasks), dependencies=[source, bags.indices])
     chunks = (rows, *inner) if is_gradient else (*bags.chunks, *inner)
     meta = np.empty((0,) * len(chunks), source.dtype)
-    return Array(layers, name, chunks, meta=meta)  # pyright: ignore[reportCallIssue]
+    return delivered(Array(layers, name, chunks, meta=meta), out)  # pyright: ignore[reportCallIssue]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
 from ..gather import run_operator
 from ..gradient import gather_elements_grad, gather_grad
-from ..runtime.array_checks import check_out, data_array, index_array, is_dask_array
-from .bags import LARGEST, OPERATOR, divisors, make_bags, read_ends, reduce_bags, sum_bags
+from ..runtime.array_checks import check_out, data_array, index_array, is_dask_array, is_stored_array, table_array
+from .bags import LARGEST, OPERATOR, divisors, make_bags, read_bags, read_ends, reduce_bags, sum_bags
 from .largest import rows_of_largest
 
 Reduction = Literal["sum", "mean", "max"]
@@ -67,19 +67,22 @@ def gather_reduce(
     _check_reduction(reduce, data.dtype)
     check_gather_reduce(data.shape, indices.shape)
     ends = read_ends(indices, offsets, lengths)
-    if type(data) is not np.ndarray or type(indices) is not np.ndarray:
+    if is_dask_array(data) or is_dask_array(indices):
         from .dask_bags import reduce_dask
 
         _check_no_maximum(reduce)
         return reduce_dask(data, indices, ends, reduce, padding_index, mode, out)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
     check_out(out, shape, data.dtype)
-    if ends is None and padding_index is None and not (reduce != "sum" and mode is Bounds.ZERO):
+    is_stored = is_stored_array(data)
+    if not is_stored and ends is None and padding_index is None and not (reduce != "sum" and mode is Bounds.ZERO):
         result = run_operator(LARGEST if reduce == "max" else OPERATOR, data, indices, mode, out)
         if reduce == "mean":
             np.divide(result, max(indices.shape[-1], 1), out=result)
         return result
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
+    if is_stored:
+        data, bags = read_bags(data, bags)
     result = reduce_bags(LARGEST, data, bags.of_largest()) if reduce == "max" else sum_bags(data, bags)
     if reduce == "mean":
         np.divide(result, divisors(bags, result.ndim), out=result)
@@ -132,7 +135,7 @@ def gather_reduce_grad(
             f"grad must have shape {wanted}, as gather_reduce gives of data {shape} by indices {indices.shape}, got "
             f"{grad.shape}"
         )
-    if type(grad) is not np.ndarray or type(indices) is not np.ndarray:
+    if is_dask_array(grad) or is_dask_array(indices):
         from .dask_bags import reduce_dask_grad
 
         _check_no_maximum(reduce)
@@ -177,7 +180,11 @@ def _data_of_max(data: ArrayLike | None, shape: tuple[int, ...], dtype: np.dtype
 
 def _arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return data, or grad, and indices, each in memory or of dask, whose elements a kernel adds."""
-    array, places = data_array(source, name), index_array(indices)
+    array, places = table_array(source, name) if name == "data" else data_array(source, name), index_array(indices)
+    if is_stored_array(array) and is_dask_array(places):
+        from dask.array import from_array
+
+        array = from_array(array)
     if is_dask_array(array) or is_dask_array(places):
         from ..chunks.blocks import check_dask_arrays
 

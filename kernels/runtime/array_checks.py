@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...ir.array_spec import ArraySpec
 from ...ir.errors import IndexTypeError, InvalidGatherError
 
 WHOLE_SCALES_BELOW = 2**53
@@ -34,10 +35,12 @@ def is_stored_array(array: Any) -> bool:
     return _is_one_of("h5py", "Dataset", array) or _is_one_of("zarr", "Array", array)
 
 
-def table_array(data: ArrayLike) -> np.ndarray:
-    """Return data as `data_array` does, but that an array of h5py's or zarr's stays one."""
+def table_array(data: ArrayLike, name: str = "data") -> np.ndarray:
+    """Return data as `data_array` does, but that an array of h5py's or zarr's stays one; an empty one is rejected."""
     if type(data) is np.ndarray or type(data) in READERS or not is_stored_array(data):
-        return data_array(data)
+        return data_array(data, name)
+    if data.shape is None:  # type: ignore[union-attr]
+        raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
     return data  # type: ignore[return-value]
 
 
@@ -113,6 +116,22 @@ def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
         return array
     is_even = lies_evenly(array.shape, array.strides, dtype.itemsize)
     return array if dtype.isnative and is_even else array.astype(dtype.newbyteorder("="), order="C")
+
+
+def spec_of(array: Any) -> ArraySpec:
+    """Return the spec of an array; one of dask or in a file, which is not read for that, counts as contiguous."""
+    is_apart = is_dask_array(array) or is_stored_array(array)
+    return ArraySpec(tuple(array.shape), np.dtype(array.dtype)) if is_apart else ArraySpec.of(array)
+
+
+def index_spec(indices: Any) -> ArraySpec:
+    """Return the spec of indices as a kernel reads them; raises IndexTypeError when they are no integers."""
+    if not isinstance(indices, ArraySpec | str):
+        return spec_of(index_array(indices))
+    spec = ArraySpec.of(indices)
+    dtype = index_array(np.empty(0, spec.dtype)).dtype
+    is_even = lies_evenly(spec.shape, spec.strides, dtype.itemsize)
+    return spec if spec.dtype == dtype and is_even else ArraySpec(spec.shape, dtype)
 
 
 def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) -> bool:

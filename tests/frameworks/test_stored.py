@@ -63,7 +63,7 @@ def test_bounds_out_and_versions_are_those_of_values(stored):
     assert gn.gather(np.arange(99), stored[0, 0].astype(int)).tolist() == [0, 1, 2]
     message = "out cannot be a (h5py.Dataset|zarr.Array): it lies in a (file|store); leave out away, and write the res"
     with pytest.raises(gn.InvalidGatherError, match=message):
-        gn.gather(DATA, [0], out=stored)
+        gn.gather_grad(DATA, np.arange(40), DATA.shape, out=stored)
 
 
 def test_few_rows_are_read_and_not_the_whole(tmp_path):
@@ -103,9 +103,7 @@ def test_rows_that_lie_close_are_read_in_one_go(monkeypatch):
     assert data.reads == [(0, 20), (20, 40), (40, 50)]
 
 
-def test_dask_indices_of_a_stored_array_are_rejected(stored):
+def test_dask_indices_of_a_stored_array_give_a_dask_array(stored):
     dask = pytest.importorskip("dask.array", reason="dask is not installed")
-    with pytest.raises(
-        gn.InvalidGatherError, match=r"indices are a dask array and data lies in a file; pass indices.co"
-    ):
-        gn.gather(stored, dask.zeros(3, dtype=int))
+    lazy = gn.gather(stored, dask.from_array(np.array([39, 0, -2]), chunks=2))
+    assert isinstance(lazy, dask.Array) and lazy.compute().tobytes() == DATA[[39, 0, -2]].tobytes()

@@ -275,8 +275,8 @@ def test_out_is_rejected():
     with pytest.raises(gn.InvalidGatherError) as caught:
         gn.gather(da.from_array(TABLE), [0], out=np.zeros((1, 4)))
     assert str(caught.value) == (
-        "out cannot be given with dask arrays, whose result is computed later; leave it out, and write the result with "
-        "dask.array.store"
+        "out cannot be in memory with dask arrays, whose result is computed later; leave it out, pass a zarr.Array or "
+        "an h5py.Dataset, or write the result with dask.array.store"
     )
 
 

@@ -74,7 +74,7 @@ def test_wrong_arguments_have_the_errors_of_arrays_in_memory():
         ((lazy.astype(bool), INDICES, (20, 3)), {}, "grad must have elements that can be added, got dtype bool"),
         ((lazy.astype(int), INDICES, (20, 3)), {"scale": 0.5}, "scale must be a whole number"),
         ((lazy[lazy[:, 0] > 0], INDICES, (20, 3)), {}, r"grad has chunks of unknown size, its shape is \(nan, 3\); fi"),
-        ((lazy, INDICES, (20, 3)), {"out": np.zeros((20, 3), "f4")}, "out cannot be given with dask arrays"),
+        ((lazy, INDICES, (20, 3)), {"out": np.zeros((20, 3), "f4")}, "out cannot be in memory with dask arrays"),
     ]:
         with pytest.raises(gn.InvalidGatherError, match=message):
             gn.gather_grad(*arguments, **options)

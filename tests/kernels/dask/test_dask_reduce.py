@@ -74,7 +74,7 @@ def test_wrong_arguments_have_one_error_each():
         with pytest.raises(gn.BoundsError, match=r"index 23 at position \(8, 1, 3\) of indices is out of range \[-23,"):
             gn.gather_reduce(table, indices).compute()
     for arguments, options, message in [
-        ((table, ROWS), {"out": np.zeros((9, 2, 4), "f4")}, "out cannot be given with dask arrays"),
+        ((table, ROWS), {"out": np.zeros((9, 2, 4), "f4")}, "out cannot be in memory with dask arrays"),
         ((table, FLAT, da.from_array(OFFSETS)), {}, r"offsets are a dask array, and they say how bags are cut; pass"),
         ((table[table[:, 0] > 0], ROWS), {}, r"data has chunks of unknown size, its shape is \(nan, 4\); find their"),
         ((table, da.from_array(FLAT)[da.from_array(FLAT) > 3], OFFSETS), {}, "indices has chunks of unknown size"),
