@@ -8,7 +8,7 @@ from pathlib import Path
 from api_page import api_page
 from docstrings import markdown
 from figures import figures
-from machines import pages_with_machines
+from machines import pages_with_machines, plots
 
 from gathernest.kernels.host.knobs import KNOBS
 from gathernest.kernels.operator_versions import ops
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     pages = {"passes": passes_page(), "knobs": knobs_page(), "operators": operators_page(), "api": api_page(NOTE)}
     stale = []
     for name, text in (
-        {f"{page}.md": text for page, text in pages.items()} | figures() | pages_with_machines()
+        {f"{page}.md": text for page, text in pages.items()} | figures() | plots() | pages_with_machines()
     ).items():
         path = DOCS / name
         if "--write" in arguments:

@@ -1,4 +1,4 @@
-"""The runs that `gathernest bench --store` wrote, side by side: parts of the README and of performance.md."""
+"""The runs that `gathernest bench --store` wrote, side by side: parts of the README and performance.md, and plots."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -8,21 +8,20 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from gathernest.lowering.drawings.svg import standalone
 from gathernest.tools.bench.cases.case import Case, describe
-from gathernest.tools.bench.machines import stored_runs
+from gathernest.tools.bench.machines import machine_name, stored_runs
 from gathernest.tools.bench.measure import OURS, geometric_mean
+from gathernest.tools.bench.plots.cases_plot import cases_plot
+from gathernest.tools.bench.plots.families_plot import families_plot, means_of
 from gathernest.tools.bench.scaling import predict
 from gathernest.tools.bench.scaling.compare import CASES
 from gathernest.tools.bench.table import NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "scaling.md", "../README.md")
-# The README has these cases.
-SHOWN = (
-    *("rows-8B", "rows-64B", "rows-256B", "rows-4KB", "rows-64KB", "scalars-256MB-table", "scalars-256KB-table"),
-    *("last-axis", "last-axis-long", "middle-axis", "tiny-batches-scalars", "nd-pairs-rows", "elements-first-axis"),
-    *("elements-middle-axis", "int8-scalars", "gradient-rows-256B", "call-function"),
-)
+PEER_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+PEER_TITLES |= {"tensorflow": "TensorFlow", "jax": "JAX"}
 YOUNG_PEERS = ("tensorflow", "jax")
 WIDTH = 136
 Run = dict[str, Any]
@@ -39,10 +38,53 @@ def _with_parts(text: str, runs: list[Run]) -> str:
     return pattern.sub(lambda found: f"{found[1]}\n{PARTS[found[2]](runs)}\n\n{found[3]}", text)
 
 
-def _cases(runs: list[Run], names: Iterable[str] | None = None) -> str:
+def plots() -> dict[str, str]:
+    """Return the plots of each run as texts of SVG files, by their paths below docs."""
+    drawn = {}
+    for run in stored_runs(DOCS / "machines"):
+        drawn[_plot_path(run, "families")] = families_plot(run, title=_title(run), notes=_plot_notes(run))
+        drawn[_plot_path(run, "cases")] = cases_plot(run, _condition(run, [run]).replace("`", "").replace("**", ""))
+    return {path: standalone(svg) for path, svg in drawn.items()}
+
+
+def _plot_path(run: Run, kind: str) -> str:
+    machine = run["machine"]
+    facts = {"model name": machine["cpu"], "cpu family": machine["family"], "model": machine["model"]}
+    return f"images/{kind}-{machine_name(facts, machine['usable_cores'])}.svg"
+
+
+def _title(run: Run) -> str:
+    names = ", ".join(PEER_TITLES[name] for name in run["versions"] if name in PEER_TITLES)
+    return f"How many times as fast as the best of {' and '.join(names.rsplit(', ', 1))}"
+
+
+def _plot_notes(run: Run) -> list[str]:
+    return [
+        "Bars: geometric means over the cases, each against the peer that is best in it. Ticks: the worst case.",
+        f"{_machine(run)}, {run['threads']} threads, {run['time'][:10]}, bytes compared first.",
+    ]
+
+
+def _families_plot(runs: list[Run]) -> str:
+    """Return the plot of families of each machine, for the README, with its values as text."""
+    lines = []
+    for run in runs:
+        told = ", ".join(f"{name} {ratio_text(mean['geometric_mean'])}" for name, mean in means_of(run).items())
+        lines.append(f"![{_title(run)}: {told}](docs/{_plot_path(run, 'families')})")
+    every = max(len(run["cases"]) for run in runs)
+    lines.append(f"[All {every} cases, with times and versions](docs/performance.md#beside-the-peers)")
+    return "\n\n".join(lines)
+
+
+def _cases_plot(runs: list[Run]) -> str:
+    """Return the plot of cases of each machine; the table has its values as text."""
+    said = "Bars for each case: the ratio to the best peer, and the fraction of the roofline bound"
+    return "\n\n".join(f"![{said}]({_plot_path(run, 'cases')})" for run in runs)
+
+
+def _cases(runs: list[Run]) -> str:
     """Return a row for each case: for each machine our time, the best peer and its, the ratio, and new results."""
-    shown = None if names is None else set(names)
-    cases = {case["name"]: case for run in runs for case in run["cases"] if shown is None or case["name"] in shown}
+    cases = {case["name"]: case for run in runs for case in run["cases"]}
     rows = []
     for name, case in cases.items():
         row = [name, describe(Case(**{field.name: _tuple(case[field.name]) for field in fields(Case)}))]
@@ -174,7 +216,8 @@ def _sockets() -> str:
 
 PARTS: dict[str, Callable[[list[Run]], str]] = {
     "cases": _cases,
-    "shown": lambda runs: _cases(runs, SHOWN),
+    "cases_plot": _cases_plot,
+    "families_plot": _families_plot,
     "families": _families,
     "conditions": _conditions,
     "sockets": lambda runs: _sockets(),

@@ -115,7 +115,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--store", action="store_true", help="write the same to docs/machines, as this machine's; `make docs` shows it"
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw the ratios, and the roofline: a .png or .svg")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the ratios, and the roofline: a .svg, light or dark as its reader likes, a .png or a -dark.png",
+    )
     static_report.add_arguments(parser)
     add_commands(parser)
 

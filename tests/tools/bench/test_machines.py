@@ -128,6 +128,16 @@ def test_machines_stand_side_by_side(pages):
     assert conditions.count("A peer wins `rows-8B` 0.50× (numpy).") == 1
 
 
+def test_plot_of_families_has_the_worst_case_of_each_and_is_named_by_machine(pages):
+    run = {**run_of("17", 2.0, 0.5), "new": None}
+    plot = pages.families_plot(run, title="Faster", notes=["A note"])
+    assert all(f">{text}<" in plot for text in ("2.00×", "rows (1 case)", "worst 2.00× rows-8B", "Faster", "A note"))
+    told = (
+        "as fast as the best of NumPy: all gathers 2.00×, rows 2.00×](docs/images/families-amd-epyc-25-17-2-cores.svg)"
+    )
+    assert told in pages.PARTS["families_plot"]([run])
+
+
 def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
     old, run = run_of("17", 2.0, 0.5), run_of("1", 2.0, 0.5)
     (case,) = run["cases"]

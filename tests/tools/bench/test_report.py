@@ -2,19 +2,23 @@
 
 import io
 import json
+import sys
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 from gathernest.kernels.roofline.lower_bound import LowerBound, MeasuredBound
 from gathernest.lowering.schedule.traffic import Traffic
-from gathernest.tools.bench import plot as plotting
+from gathernest.tools.bench import plot as picture
 from gathernest.tools.bench import report as reporting
 from gathernest.tools.bench import table as tables
 from gathernest.tools.bench.cases.case import Case
 from gathernest.tools.bench.cases.suite import SUITE
 from gathernest.tools.bench.measure import Measured
+from gathernest.tools.bench.plots.bars import BOUND, FASTER, SLOWER
+from gathernest.tools.bench.plots.cases_plot import MOST_TIMES, cases_plot
 from gathernest.tools.bench.report import Report, as_json
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
@@ -264,33 +268,52 @@ def test_ratios_have_two_places_up_to_a_hundred():
     ]
 
 
-@pytest.mark.parametrize(("name", "begin"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml")])
-def test_plot_writes_the_kind_of_picture_that_its_name_says(tmp_path, name, begin):
-    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
-    plotting.plot(report(FAST, SLOW, SPOILT), tmp_path / name)
-    assert (tmp_path / name).read_bytes().startswith(begin)
+def test_plot_is_an_svg_that_needs_no_other_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    picture.plot(report(FAST, SLOW, SPOILT), tmp_path / "x.svg")
+    root = ElementTree.parse(tmp_path / "x.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme:dark" in (tmp_path / "x.svg").read_text()
 
 
-def texts(figure) -> set[str]:
-    return {text.get_text() for axes in figure.axes for text in (*axes.get_yticklabels(), *axes.texts, axes.title)}
+@pytest.mark.parametrize(("name", "corner"), [("x.png", (255, 255, 255)), ("x-dark.png", (13, 17, 23))])
+def test_plot_as_png_has_a_light_or_a_dark_background(tmp_path, name, corner):
+    image = pytest.importorskip("matplotlib.image", reason="drawing needs matplotlib, which is not installed")
+    picture.plot(report(FAST, SLOW, SPOILT), tmp_path / name)
+    pixels = image.imread(tmp_path / name)
+    assert tuple((pixels[0, 0, :3] * 255).round().astype(int)) == corner
 
 
-def test_plot_has_a_bar_for_each_case_with_a_ratio_and_its_best_peer():
-    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
-    alone = Measured(CALL.case, {"gathernest": 1.0})
-    figure = plotting.draw(report(FAST, SLOW, alone))
-    assert len(figure.axes) == 1
-    assert {"rows-256B  (torch)", "last-axis  (numpy)"} <= texts(figure)
-    assert len(figure.axes[0].patches) == 2
+def drawn(*measured: Measured) -> ElementTree.Element:
+    return ElementTree.fromstring(cases_plot(as_json(report(*measured)), "A machine"))
 
 
-def test_roofline_has_every_case_whose_bound_was_measured():
-    pytest.importorskip("matplotlib", reason="drawing needs matplotlib, which is not installed")
-    with_bound = Measured(FAST.case, FAST.median_us, FAST.ratios, FAST.ways, bound=bound_of(8.0))
-    figure = plotting.draw(report(with_bound, SLOW))
-    roofline = figure.axes[1]
-    assert [text.get_text() for text in roofline.texts] == ["rows-256B"]
-    assert [tuple(point) for points in roofline.collections for point in points.get_offsets()] == [(8.0, 10.0)]
+def bars(root: ElementTree.Element, hue: str) -> list[float]:
+    return [float(one.attrib["width"]) for one in root.iter() if one.get("fill") == hue]
+
+
+def test_plot_has_a_bar_with_its_value_for_each_case_with_a_peer():
+    root = drawn(FAST, SLOW, Measured(CALL.case, {"gathernest": 1.0}))
+    texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"2.50×", "rows-256B", "10.0 µs, torch 25.0 µs", "0.50×", "last-axis", "A machine"} <= {*texts}
+    assert "call-kernel" not in texts
+    (faster,), (slower,) = bars(root, FASTER), bars(root, SLOWER)
+    assert faster / slower == pytest.approx(5.0)
+
+
+def test_a_very_long_bar_is_cut_and_its_end_is_broken():
+    root = drawn(FAST, replace(FAST, ratios={"torch": 80.0}))
+    short, long = bars(root, FASTER)
+    assert long / short == pytest.approx(MOST_TIMES / 2.5)
+    assert "80.00×" in [one.text for one in root.iter()]
+    assert any("broken end" in (one.text or "") for one in root.iter())
+
+
+def test_roofline_has_a_bar_for_every_case_whose_bound_was_measured():
+    root = drawn(replace(FAST, bound=bound_of(8.0, 9.0)), SLOW)
+    assert len(bars(root, BOUND)) == 1
+    assert "80 %" in [one.text for one in root.iter()]
+    assert "with capacity misses 90%" in [one.text for one in root.iter()]
 
 
 def test_every_name_of_the_suite_fits_the_table():

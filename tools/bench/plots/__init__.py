@@ -1,0 +1,1 @@
+"""Pictures of a run: bars with their values, beside the best peer and beside the roofline bound, as SVG or PNG."""
