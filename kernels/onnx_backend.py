@@ -22,6 +22,13 @@ from ..ir.importers.onnx import import_onnx_model
 from ..ir.importers.onnx_tensors import TensorReader
 from .model import Model
 
+# The first of the inputs of an operator that must be known before a model runs.
+_FIRST_CONSTANT = {
+    **dict.fromkeys(("Squeeze", "Unsqueeze", "Reshape", "Split", "CumSum", "Tile"), 1),
+    **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceMin", "ReduceMax"), 1),
+    **dict.fromkeys(("Slice", "Pad"), 3),
+}
+
 
 class GathernestRep(BackendRep):
     """A prepared model.
@@ -108,7 +115,7 @@ class GathernestBackend(Backend):
         arrays = [np.asarray(array) for array in inputs]
         if len(arrays) != len(names):
             raise ModelError(f"node {node.op_type} has {len(names)} inputs, got {len(arrays)}")
-        constant = names[1:] if node.op_type in ("Squeeze", "Unsqueeze", "Reshape") else []
+        constant = [name for name in node.input[_FIRST_CONSTANT.get(node.op_type, len(node.input)) :] if name]
         given = dict(zip(names, arrays, strict=True))
         graph = helper.make_graph(
             [node],

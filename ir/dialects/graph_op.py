@@ -60,6 +60,18 @@ class GraphOp(IRDLOperation):
         raise NotImplementedError
 
     @classmethod
+    def result_sizes(cls, fields: Fields, arrays: Sequence[np.ndarray]) -> Shape | None:
+        """Return the sizes of the result for operands' arrays; None where it is about as large as they are."""
+        return None
+
+    def carried(self, operands: Sequence[np.ndarray]) -> np.ndarray | None:
+        """Return the elements of the result as far as they are known, for those of the operands; None where none are.
+
+        They are ints and None in object arrays.
+        """
+        return type(self).compute(self.fields(), np.dtype(object), operands)
+
+    @classmethod
     @cache
     def field_kinds(cls) -> Mapping[str, type[Attribute]]:
         """Return the fields' names, in the order in which they print, and the kinds of attributes that hold them."""

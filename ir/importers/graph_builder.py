@@ -33,11 +33,12 @@ NUMBERS_AT_END = re.compile(r"(_\d+)+$")
 
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
-    """A model as a module, the values of its weights, and what is known of the module's values."""
+    """A model as a module, the values of its weights, what is known of the module's values, and the limits it has."""
 
     module: ModuleOp
     weights: Weights
     known: dict[SSAValue, np.ndarray | None] = field(default_factory=dict)
+    limits: FileLimits = field(default_factory=FileLimits)
 
     def snapshot(self) -> Callable[[], ModuleOp]:
         """Return what makes the module as it is now, whatever passes do to it; takes an eighth of a clone's time."""
@@ -150,16 +151,16 @@ class GraphBuilder:
             if DYNAMIC in shape:
                 raise ModelError(f"without axes, the sizes must be known to see which are 1, got {value.type}")
             axes = [axis for axis, size in enumerate(shape) if size == 1]
-        return self.shape_operator(SqueezeOp, [value], name, axes=_normal_axes(axes, len(shape)))
+        return self.shape_operator(SqueezeOp, [value], name, axes=normal_axes(axes, len(shape)))
 
     def unsqueeze(self, value: SSAValue, axes: Sequence[int], name: str) -> SSAValue:
         """Put in dimensions of size 1; raises ModelError for axes that do not fit."""
         rank = len(shape_of_value(value)) + len(axes)
-        return self.shape_operator(UnsqueezeOp, [value], name, axes=_normal_axes(axes, rank))
+        return self.shape_operator(UnsqueezeOp, [value], name, axes=normal_axes(axes, rank))
 
     def concat(self, values: Sequence[SSAValue], axis: int, name: str) -> SSAValue:
         """Put tensors one after the other; raises ModelError for an axis, or shapes, that do not fit."""
-        (axis,) = _normal_axes([axis], len(shape_of_value(values[0])))
+        (axis,) = normal_axes([axis], len(shape_of_value(values[0])))
         return self.shape_operator(ConcatOp, values, name, axis=axis)
 
     def known_integers(self, value: SSAValue, what: str) -> list[int]:
@@ -172,6 +173,10 @@ class GraphBuilder:
         if known is None or None in known.flat:
             raise ModelError(f"{what} must be known before the model runs: a constant, or computed from constants")
         return [int(element) for element in known.flat]
+
+    def dtype(self, value: SSAValue) -> np.dtype:
+        """Return the dtype of a tensor's elements."""
+        return numpy_dtype(tensor_type(value).element_type)
 
     def result(self, name: str, value: SSAValue, dims: Sequence[str] = ()) -> None:
         """Add a result."""
@@ -189,7 +194,7 @@ class GraphBuilder:
             arg_attrs=ArrayAttr(self._arguments),
             res_attrs=ArrayAttr([attributes for _, attributes in self._results]),
         )
-        return ImportedModel(ModuleOp([function]), self.weights, self.constants.answers)
+        return ImportedModel(ModuleOp([function]), self.weights, self.constants.answers, self.limits)
 
     def _insert(self, op: IRDLOperation, name: str) -> SSAValue:
         (result,) = op.results
@@ -229,6 +234,20 @@ def _named(name: str, dims: Sequence[str]) -> DictionaryAttr:
     return DictionaryAttr(entries)
 
 
+def unsupported(found: Mapping[str, Sequence[str]], supported: str) -> ModelError:
+    """Return the error that names every operator that is not supported.
+
+    Args:
+        found: the operators, each with the nodes that have it.
+        supported: what is supported, as text.
+    """
+    most_first = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    shown = [
+        f"{operator} ({len(nodes)} node{'s, first' * (len(nodes) > 1)} {nodes[0]!r})" for operator, nodes in most_first
+    ]
+    return ModelError(f"operators that are not supported: {', '.join(shown)}; supported are {supported}")
+
+
 def lookup(values: Mapping[str, SSAValue], name: str, what: str) -> SSAValue:
     """Return a value of the model by name; raises ModelError where nothing has defined it yet."""
     if name not in values:
@@ -239,7 +258,7 @@ def lookup(values: Mapping[str, SSAValue], name: str, what: str) -> SSAValue:
     return values[name]
 
 
-def _normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """Return axes as non-negative numbers in ascending order; raises ModelError where one is out of range."""
     for axis in axes:
         if not -rank <= axis < rank:

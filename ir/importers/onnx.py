@@ -18,8 +18,9 @@ from ..dialects.types import numpy_dtype
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
 from .file_limits import FileLimits, read_file
-from .graph_builder import GraphBuilder, ImportedModel, lookup
-from .onnx_nodes import CONVERTERS, SUPPORTED, read_node
+from .graph_builder import GraphBuilder, ImportedModel, lookup, unsupported
+from .onnx_nodes import read_node
+from .onnx_operators import CONVERTERS, SUPPORTED
 from .onnx_tensors import TensorReader, element_dtype
 
 OWN_DOMAINS = ("", "ai.onnx")
@@ -89,6 +90,7 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     graph, opset = model.graph, _opset(model)
     if graph.sparse_initializer:
         raise ModelError("the model has sparse initializers, which are not supported; store them dense")
+    _check_supported(graph)
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     values: dict[str, SSAValue] = {}
     for info in graph.input:
@@ -99,11 +101,12 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
         _define(values, tensor.name, builder.constant(tensor.name, array), "initializer")
     with builder.naming_nodes():
         for number, proto in enumerate(graph.node):
-            builder.kind = proto.op_type
-            builder.node = proto.name or (proto.output[0] if proto.output else "") or f"#{number}"
-            _check_domain(proto)
+            builder.kind, builder.node = proto.op_type, _name_of(proto, number)
             node = read_node(proto, opset, values, reader)
-            _define(values, node.output, CONVERTERS[node.op_type](node, builder), "output")
+            given = CONVERTERS[node.op_type](node, builder)
+            for name, value in zip(node.outputs, [given] if isinstance(given, SSAValue) else given, strict=True):
+                if name or len(node.outputs) == 1:
+                    _define(values, name, value, "output")
     _add_results(graph, builder, values)
     return builder.finish()
 
@@ -128,13 +131,19 @@ def _opset(model: onnx.ModelProto) -> int:
     return max(found)
 
 
-def _check_domain(proto: onnx.NodeProto) -> None:
-    if proto.domain not in OWN_DOMAINS:
-        raise ModelError(
-            f"operators of the domain {proto.domain!r} are not supported; of ai.onnx, {', '.join(SUPPORTED)} are"
-        )
-    if proto.op_type not in SUPPORTED:
-        raise ModelError(f"operator {proto.op_type} is not supported; {', '.join(SUPPORTED)} are")
+def _name_of(node: onnx.NodeProto, number: int) -> str:
+    return node.name or (node.output[0] if node.output else "") or f"#{number}"
+
+
+def _check_supported(graph: onnx.GraphProto) -> None:
+    """Check the operator of every node; raises ModelError, which names all that are not supported."""
+    found: dict[str, list[str]] = {}
+    for number, node in enumerate(graph.node):
+        if node.domain not in OWN_DOMAINS or node.op_type not in CONVERTERS:
+            operator = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
+            found.setdefault(operator, []).append(_name_of(node, number))
+    if found:
+        raise unsupported(found, ", ".join(SUPPORTED))
 
 
 def _define(values: dict[str, SSAValue], name: str, value: SSAValue, what: str) -> None:

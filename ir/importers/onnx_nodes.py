@@ -1,6 +1,6 @@
-"""Nodes of an ONNX graph as operations of the IR, one function an operator, for every version of ai.onnx."""
+"""Nodes of an ONNX graph, and its gathers and shape operators as operations of the IR, for every version of ai.onnx."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -18,6 +18,8 @@ from ..semantics import Bounds
 from .graph_builder import GraphBuilder, lookup
 from .onnx_tensors import TensorReader, element_dtype, strings
 
+# Operators that give as many outputs as the node names.
+SEVERAL_OUTPUTS = ("Split",)
 _Kind = onnx.AttributeProto
 
 
@@ -28,16 +30,21 @@ class OnnxNode:
     Attributes:
         op_type: its operator.
         version: the version of ai.onnx that its operator came with or was last changed in.
-        output: the name of what it gives.
+        outputs: the names of what it gives.
         inputs: its inputs, None for one that is left out.
         attributes: those that it has; tensors as arrays, strings as str.
     """
 
     op_type: str
     version: int
-    output: str
+    outputs: tuple[str, ...]
     inputs: tuple[SSAValue | None, ...]
     attributes: dict[str, Any]
+
+    @property
+    def output(self) -> str:
+        """The name of its only, or its first, output."""
+        return self.outputs[0]
 
     def input(self, place: int) -> SSAValue:
         """Return an input that must be there; raises ModelError."""
@@ -67,7 +74,7 @@ def read_node(proto: onnx.NodeProto, opset: int, values: Mapping[str, SSAValue],
     names, outputs = list(proto.input), list(proto.output)
     if not least <= len(names) <= most:
         raise ModelError(f"{proto.op_type}-{version} has {least} to {most} inputs, got {len(names)}")
-    if len(outputs) != 1:
+    if len(outputs) != 1 and (proto.op_type not in SEVERAL_OUTPUTS or not outputs):
         raise ModelError(f"{proto.op_type} gives one output, got {len(outputs)}")
     attributes: dict[str, Any] = {}
     for attribute in proto.attribute:
@@ -83,7 +90,7 @@ def read_node(proto: onnx.NodeProto, opset: int, values: Mapping[str, SSAValue],
             raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {wanted}")
         attributes[attribute.name] = _VALUES[number](attribute, reader)
     inputs = tuple([lookup(values, name, "input") if name else None for name in names])
-    return OnnxNode(proto.op_type, version, outputs[0], inputs, attributes)
+    return OnnxNode(proto.op_type, version, tuple(outputs), inputs, attributes)
 
 
 @lru_cache
@@ -176,8 +183,9 @@ def _concat(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     return builder.concat(inputs, axis, node.output)
 
 
-# What adds a node to the module, and returns its output.
-CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
+# What adds a node to the module, and returns its output, or its outputs where it may have several.
+Converter = Callable[[OnnxNode, GraphBuilder], SSAValue | Sequence[SSAValue]]
+GATHERS_AND_SHAPES: dict[str, Converter] = {
     "Gather": partial(_gathered, Gather, "axis"),
     "GatherND": partial(_gathered, GatherNd, "batch_dims"),
     "GatherElements": partial(_gathered, GatherElements, "axis"),
@@ -190,4 +198,3 @@ CONVERTERS: dict[str, Callable[[OnnxNode, GraphBuilder], SSAValue]] = {
     "Reshape": _reshape,
     "Concat": _concat,
 }
-SUPPORTED = tuple(CONVERTERS)

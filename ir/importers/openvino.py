@@ -4,7 +4,7 @@ The graph is put in order in `openvino_xml`; here its layers become operations o
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -14,24 +14,13 @@ from xdsl.ir import SSAValue
 
 from ..dialects.graph_op import shape_of_value
 from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
-from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
 from .file_limits import FileLimits, OpenFile, open_file
-from .graph_builder import GraphBuilder, ImportedModel
+from .graph_builder import GraphBuilder, ImportedModel, unsupported
+from .openvino_layers import ELEMENTWISE_AND_MOVING, Kind, element_dtype
 from .openvino_xml import Layer, integer, read_layers
-
-# OpenVINO's names of the element types that lie in a `.bin` one element after the other.
-ELEMENTS = {
-    "boolean": "bool",
-    **{f"{kind}{bits}": f"{name}{bits}" for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    "f8e8m0": "float8_e8m0fnu",
-}
 
 
 def import_openvino(path: Path, *, limits: FileLimits | None = None) -> ImportedModel:
@@ -49,6 +38,7 @@ def import_openvino(path: Path, *, limits: FileLimits | None = None) -> Imported
     with ExitStack() as stack:
         # Opened by the first layer that needs it.
         weights = cache(lambda: stack.enter_context(open_file(path.with_suffix(".bin"), limits)))
+        _check_supported(layers)
         reader = _Reader(layers, GraphBuilder(limits), weights)
         stack.enter_context(reader.builder.naming_nodes())
         for layer in layers.values():
@@ -66,7 +56,7 @@ class _Reader:
 
     def __init__(self, layers: Mapping[int, Layer], builder: GraphBuilder, weights: Callable[[], OpenFile]):
         self.layers, self.builder, self.weights = layers, builder, weights
-        self.values: dict[int, SSAValue] = {}
+        self.values: dict[int, Sequence[SSAValue]] = {}
         self.outputs: dict[str, SSAValue] = {}
         self._inputs: set[str] = set()
 
@@ -76,26 +66,24 @@ class _Reader:
         Raises:
             ModelError: its type is not supported, or what it says does not fit.
         """
-        opsets, least, most, convert = _CONVERTERS.get(layer.type, ((), 0, 0, _Reader.result))
-        if layer.opset not in opsets:
-            there = ", ".join(f"{kind} ({'/'.join(opsets)})" for kind, (opsets, *_) in _CONVERTERS.items())
-            there = there.replace("opset", "")
-            raise ModelError(f"operator {layer.type} of {layer.opset} is not supported; {there} are")
-        operands = [self.values[source] for source in layer.sources]
+        _, least, most, convert = _CONVERTERS[layer.type]
+        operands = [self.values[source][place] for source, place in layer.sources]
         if not least <= len(operands) <= most:
             raise ModelError(f"{layer.type} has {least} to {most} inputs, got {len(operands)}")
-        value = convert(self, layer, operands)
-        if layer.output is not None:
-            self.values[layer.id] = value
-            declared = layer.output.shape
-            if not shapes_agree(declared, shape_of_value(value)):
+        given = convert(self, layer, operands)
+        values = [given] if isinstance(given, SSAValue) else given
+        if len(layer.outputs) not in (0, len(values)):
+            raise ModelError(f"it has {len(layer.outputs)} outputs, and gives {len(values)}")
+        self.values[layer.id] = values
+        for port, value in zip(layer.outputs, values, strict=False):
+            if not shapes_agree(port.shape, shape_of_value(value)):
                 raise ModelError(
-                    f"its output is declared with shape {_shown(declared)}, and the graph gives {value.type}"
+                    f"its output is declared with shape {_shown(port.shape)}, and the graph gives {value.type}"
                 )
 
     def parameter(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        assert layer.output is not None
-        name = layer.output.names[0] if layer.output.names else layer.name
+        (port,) = layer.outputs
+        name = port.names[0] if port.names else layer.name
         if name in self._inputs:
             raise ModelError(f"input {name!r} is there twice")
         self._inputs.add(name)
@@ -113,8 +101,8 @@ class _Reader:
         return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
 
     def result(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:
-        (source,) = (self.layers[number] for number in layer.sources)
-        given = layer.result_names or (source.output.names if source.output is not None else ())
+        ((source, place),) = layer.sources
+        given = layer.result_names or self.layers[source].outputs[place].names
         name = next((name for name in given if name not in self.outputs), layer.name)
         if name in self.outputs:
             raise ModelError(f"output {name!r} is there twice")
@@ -184,13 +172,6 @@ class _Reader:
         return self.builder.concat(operands, integer(layer.required("axis"), "axis"), layer.name)
 
 
-def element_dtype(name: str) -> np.dtype:
-    """Return the dtype of one of OpenVINO's element types; one that is not supported is a ModelError."""
-    if name not in ELEMENTS:
-        raise ModelError(f"element type {name!r} is not supported; {', '.join(ELEMENTS)} are")
-    return parse_element_type(ELEMENTS[name])
-
-
 def _sizes(layer: Layer, *, dynamic: bool) -> tuple[int, ...]:
     """Read the attribute `shape`: `2,?,-1`, where `?`, `-1` and a range stand for a size that is not known."""
     sizes: list[int] = []
@@ -212,8 +193,25 @@ def _shown(shape: tuple[int, ...]) -> str:
     return f"[{', '.join('?' if size == DYNAMIC else str(size) for size in shape)}]"
 
 
+def _check_supported(layers: Mapping[int, Layer]) -> None:
+    """Check type and opset of every layer; raises ModelError, which names all that are not supported."""
+    found: dict[str, list[str]] = {}
+    for layer in layers.values():
+        if layer.type not in _CONVERTERS or layer.opset not in _CONVERTERS[layer.type][0]:
+            found.setdefault(f"{layer.type} of {layer.opset}", []).append(layer.name)
+    if found:
+        there = ", ".join(f"{kind} ({'/'.join(opsets)})" for kind, (opsets, *_) in _CONVERTERS.items())
+        raise unsupported(found, there.replace("opset", ""))
+
+
+def _built(kind: Kind) -> "_Kind":
+    """Return the entry of a layer that needs the builder only."""
+    opsets, least, most, convert = kind
+    return opsets, least, most, lambda reader, layer, operands: convert(reader.builder, layer, operands)
+
+
 # What a type of layer becomes: the opsets that have it, the least and the most inputs, and the function.
-_Kind = tuple[tuple[str, ...], int, int, Callable[[_Reader, Layer, list[SSAValue]], SSAValue]]
+_Kind = tuple[tuple[str, ...], int, int, Callable[[_Reader, Layer, list[SSAValue]], SSAValue | Sequence[SSAValue]]]
 _CONVERTERS: Mapping[str, _Kind] = {
     "Parameter": (("opset1",), 0, 0, _Reader.parameter),
     "Const": (("opset1",), 0, 0, _Reader.constant),
@@ -227,4 +225,5 @@ _CONVERTERS: Mapping[str, _Kind] = {
     "Squeeze": (("opset1", "opset15"), 1, 2, _Reader.squeeze),
     "Unsqueeze": (("opset1",), 2, 2, _Reader.unsqueeze),
     "Concat": (("opset1",), 1, 10**6, _Reader.concat),
+    **{name: _built(kind) for name, kind in ELEMENTWISE_AND_MOVING.items()},
 }

@@ -23,6 +23,8 @@ MOST_XML_BYTES = 2**27
 MOST_ELEMENTS = 2_000_000
 MOST_DEPTH = 64
 VERSIONS = ("10", "11")
+# Types of layers that may have any number of outputs; a Result has none, and every other has one.
+SEVERAL_OUTPUTS = ("Split", "VariadicSplit")
 Attributes = dict[str, str]
 # The numbers of the layer and the port that an edge leads from, and of those that it leads to.
 Edge = tuple[int, int, int, int]
@@ -31,8 +33,9 @@ is_whole_number = re.compile(r"\s*[+-]?[0-9]{1,19}\s*").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An output of a layer: the sizes that it is declared with, and its names."""
+    """An output of a layer: its number, the sizes that it is declared with, and its names."""
 
+    id: int
     shape: tuple[int, ...]
     names: tuple[str, ...]
 
@@ -46,9 +49,8 @@ class Layer:
         name, type, opset: as the file has them.
         attributes: those of its `data`.
         inputs: the numbers of its input ports.
-        sources: the layer that feeds each input port; filled in when the edges are read.
-        output: its output; None for a Result.
-        output_port: the number of that port.
+        sources: the layer that feeds each input port and the place of its output; filled in when the edges are read.
+        outputs: its outputs; none of a Result.
         result_names: of a Result, the names of the output.
     """
 
@@ -58,9 +60,8 @@ class Layer:
     opset: str
     attributes: Mapping[str, str]
     inputs: tuple[int, ...]
-    sources: list[int]
-    output: Port | None
-    output_port: int | None
+    sources: list[tuple[int, int]]
+    outputs: tuple[Port, ...]
     result_names: tuple[str, ...]
 
     def required(self, name: str) -> str:
@@ -138,7 +139,7 @@ class _Document:
         self._data: Attributes | None = None
         self._groups: dict[str, list[Attributes]] = {}
         self._ports: list[Attributes] = []
-        self._dims: list[str] = []
+        self._dims: list[list[str]] = []
 
     def read(self, data: bytes) -> None:
         """Take the bytes of a file; raises ModelError, ParseError, DefusedXmlException and what decoding raises."""
@@ -159,12 +160,14 @@ class _Document:
         if depth > MOST_DEPTH or self._count > MOST_ELEMENTS:
             raise ModelError(f"{self._path} has elements {depth} deep and {self._count} in number, which no model has")
         if depth == 6:
-            if tag == "dim" and self._ports is self._groups.get("output"):
-                self._dims.append("")
+            if tag == "dim" and self._dims and self._ports is self._groups.get("output"):
+                self._dims[-1].append("")
                 self._expat.CharacterDataHandler = self._dim
         elif depth == 5:
             if tag == "port":
                 self._ports.append(attributes)
+                if self._ports is self._groups.get("output"):
+                    self._dims.append([])
         elif depth == 4:
             self._ports = self._groups.get(tag, [])
             if tag == "data" and self._data is None:
@@ -180,7 +183,7 @@ class _Document:
             self.root, self.version = tag, attributes.get("version")
 
     def _dim(self, text: str) -> None:
-        self._dims[-1] += text
+        self._dims[-1][-1] += text
 
     def _end(self, _: str) -> None:
         if self._depth == 6:
@@ -195,20 +198,17 @@ class _Document:
 
 
 def _layer(
-    given: Attributes, data: Attributes, inputs: list[Attributes], outputs: list[Attributes], dims: list[str]
+    given: Attributes, data: Attributes, inputs: list[Attributes], outputs: list[Attributes], dims: list[list[str]]
 ) -> Layer:
-    """Return a layer, from the attributes of its elements and the texts of its output's dims; raises ModelError."""
+    """Return a layer, from the attributes of its elements and the texts of its outputs' dims; raises ModelError."""
     number = integer(given.get("id"), "the id of a layer")
     kind, name = given.get("type") or "", given.get("name") or f"#{number}"
-    if len(outputs) > 1:
-        raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs; layers of one are supported")
-    if len(outputs) != (kind != "Result"):
+    if len(outputs) != (kind != "Result") and kind not in SEVERAL_OUTPUTS:
         raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs")
     what = f"a port of layer {name!r}"
     ports = tuple([integer(port.get("id"), what) for port in inputs])
     if len(set(ports)) != len(ports):
         raise ModelError(f"layer {name!r} ({kind}) has two input ports of one number")
-    port = outputs[0] if outputs else None
     return Layer(
         id=number,
         name=name,
@@ -217,8 +217,12 @@ def _layer(
         attributes=data,
         inputs=ports,
         sources=[],
-        output=None if port is None else Port(_sizes(dims, name), _names(port.get("names"))),
-        output_port=None if port is None else integer(port.get("id"), what),
+        outputs=tuple(
+            [
+                Port(integer(port.get("id"), what), _sizes(sizes, name), _names(port.get("names")))
+                for port, sizes in zip(outputs, dims, strict=True)
+            ]
+        ),
         result_names=_names(given.get("output_names")),
     )
 
@@ -252,12 +256,14 @@ def _connect(layers: Mapping[int, Layer], edges: list[Edge]) -> None:
     Raises:
         ModelError: an edge leads from or to nothing, two lead to one port, or a port has none.
     """
-    feeds: dict[tuple[int, int], int] = {}
+    feeds: dict[tuple[int, int], tuple[int, int]] = {}
     for source, source_port, target, target_port in edges:
-        wrong = ""
+        wrong, place = "", -1
+        if source in layers:
+            place = next((place for place, port in enumerate(layers[source].outputs) if port.id == source_port), -1)
         if source not in layers or target not in layers:
             wrong = f" has no layer {target if source in layers else source} to join"
-        elif layers[source].output_port != source_port:
+        elif place < 0:
             wrong = f": layer {layers[source].name!r} has no output port {source_port}"
         elif target_port not in layers[target].inputs:
             wrong = f": layer {layers[target].name!r} has no input port {target_port}"
@@ -267,7 +273,7 @@ def _connect(layers: Mapping[int, Layer], edges: list[Edge]) -> None:
             raise ModelError(
                 f"the edge from layer {source} port {source_port} to layer {target} port {target_port}{wrong}"
             )
-        feeds[target, target_port] = source
+        feeds[target, target_port] = source, place
     for number, layer in layers.items():
         for port in layer.inputs:
             if (number, port) not in feeds:
@@ -287,7 +293,7 @@ def _ordered(layers: Mapping[int, Layer]) -> dict[int, Layer]:
         stack = [first]
         while stack:
             number = stack[-1]
-            missing = [source for source in layers[number].sources if source not in done]
+            missing = [source for source, _ in layers[number].sources if source not in done]
             if number in done or not missing:
                 done.setdefault(number, layers[number])
                 waiting.discard(stack.pop())

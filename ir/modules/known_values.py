@@ -48,7 +48,7 @@ class Constants:
         if not isinstance(type_, TensorType) or not isinstance(type_.element_type, IntegerType):
             return None
         shape = type_.get_shape()
-        if DYNAMIC in shape or math.prod(shape) > MOST_FOLLOWED or type_.element_type.width.data == 1:
+        if DYNAMIC in shape or math.prod(shape) > MOST_FOLLOWED:
             return None
         if not isinstance(op, Operation):
             return None
@@ -68,17 +68,27 @@ class Constants:
         try:
             if isinstance(op, CastOp):
                 dtype = numpy_dtype(op.result.type.element_type)  # type: ignore[attr-defined]
-                limits, given = np.iinfo(dtype), operands[0]
-                return given if all(e is None or limits.min <= e <= limits.max for e in given.flat) else None
+                return _cast(operands[0], dtype)
             if isinstance(op, AnyGather):
                 return None if None in operands[1].flat else _gathered(op, *operands)
             if isinstance(op, GraphOp):
                 if op.name == "graph.reshape" and None in operands[1].flat:
                     return None
-                return type(op).compute(op.fields(), np.dtype(object), operands)
+                return op.carried(operands)
         except (GathernestError, OverflowError):
             return None
         return None
+
+
+def _cast(given: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Return known elements as those of a dtype; None where one is not in its range."""
+    kind, least, most = bool, -(2**63), 2**64
+    if dtype.kind != "b":
+        kind, least, most = int, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if not all(element is None or least <= element <= most for element in given.flat):
+        return None
+    cast = [None if element is None else kind(element) for element in given.flat]
+    return np.array(cast, object).reshape(given.shape)
 
 
 def _gathered(op: AnyGather, data: np.ndarray, indices: np.ndarray) -> np.ndarray | None:

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 # The sources that a kernel's code depends on beside its key: what compiling imports, and what kernels link.
 MAKES_CODE = (
     "ir/*.py",
-    "ir/dialects/*.py",
+    "ir/dialects/**/*.py",
     "ir/interpreters/argument_views.py",
     *(
         f"ir/modules/{name}.py"

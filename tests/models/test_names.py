@@ -75,7 +75,7 @@ def test_node_without_a_name_is_called_by_its_output_or_its_number(load, make):
     for output, called in (("y", "y"), ("", "#0")):
         with pytest.raises(gn.ModelError) as raised:
             load(make([make_node("Relu", ["x"], [output])], {"x": "2xf32"}, {"y": "2xf32"}))
-        assert str(raised.value).startswith(f"node {called!r} (Relu): ")
+        assert f"Relu (1 node {called!r})" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["13", "ünïcode", 'q"uote'])

@@ -74,13 +74,20 @@ def test_other_suffix_is_rejected(tmp_path):
 def test_unknown_operator_names_the_node_and_what_is_supported(load, make):
     proto = make([make_node("Relu", ["x"], ["y"], name="act")], {"x": "2xf32"}, {"y": "2xf32"})
     rejected(
-        load, proto, "node 'act' (Relu): operator Relu is not supported; Gather, GatherND, GatherElements, Constant"
+        load, proto, "not supported: Relu (1 node 'act'); supported are Gather, GatherND, GatherElements, Constant"
     )
+
+
+def test_every_unknown_operator_is_named_with_its_count(load, make):
+    names = ("Relu", "Softmax", "Relu", "Gelu", "Add", "Relu")
+    nodes = [make_node(kind, ["x"], [f"y{place}"], name=f"n{place}") for place, kind in enumerate(names)]
+    wanted = "not supported: Relu (3 nodes, first 'n0'), Gelu (1 node 'n3'), Softmax (1 node 'n1'); supported are"
+    rejected(load, make(nodes, {"x": "2xf32"}, {"y0": "2xf32"}), wanted)
 
 
 def test_other_domain_is_rejected(load, make):
     proto = make([make_node("Gather", ["x", "x"], ["y"], name="g", domain="com.acme")], {"x": "2xi64"}, {"y": "2xi64"})
-    rejected(load, proto, "node 'g' (Gather): operators of the domain 'com.acme' are not supported; of ai.onnx, Gather")
+    rejected(load, proto, "not supported: com.acme.Gather (1 node 'g'); supported are Gather")
 
 
 def test_opset_of_the_future_is_rejected(load, make):

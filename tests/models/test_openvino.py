@@ -240,9 +240,9 @@ def small(ir):
         (
             'type="Gather"',
             'type="Relu"',
-            "node 'Gather_3' (Relu): operator Relu of opset8 is not supported; Parameter (1)",
+            "not supported: Relu of opset8 (1 node 'Gather_3'); supported are Parameter (1)",
         ),
-        ('version="opset8"', 'version="opset2"', "operator Gather of opset2 is not supported"),
+        ('version="opset8"', 'version="opset2"', "not supported: Gather of opset2 (1 node"),
         ('type="Result"', 'type="Sink"', "layer 'y' (Sink) has 0 outputs"),
         ("</net>", "", "is not XML, or damaged"),
     ],

@@ -149,3 +149,115 @@ func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: te
   %r = graph.cast %x : tensor<2x3xf32> -> i64
   func.return
 }
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: there is no function 'foo'; there are add, subtract}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %x, %x function "foo" : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: add has 2 operands, got 1}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %x function "add" : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: add is of one type, got f32 and i64}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %x, %i function "add" : tensor<2x3xf32>, tensor<2xi64> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: select chooses by booleans, got i64}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %i, %x, %x function "select" : tensor<2xi64>, tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: shapes [2, 3] and [4, 3] do not broadcast}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %x, %y function "add" : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.elementwise: expected a result of i1, got float32}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.elementwise %x, %x function "less" : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{that of floats depends on their order}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.reduce %x function "sum" axes [0] : tensor<2x3xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.reduce: axes [2] are no distinct dimensions of rank 2}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.reduce %x function "maximum" axes [2] : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.cumsum: axis 1 is out of range [0, 0] for rank 1}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.cumsum %i axis 1 : tensor<2xi64> -> tensor<2xi64>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.range: start, end and step of a range are of rank 0}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.range %i, %i, %i : tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?xi64>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.transpose: order [0, 0] is none of the 2 dimensions of [2, 3]}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.transpose %x order [0, 0] : tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.broadcast: the sizes must be a vector of integers, got tensor<2x3xf32>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.broadcast %x, %x : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.strided_slice: each of starts, ends and steps must be a vector of integers of length 1, got tensor<2xi64>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.strided_slice %x, %i, %i, %i axes [0] : tensor<2x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.pad: the value must be a scalar of f32, got tensor<2xi64>}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.pad %x, %i, %i, %i mode "constant" axes [0, 1] : tensor<2x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?x?xf32>
+  func.return
+}

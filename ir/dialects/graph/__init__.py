@@ -1,0 +1,1 @@
+"""What models compute and move between their gathers: a table of functions, and operations of the `graph` dialect."""
