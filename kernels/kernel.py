@@ -15,6 +15,7 @@ from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
+from .c_functions.pointer import CallableFromC
 from .gather import run_operator
 from .host.dependencies import require
 from .runtime.array_checks import (
@@ -47,7 +48,7 @@ OPERATORS = (
 )
 
 
-class Kernel(functools.partial[np.ndarray]):
+class Kernel(CallableFromC, functools.partial[np.ndarray]):
     """A compiled gather: call it, and read every stage that led to it.
 
     `kernel(data, indices, out=None)` gathers; see `gathernest.gather` for the arguments, the result and errors.
@@ -60,8 +61,6 @@ class Kernel(functools.partial[np.ndarray]):
     its first line.
     """
 
-    _problem: Problem
-    _given: Schedule | Pipeline | None
     _prepared: Prepared
 
     def __new__(cls, problem: Problem, schedule: Schedule | Pipeline | None) -> "Kernel":

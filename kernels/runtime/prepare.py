@@ -13,6 +13,7 @@ from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
+from ...lowering.numba.program import Program
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
@@ -197,7 +198,9 @@ def prepare_problem(problem: Problem, schedule: Schedule | Pipeline | None = Non
         reject_tuned(plan.tuned.problem_class, error)
         plan = make_plan(problem, takes_tuned=False)
         loaded = RUNTIME.make(lambda: _load(plan))
-    return Prepared(plan, loaded, kernel_numbers(plan, loaded), _is_shared(plan), splits_rows=_splits_rows(plan))
+    return Prepared(
+        plan, loaded, kernel_numbers(plan, loaded.program), _is_shared(plan), splits_rows=_splits_rows(plan)
+    )
 
 
 def watched(prepared: Prepared) -> Prepared:
@@ -239,9 +242,9 @@ def _is_shared(plan: Plan) -> bool:
     return machine_model().is_worth_sharing(plan.work_bytes, rows, math.prod(table.shape) * plan.layout.width_bytes)
 
 
-def kernel_numbers(plan: Plan, loaded: Loaded) -> tuple[float, ...]:
-    """Return the sizes, the strides and the scale that a kernel takes after the three addresses."""
-    parameters = loaded.program.parameters
+def kernel_numbers(plan: Plan, program: Program) -> tuple[float, ...]:
+    """Return the sizes, the strides and the scale that a plan's program takes after the three addresses."""
+    parameters = program.parameters
     if [parameter.kind for parameter in parameters[:3]] != ["address"] * 3:
         raise InternalError("a kernel takes the addresses of data, indices and out first")
     return tuple(plan.parameter(entry.kind, entry.argument, entry.dim) for entry in parameters[3:])

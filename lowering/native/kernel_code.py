@@ -20,27 +20,35 @@ _GONE: list[int] = []
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * POINTERS, ctypes.c_char_p, ctypes.c_int64)
 
 
-class KernelCode:
-    """The machine code of one kernel; it is freed when the next is made after this object is gone.
+class LoadedFunction:
+    """A function in machine code; it is freed when the next is made after this object is gone.
 
     Attributes:
-        address: of the function `ENTRY`.
+        address: of the function.
     """
+
+    def __init__(self, engine: llvm.ExecutionEngine, name: str):
+        """Load what an engine of its own has, of which this is the function of that name."""
+        while _GONE:
+            _ENGINES.pop(_GONE.pop()).close()
+        engine.finalize_object()
+        self.address: int = engine.get_function_address(name)
+        _ENGINES[self.address] = engine
+
+    def __del__(self, gone: list[int] = _GONE) -> None:  # at the end of Python the module has lost its names
+        if hasattr(self, "address"):
+            gone.append(self.address)
+
+
+class KernelCode(LoadedFunction):
+    """The machine code of one kernel; its `address` is that of the function `ENTRY`."""
 
     def __init__(self, object_code: bytes):
         """Load object code of this system, which defines `ENTRY` and is trusted."""
-        while _GONE:
-            _ENGINES.pop(_GONE.pop()).close()
         engine = new_engine("")
         engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
-        engine.finalize_object()
-        self.address: int = engine.get_function_address(ENTRY)
+        super().__init__(engine, ENTRY)
         self._entry = _ENTRY_TYPE(self.address)
-        _ENGINES[self.address] = engine
-
-    def __del__(self) -> None:
-        if hasattr(self, "_entry"):
-            _GONE.append(self.address)
 
     def __call__(self, *arguments: float) -> int:
         """Run the kernel without the GIL, and return its result.

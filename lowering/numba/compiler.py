@@ -2,15 +2,19 @@
 
 import linecache
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ...ir.errors import CompileError
 from ..native.kernel_code import KernelCode
 from ..report_file import save_report
-from .object_code import forget, library_of, object_code
+from .object_code import forget, library_of, njit, njit_with_lines, object_code
 from .program import Program
 
 INSPECTED_FILE = "<gathernest kernel>"
+OUR_NJIT = "_our_njit"
+# What becomes of a compiled function.
+Made = TypeVar("Made")
 
 
 def compile_program(program: Program, file: str) -> bytes:
@@ -19,7 +23,7 @@ def compile_program(program: Program, file: str) -> bytes:
     Raises:
         CompileError: Numba or LLVM rejects it; names the file, the line and the IR operation.
     """
-    return _compiled(program, file, object_code)
+    return compiled(program, file, object_code)
 
 
 def load_text(program: Program, name: str) -> KernelCode:
@@ -41,15 +45,19 @@ def inspected_library(program: Program, *, with_lines: bool = False) -> Any:
     Raises:
         CompileError: as `compile_program`.
     """
-    return _compiled(program, INSPECTED_FILE, library_of, "njit_with_lines" if with_lines else "njit")
+    return compiled(program, INSPECTED_FILE, library_of, njit_with_lines if with_lines else njit)
 
 
-def _compiled(program: Program, file: str, finish: Any, njit: str = "njit") -> Any:
-    """Return what `finish` makes of the dispatcher of a program's function `gather`; `njit` names what makes it."""
+def compiled(program: Program, file: str, finish: Callable[[Any], Made], njit: Any = njit) -> Made:
+    """Return what `finish` makes of the dispatcher of a program's function `gather`, which `njit` makes.
+
+    Raises:
+        CompileError: as `compile_program`.
+    """
     linecache.cache[file] = (len(program.source), None, program.source.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file}
+    names: dict[str, Any] = {"__name__": "gathernest_kernel", "__file__": file, OUR_NJIT: njit}
     try:
-        exec(compile(_with_our_njit(program.source, njit), file, "exec"), names)
+        exec(compile(_with_our_njit(program.source), file, "exec"), names)
         return finish(names["gather"])
     except Exception as error:
         raise _compile_error(program, error, file) from error
@@ -59,9 +67,9 @@ def _compiled(program: Program, file: str, finish: Any, njit: str = "njit") -> A
         linecache.cache.pop(file, None)
 
 
-def _with_our_njit(source: str, njit: str) -> str:
-    """Have a source import our `njit` after Numba's, in the same line."""
-    ours = f"from gathernest.lowering.numba.object_code import {njit} as njit"
+def _with_our_njit(source: str) -> str:
+    """Have a source replace Numba's `njit`, in the line that imports it, by the one that it finds as `OUR_NJIT`."""
+    ours = f"njit = {OUR_NJIT}"
     return re.sub(r"^from numba import .*\bnjit\b.*$", rf"\g<0>; {ours}", source, count=1, flags=re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
 """Numba's compiler without its engine, which never frees what it has loaded: from a function to object code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,7 +15,7 @@ from ..native.kernel_code import ENTRY, POINTERS
 from ..native.llvm_jit import I64, Code
 
 
-class _Library(CPUCodeLibrary):
+class UnloadedLibrary(CPUCodeLibrary):
     """Optimised LLVM IR that is loaded nowhere."""
 
     def _finalize_final_module(self) -> None:
@@ -23,14 +23,18 @@ class _Library(CPUCodeLibrary):
         self._finalized = True
 
 
-class _ToLibrary(Compiler):
+class ToLibrary(Compiler):
     """Numba's pipeline from a function to a library, with no wrapper that Python could call."""
 
     def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
         flags = flags.copy()
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        library = _Library(target.codegen(), "gathernest")
+        library = self.new_library(target)
         super().__init__(typing, target, library, arguments, result, flags, locals_)
+
+    def new_library(self, target: Any) -> CPUCodeLibrary:
+        """Return the library of one function, for the CPU of this process."""
+        return UnloadedLibrary(target.codegen(), "gathernest")
 
     def compile_extra(self, func: Any) -> Any:
         compiled = super().compile_extra(func)
@@ -39,7 +43,7 @@ class _ToLibrary(Compiler):
         return compiled._replace(entry_point=stands_for_it)
 
 
-class _ToLibraryWithLines(_ToLibrary):
+class _ToLibraryWithLines(ToLibrary):
     """The same, and each instruction names its line of the source. LLVM makes the same instructions."""
 
     def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, locals_: Any):
@@ -50,7 +54,7 @@ class _ToLibraryWithLines(_ToLibrary):
 
 def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
     """Do as `numba.njit`, but load and cache nothing: what generated source imports is replaced by this."""
-    return numba.njit(*signature, pipeline_class=_ToLibrary, **options)
+    return numba.njit(*signature, pipeline_class=ToLibrary, **options)
 
 
 def njit_with_lines(*signature: Any, cache: bool = False, **options: Any) -> Any:
@@ -105,12 +109,18 @@ def _is_known(function: str) -> bool:
 
 def _entry(compiled: Any) -> ir.Module:
     """Return a module with `ENTRY`, which declares the function that it calls."""
-    module, function = ir.Module("gathernest_entry"), compiled.fndesc
-    convention, taken = compiled.target_context.call_conv, function.argtypes
+    module, count = ir.Module("gathernest_entry"), len(compiled.fndesc.argtypes)
     code = Code(module, ENTRY, POINTERS + 2, "external")
     *addresses, numbers, team = code.arguments
-    values = [*addresses, *(code.word(numbers, place) for place in range(len(taken) - POINTERS - 1))]
-    values = [*values[: len(taken) - 1], team]
+    values = [*addresses, *(code.word(numbers, place) for place in range(count - POINTERS - 1))]
+    code.ret(called(code, compiled, [*values[: count - 1], team]))
+    return module
+
+
+def called(code: Code, compiled: Any, words: Sequence[Any]) -> Any:
+    """Call a compiled function, which is declared, with a word for each of its arguments; -1 where it raises."""
+    convention, function = compiled.target_context.call_conv, compiled.fndesc
+    taken, values = function.argtypes, list(words)
     for place, type_ in enumerate(taken):
         if isinstance(type_, types.Float):
             double = code.bitcast(values[place], ir.DoubleType())
@@ -118,7 +128,6 @@ def _entry(compiled: Any) -> ir.Module:
         elif type_.bitwidth < 64:
             values[place] = code.trunc(values[place], ir.IntType(type_.bitwidth))
     kind = convention.get_function_type(function.restype, taken)
-    callee = ir.Function(module, kind, function.llvm_func_name)
+    callee = ir.Function(code.module, kind, function.llvm_func_name)
     status, result = convention.call_function(code, callee, function.restype, taken, values)
-    code.ret(code.select(status.is_ok, result, I64(-1)))
-    return module
+    return code.select(status.is_ok, result, I64(-1))

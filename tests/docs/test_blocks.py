@@ -37,6 +37,7 @@ REASONS = {
     "needs a quiet machine",
     "needs another runtime",
     "runs in tests/plugins, where the package is installed",
+    "runs in tests/tools/commands/test_build.py, where there is a C compiler",
     "runs in tests/upstream, where mlir-opt is installed",
     "takes minutes",
     "times of one machine",

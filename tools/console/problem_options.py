@@ -6,20 +6,24 @@ from typing import Any
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.kernel import OPERATORS
-from .terminal import Parser, UsageError
+from .terminal import UsageError
 
 
-def add_problem_options(parser: Parser, *, required: bool = True) -> None:
-    """Declare the options; without `required`, the arrays may be left out."""
-    parser.add_argument("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
-    parser.add_argument(
-        "--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32"
-    )
-    parser.add_argument("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    parser.add_argument("--axis", type=int, default=0, help="axis to gather from (default: 0)")
-    parser.add_argument("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
-    parser.add_argument("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+def add_problem_options(
+    parser: argparse._ActionsContainer, *, required: bool = True, action: str | type[argparse.Action] = "store"
+) -> None:
+    """Declare the options; without `required`, the arrays may be left out. `action` is what argparse does with each."""
+
+    def add(flag: str, **settings: Any) -> None:
+        parser.add_argument(flag, action=action, **settings)
+
+    add("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
+    add("--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
+    add("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
+    add("--axis", type=int, default=0, help="axis to gather from (default: 0)")
+    add("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
+    add("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
+    add("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
 
 
 def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_the_numbers_of_a_kernel_are_in_the_order_of_its_parameters():
 
     loaded = Stub()
     loaded.program = program
-    named = dict(zip([p.name for p in program.parameters[3:]], kernel_numbers(plan, loaded), strict=True))
+    named = dict(zip([p.name for p in program.parameters[3:]], kernel_numbers(plan, loaded.program), strict=True))
     assert named == {"n_outer": 5, "n_axis": 7, "n_inner": 11, "n_indices": 3}
 
 

@@ -35,7 +35,7 @@ ARM_REGISTERS = {"q": 16, "d": 8, "x": 8, "s": 4, "w": 4}
 def modules() -> dict[str, str]:
     """The LLVM IR of each kernel before LLVM's passes, which depend on the CPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(object_code._Library, "_optimize_final_module", lambda library: None)
+        patch.setattr(object_code.UnloadedLibrary, "_optimize_final_module", lambda library: None)
         return {name: _ir(data, **options) for name, (data, options) in KERNELS.items()}
 
 

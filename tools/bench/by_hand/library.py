@@ -6,8 +6,6 @@ The compiled library is stored in the cache folder, under a digest of its source
 import ctypes
 import hashlib
 import math
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ....ir.errors import DependencyError, GathernestError
+from ....kernels.host.c_compiler import c_compiler, run_c_compiler
 from ....kernels.host.cache_folder import cache_folder
 from ....kernels.host.cpu import PACKAGE, cpu_model
 from ..cases.case import Case, Inputs
@@ -145,10 +143,7 @@ def built(options: tuple[str, ...] = OPTIONS) -> Library:
         DependencyError: there is no C compiler.
         GathernestError: the compiler fails; its first line is in the message.
     """
-    named = os.environ.get("CC") or "cc"
-    compiler = shutil.which(named)
-    if compiler is None:
-        raise DependencyError(f"C by hand needs a C compiler, and there is no {named}; install gcc or clang, or set CC")
+    compiler = c_compiler("C by hand")
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     facts = "\n".join([version, cpu_model(), *options]).encode()
     folder = cache_folder() / "by_hand"
@@ -158,9 +153,6 @@ def built(options: tuple[str, ...] = OPTIONS) -> Library:
         with tempfile.TemporaryDirectory(dir=folder) as making:
             made = Path(making) / path.name
             command = [compiler, *options, "-o", str(made), str(SOURCE)]
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
-            if ended.returncode:
-                reason = ended.stderr.strip().partition("\n")[0]
-                raise GathernestError(f"{compiler} cannot compile {SOURCE}: {reason}")
+            run_c_compiler(command, f"compile {SOURCE}")
             made.replace(path)
     return Library(path)

@@ -46,7 +46,7 @@ class Counted:
     def run(self, loaded: Loaded) -> list[float]:
         out = np.zeros(4)
         addresses = [array.ctypes.data for array in (DATA, INDICES, out)]
-        assert loaded.entry(*addresses, *kernel_numbers(self.plan, loaded), False) == 0
+        assert loaded.entry(*addresses, *kernel_numbers(self.plan, loaded.program), False) == 0
         return out.tolist()
 
 

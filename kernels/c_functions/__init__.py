@@ -1,0 +1,1 @@
+"""Kernels as C functions: an address in this process, and shared libraries for a named CPU."""

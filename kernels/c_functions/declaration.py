@@ -1,0 +1,168 @@
+"""The C declaration of a problem's function, and the header of several. Plain Python.
+
+    int64_t NAME(const T *data, const I *indices, T *out);
+
+Sizes and layouts are the problem's, and no arguments. `out` is always C-contiguous.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import InvalidGatherError
+from ...ir.problem import Problem
+from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds
+
+_C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Words of C23 and C++ that no function can have as its name.
+_C_WORDS = (
+    " alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double "
+    "else enum explicit export extern false float for friend goto if inline int long main mutable namespace new not "
+    "nullptr operator or private protected public register restrict return short signed sizeof static static_assert "
+    "struct switch template this throw true try typedef typename typeof union unsigned using virtual void volatile "
+    "while xor "
+)
+_CONTRACT = """\
+Each function returns how many indices are out of range: 0 when it has written out, which is untouched otherwise.
+
+Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.
+Their addresses are multiples of the size of an element, out overlaps neither input, and nobody writes to the inputs
+during a call. A call runs on the thread that makes it, allocates nothing and keeps no state, so any number of threads
+may call at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The C function of a problem.
+
+    Attributes:
+        name: a C identifier.
+        problem: with the result in an array of the caller's.
+    """
+
+    name: str
+    problem: Problem
+
+    @classmethod
+    def of(cls, problem: Problem, name: str | None = None) -> "Declaration":
+        """Return the declaration, with a name that says the problem where none is given.
+
+        Raises:
+            InvalidGatherError: the name is none of a C function.
+        """
+        result = problem.result
+        problem = problem.into(ArraySpec(result.shape, result.dtype))
+        if name is not None and (not _C_NAME.fullmatch(name) or f" {name} " in _C_WORDS):
+            raise InvalidGatherError(
+                f"{name!r} is no name for a C function; use letters, digits and _, such as {_name_of(problem)}"
+            )
+        return cls(name or _name_of(problem), problem)
+
+    @property
+    def prototype(self) -> str:
+        """The prototype, without the semicolon."""
+        return f"int64_t {self.name}({self._parameters})"
+
+    @property
+    def function_type(self) -> str:
+        """The C type of a pointer to it, `NAME_t`, without the semicolon."""
+        return f"typedef int64_t (*{self.name}_t)({self._parameters})"
+
+    @property
+    def comment(self) -> str:
+        """What the function does, with the sizes of its arrays."""
+        problem = self.problem
+        attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
+        if problem.gradient is not None:
+            attributes.append(f"scale {problem.gradient.scale:g}")
+        arrays = (f"  {name}: {spec}{_said_of(spec.dtype)}" for name, spec in self._arrays)
+        return "\n".join([f"{', '.join([problem.name, *attributes])}, bounds {problem.bounds}", *arrays, self._range])
+
+    @property
+    def _arrays(self) -> tuple[tuple[str, ArraySpec], ...]:
+        problem = self.problem
+        names = ("data", "out") if problem.gradient is None else ("grad", "out")
+        return (names[0], problem.source), ("indices", problem.indices), (names[1], problem.result)
+
+    @property
+    def _parameters(self) -> str:
+        *read, (out, written) = self._arrays
+        inputs = (f"const {c_type(spec.dtype)} *{name}" for name, spec in read)
+        return ", ".join([*inputs, f"{c_type(written.dtype)} *{out}"])
+
+    @property
+    def _range(self) -> str:
+        """The indices that are in range."""
+        problem, allowed = self.problem, []
+        if problem.bounds in (Bounds.CLIP, Bounds.WRAP):
+            return "  Every index is in range."
+        for axis, size in zip(problem.axes, problem.axis_sizes, strict=True):
+            is_from_end = problem.bounds in (Bounds.ERROR, Bounds.ZERO) and problem.version not in NO_NEGATIVE_INDICES
+            values = f"[{-size if is_from_end else 0}, {size - 1}]" if size else "none"
+            allowed.append(f"{values} of axis {axis}")
+        promised = " The caller promises that: nothing is checked." if problem.bounds is Bounds.UNCHECKED else ""
+        zeros = " Others give zeros." if problem.bounds is Bounds.ZERO else ""
+        return f"  In range: {', '.join(allowed)}.{promised}{zeros}"
+
+
+def header(declarations: Sequence[Declaration], title: str, guard: str) -> str:
+    """Return a header for C and C++.
+
+    Args:
+        declarations: of different names.
+        title: its first line says this.
+        guard: the macro that makes a second inclusion empty.
+    """
+    text = f"/* {_commented(title)}\n *\n{_comment_lines(_CONTRACT)}\n */\n"
+    text += f"#ifndef {guard}\n#define {guard}\n\n#include <stdbool.h>\n#include <stdint.h>\n\n"
+    text += '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+    for each in declarations:
+        text += f"\n/* {_comment_lines(each.comment).removeprefix(' * ')} */\n"
+        text += f"{each.prototype};\n{each.function_type};\n"
+    return f"{text}\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
+
+
+def c_type(dtype: np.dtype) -> str:
+    """Return the C type of an element; an integer of its size for a float that C lacks, `void` for all else."""
+    if dtype.kind == "b":
+        return "bool"
+    if dtype.kind in "iu":
+        return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
+    if dtype.kind == "f" and dtype.itemsize in (4, 8):
+        return "float" if dtype.itemsize == 4 else "double"
+    return f"uint{8 * dtype.itemsize}_t" if _is_float_of_bits(dtype) else "void"
+
+
+def _is_float_of_bits(dtype: np.dtype) -> bool:
+    """Return whether elements are floats of 8 or 16 bits, those of ml_dtypes too."""
+    return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.type.__module__.startswith("ml_dtypes"))
+
+
+def _said_of(dtype: np.dtype) -> str:
+    """Return what the C type does not say of an element."""
+    kind = c_type(dtype)
+    if kind == "void":
+        return f", elements of {dtype.itemsize} bytes"
+    return ", as its bits" if _is_float_of_bits(dtype) else ""
+
+
+def _name_of(problem: Problem) -> str:
+    """Return the name that says everything which decides a problem's function."""
+    words = [problem.name, str(problem.table), "by", str(problem.indices)]
+    words += [f"{name}{value}" for name, value in problem.operator.attributes().items() if value]
+    words += [problem.bounds.value] if problem.bounds is not Bounds.ERROR else []
+    if problem.gradient is not None and problem.gradient.scale != 1:
+        words.append(f"scale{problem.gradient.scale!r}".replace(".", "p"))
+    return "gn_" + re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words).replace("-", "m")).strip("_")
+
+
+def _comment_lines(text: str) -> str:
+    return "\n".join(f" * {_commented(line)}".rstrip() for line in text.splitlines())
+
+
+def _commented(text: str) -> str:
+    """Return a text that does not end the comment it stands in."""
+    return text.replace("*/", "* /")

@@ -1,0 +1,85 @@
+"""Shared libraries: the C functions of given problems, compiled ahead of time for a CPU, and their header.
+
+Each function is an object file by LLVM, and the C compiler links them. What is made needs neither Python nor Numba.
+"""
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
+from ..host.c_compiler import c_compiler, run_c_compiler
+from ..host.files import publish
+from ..host.knobs import knobs
+from ..runtime.compile import build_program
+from ..runtime.prepare import kernel_numbers, planned
+from .declaration import Declaration, header
+from .target_cpu import machine_for, target_named
+from .without_kernel import without_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What is built.
+
+    Attributes:
+        path: of the library.
+        header: of the C header.
+        functions: those that it exports.
+        cpu: the CPU that it is for, by LLVM's name.
+    """
+
+    path: Path
+    header: Path
+    functions: tuple[Declaration, ...]
+    cpu: str
+
+
+def build_library(
+    out: Path, header_path: Path, functions: Sequence[Declaration], cpu: str | None, advance: Callable[[int], None]
+) -> Library:
+    """Compile functions for a CPU and link them; the library and its header get their names when they are whole.
+
+    Args:
+        out, header_path: files in folders that are there.
+        functions: of different names, 1 or more.
+        cpu: by LLVM's name; this machine's when None.
+        advance: is told of each function that is compiled.
+
+    Raises:
+        DependencyError: there is no C compiler.
+        UnknownCpuError: there is no such CPU.
+        GathernestError: the C compiler does not link.
+        ScheduleError, CompileError: a kernel cannot be compiled.
+        OSError: the files cannot be written.
+    """
+    compiler, target = c_compiler("gathernest build"), target_named(cpu)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as making:
+        objects = [Path(making) / f"{number}.o" for number in range(len(functions))]
+        for path, function in zip(objects, functions, strict=True):
+            path.write_bytes(object_code(function, target, cpu))
+            advance(1)
+        made = Path(making) / out.name
+        whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []
+        run_c_compiler([compiler, "-shared", *whole, "-o", str(made), *map(str, objects)], f"link {out.name}")
+        title = f"{len(functions)} C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
+        publish(header_path, header(functions, title, f"GATHERNEST_{_macro(header_path.name)}"))
+        made.replace(out)
+    return Library(out, header_path, tuple(functions), target.cpu)
+
+
+def object_code(function: Declaration, target: Target, cpu: str | None) -> bytes:
+    """Return the object code of one function, with a schedule for one thread of that CPU; raises as `build_library`."""
+    with knobs.scope(num_threads=1, machine=machine_for(cpu)):
+        plan = planned(function.problem)
+        if plan.action != "run":
+            return object_without_kernel(function.name, without_kernel(plan), target)
+        program = build_program(plan)
+        return object_of_program(program, function.name, kernel_numbers(plan, program), target)
+
+
+def _macro(name: str) -> str:
+    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()

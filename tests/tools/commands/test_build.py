@@ -1,0 +1,194 @@
+"""`gathernest build`: the library of docs/function_pointers.md in its C program, CPUs, and every wrong command line."""
+
+import ctypes
+import json
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gathernest.kernels.c_functions.target_cpu import machine_for, target_named
+from gathernest.tools import cli
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "function_pointers.md").read_text().partition("## A shared")[2]
+PROBLEM = ("--data", "9x8xf32", "--indices", "5xi64")
+# The sizes of this one leave nothing to compile.
+EMPTY = ("--data", "0x4xf32", "--indices", "5xi64")
+ZEROS = ("--and", "--bounds", "zero", "--data", "0x2xi8", "--indices", "3xi32")
+
+
+def block(language: str) -> str:
+    """Return the first block of that language on the part of the page about libraries."""
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found[1].replace("\\\n", "")
+
+
+@pytest.fixture(scope="module")
+def compiler() -> str:
+    if (found := shutil.which("cc")) is None:
+        pytest.skip("there is no C compiler (cc) to link a library")
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(compiler, tmp_path_factory) -> Path:
+    """A folder with the page's library, header and program."""
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "main.c").write_text(block("c"))
+    command = block("sh").splitlines()[0].partition("gathernest ")[2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert cli.main(shlex.split(command)) == 0
+    return folder
+
+
+def test_the_pages_program_runs_with_strict_c_and_gives_what_it_says(folder, compiler):
+    options = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+    subprocess.run([compiler, *options, "-o", "main", "main.c", "./liblookup.so"], cwd=folder, check=True)
+    ended = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=True)
+    assert ended.stdout == "14.5 999.5\n49950.0\n1 out of range, out is still 14.5\n"
+
+
+def test_the_header_is_one_of_cpp_and_may_be_included_twice(folder):
+    if (compiler := shutil.which("c++")) is None:
+        pytest.skip("there is no C++ compiler (c++)")
+    (folder / "twice.cpp").write_text('#include "liblookup.h"\n#include "liblookup.h"\nlookup_t pointer = lookup;\n')
+    subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "twice.cpp"], cwd=folder, check=True)
+
+
+def test_the_library_needs_nothing_but_c_and_has_only_its_functions(folder):
+    if (nm := shutil.which("nm")) is None:
+        pytest.skip("there is no nm")
+    listed = subprocess.run([nm, "-D", "liblookup.so"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    names = {kind: set(re.findall(rf" {kind} (\w+)", listed)) for kind in "UT"}
+    assert names["T"] == {"lookup", "gn_gather_grad_1000x64xf32_by_100xi64"}
+    assert names["U"] <= {"memcpy", "memmove", "memset"}
+
+
+def test_files_are_whole_and_nothing_else_is_left(folder):
+    assert {path.name for path in folder.iterdir()} >= {"liblookup.so", "liblookup.h"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_each_problem_has_options_of_its_own(gathernest, compiler, tmp_path):
+    out, header = tmp_path / "libempty.so", tmp_path / "empty.h"
+    common = ("--so", str(out), "--header", str(header), "--json")
+    ended = gathernest("build", *common, *EMPTY, "--name", "five", *ZEROS)
+    assert (ended.status, ended.err) == (0, "")
+    said = json.loads(ended.out)
+    assert (said["library"], said["header"]) == (str(out), str(header))
+    assert [each["prototype"] for each in said["functions"]] == [
+        "int64_t five(const float *data, const int64_t *indices, float *out)",
+        "int64_t gn_gather_0x2xi8_by_3xi32_zero(const int8_t *data, const int32_t *indices, int8_t *out)",
+    ]
+    assert all(f"{each['prototype']};" in header.read_text() for each in said["functions"])
+    library, rows = ctypes.CDLL(str(out)), np.full((3, 2), 7, np.int8)
+    assert library.five(None, None, None) == 5
+    assert library.gn_gather_0x2xi8_by_3xi32_zero(None, None, ctypes.c_void_p(rows.ctypes.data)) == 0
+    assert not rows.any()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of x86-64")
+def test_a_library_has_the_instructions_of_its_cpu(gathernest, compiler, tmp_path, monkeypatch):
+    if (objdump := shutil.which("objdump")) is None:
+        pytest.skip("there is no objdump")
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", "vectorize-inner{lanes=8}")
+    registers = {}
+    for cpu in ("x86-64", "znver3"):
+        out = tmp_path / f"{cpu}.so"
+        ended = gathernest("build", "--so", str(out), "--cpu", cpu, *PROBLEM)
+        assert (ended.status, ended.err) == (0, "")
+        assert ended.out.endswith(f"{out.with_suffix('.h')}, for {cpu}, one thread a call\n")
+        assembly = subprocess.run([objdump, "-d", str(out)], capture_output=True, text=True, check=True).stdout
+        registers[cpu] = set(re.findall(r"%([xyz]mm)\d", assembly))
+    assert registers == {"x86-64": {"xmm"}, "znver3": {"ymm"}}
+
+
+def test_schedules_are_chosen_for_a_cpu_like_the_target(monkeypatch):
+    named = {"znver2": "zen3", "znver5": "zen4", "sapphirerapids": "xeon-avx512", "haswell": "avx2", "native": None}
+    assert {cpu: machine_for(cpu) for cpu in named} == named
+    monkeypatch.setenv("GATHERNEST_MACHINE", "zen4")
+    assert str(machine_for("haswell")) == "zen4"
+    assert target_named(None) == target_named("native")
+
+
+SO = ("--so", "lib.so")
+WRONG = {
+    "no problem": (SO, "no problem is given; name one with --data and --indices, such as 1000x64xf32 and 100xi64"),
+    "no library": (EMPTY, "the following arguments are required: --so; see 'gathernest build --help'"),
+    "no indices": ((*SO, "--data", "3xf32"), "--indices is missing; name the gather with --data and --indices"),
+    "a wrong spec": ((*SO, "--data", "3xf99", "--indices", "2xi8"), "--data: "),
+    "an unsupported operator": (
+        (*SO, *EMPTY, "--operator", "scatter"),
+        "there is no operator 'scatter' to compile; use gather, ",
+    ),
+    "a wrong problem of two": (
+        (*SO, *EMPTY, "--and", "--data", "3xf32", "--indices", "2xi8", "--axis", "4"),
+        "problem 2: axis 4 is out of range [-1, 0] for data of rank 1",
+    ),
+    "an unknown CPU": (
+        (*SO, *EMPTY, "--cpu", "znver33"),
+        "there is no CPU 'znver33' of this architecture; did you mean",
+    ),
+    "another unknown CPU": ((*SO, *EMPTY, "--cpu", "$"), "there is no CPU '$' of this architecture; LLVM has "),
+    "a missing folder": (("--so", "no/lib.so", *EMPTY), "there is no folder no; make it, or give --so another"),
+    "a missing folder of the header": (
+        (*SO, *EMPTY, "--header", "no/lib.h"),
+        "there is no folder no; make it, or give --header another",
+    ),
+    "a folder": (("--so", ".", *EMPTY), "--so . is a folder; name a file in it"),
+    "one file": (("--so", "a.h", *EMPTY), "the library and its header would both be a.h; give --header another"),
+    "one problem twice": (
+        (*SO, *EMPTY, "--and", *EMPTY),
+        "two problems are called gn_gather_0x4xf32_by_5xi64; leave one out, or give it another --name",
+    ),
+    "no --and": ((*SO, *EMPTY, *EMPTY), "--data is given twice for one problem; put --and between two problems"),
+    "nothing behind --and": (
+        (*SO, *EMPTY, "--and"),
+        "problem 2: --data is missing; name the gather with --data and --indices",
+    ),
+    "one name twice": (
+        (*SO, "--name", "rows", *EMPTY, *ZEROS, "--name", "rows"),
+        "two problems are called rows; leave one out, or give it another --name",
+    ),
+    "a name that C has not": ((*SO, *EMPTY, "--name", "a-b"), "'a-b' is no name for a C function; use letters, "),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_command_line_is_one_line_and_writes_nothing(
+    gathernest, compiler, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    ended = gathernest("build", *words)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith(f"gathernest: error: {message}")
+    assert ended.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_c_compiler_is_one_line(gathernest, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-cc")
+    ended = gathernest("build", "--so", str(tmp_path / "lib.so"), *EMPTY)
+    wanted = "gathernest build needs a C compiler, and there is no no-such-cc; install gcc or clang, or set CC"
+    assert (ended.status, ended.err) == (1, f"gathernest: error: {wanted}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_linker_that_fails_leaves_what_was_there(gathernest, compiler, tmp_path, monkeypatch):
+    linker = tmp_path / "broken-cc"
+    linker.write_text("#!/bin/sh\necho 'ld: cannot do it' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setenv("CC", str(linker))
+    out = tmp_path / "lib.so"
+    out.write_text("there before")
+    ended = gathernest("build", "--so", str(out), *EMPTY)
+    assert (ended.status, ended.err) == (1, f"gathernest: error: {linker} cannot link lib.so: ld: cannot do it\n")
+    assert out.read_text() == "there before"
+    assert {path.name for path in tmp_path.iterdir()} == {"lib.so", "broken-cc"}

@@ -1,0 +1,123 @@
+"""`gathernest build`: write a shared library with C functions for given problems, and its C header."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import GathernestError
+from ...kernels.host.dependencies import require_compiler
+from ...kernels.kernel import problem_of
+from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.terminal import DONE, Parser, UsageError, make_console, progress
+
+if TYPE_CHECKING:
+    from ...kernels.c_functions.declaration import Declaration
+
+EXAMPLES = """examples:
+  gathernest build --so liblookup.so --data 1000x64xf32 --indices 100xi64
+  gathernest build --so liblookup.so --data 1000x64xf32 --indices 100xi64 --cpu znver3 --header lookup.h
+  gathernest build --so liblookup.so --bounds zero --data 1000x64xf32 --indices 100xi64 --name lookup \\
+    --data 50x64xf32 --indices 100xi32 --name lookup_position
+  cc main.c ./liblookup.so"""
+IN_ORDER = "in_order"
+
+
+class _InOrder(argparse.Action):
+    """Notes an option of the last problem; one without a value begins the next problem."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        *before, last = getattr(namespace, IN_ORDER, [{}])
+        if self.nargs == 0:
+            wanted = [*before, last, {}]
+        elif self.dest in last:
+            raise UsageError(f"{option_string} is given twice for one problem; put --and between two problems")
+        else:
+            wanted = [*before, last | {self.dest: values}]
+        setattr(namespace, IN_ORDER, wanted)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--so", required=True, type=Path, metavar="OUT", help="the shared library to write")
+    parser.add_argument("--header", type=Path, metavar="OUT", help="its C header (default: that of --so, ending in .h)")
+    parser.add_argument(
+        "--cpu",
+        metavar="NAME",
+        help="the CPU it is for, by LLVM's name: znver3, x86-64-v3, ...; its schedules are chosen for one like it, or "
+        "by GATHERNEST_MACHINE (default: native, this machine's)",
+    )
+    group = parser.add_argument_group("problems", "one or more, with --and between them")
+    add_problem_options(group, required=False, action=_InOrder)
+    group.add_argument(
+        "--name", action=_InOrder, metavar="NAME", help="the C function (default: one that says the problem)"
+    )
+    group.add_argument("--and", action=_InOrder, nargs=0, help="begin the next problem")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build the library."""
+    require_compiler()
+    from ...kernels.c_functions.library import build_library
+    from ...kernels.c_functions.target_cpu import UnknownCpuError
+
+    out, header = _files(options)
+    functions = _functions(options)
+    try:
+        with progress("compiling", len(functions)) as advance:
+            built = build_library(out, header, functions, options.cpu, advance)
+    except UnknownCpuError as error:
+        raise UsageError(str(error)) from None
+    if options.json:
+        said = [
+            {"name": each.name, "problem": each.comment.splitlines()[0], "prototype": each.prototype}
+            for each in functions
+        ]
+        print(json.dumps({"library": str(out), "header": str(header), "cpu": built.cpu, "functions": said}))
+        return DONE
+    console = make_console()
+    for each in functions:
+        console.print(each.prototype)
+    console.print(f"{out} ({out.stat().st_size / 1024:.0f} KiB) and {header}, for {built.cpu}, one thread a call")
+    return DONE
+
+
+def _files(options: argparse.Namespace) -> tuple[Path, Path]:
+    """Return the library and its header, after a check that both can be written; raises UsageError."""
+    out = options.so
+    _check_file("--so", out)
+    header = out.with_suffix(".h") if options.header is None else options.header
+    _check_file("--header", header)
+    if out.resolve() == header.resolve():
+        raise UsageError(f"the library and its header would both be {out}; give --header another")
+    return out, header
+
+
+def _check_file(flag: str, path: Path) -> None:
+    """Check that a path is none of a folder, and is in one; raises UsageError."""
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}; make it, or give {flag} another")
+    if path.is_dir():
+        raise UsageError(f"{flag} {path} is a folder; name a file in it")
+
+
+def _functions(options: argparse.Namespace) -> "Sequence[Declaration]":
+    """Return the functions that the options name; raises UsageError."""
+    from ...kernels.c_functions.declaration import Declaration
+
+    wanted: Sequence[dict[str, Any]] = getattr(options, IN_ORDER, ())
+    if not wanted:
+        raise UsageError("no problem is given; name one with --data and --indices, such as 1000x64xf32 and 100xi64")
+    functions: dict[str, Declaration] = {}
+    for number, each in enumerate(wanted, 1):
+        try:
+            given = argparse.Namespace(**(vars(options) | each))
+            function = Declaration.of(problem_of(**problem_arguments(given)), each.get("name"))
+        except GathernestError as error:
+            raise UsageError(str(error) if len(wanted) == 1 else f"problem {number}: {error}") from None
+        if function.name in functions:
+            raise UsageError(f"two problems are called {function.name}; leave one out, or give it another --name")
+        functions[function.name] = function
+    return tuple(functions.values())
