@@ -32,6 +32,7 @@ _NAMES = {
     "kernels.bisection.wrong_pass": "WrongPass",
     "kernels.playground.scheduling": "ScheduleScript schedule",
     "kernels.playground.step": "step",
+    "kernels.splitting.split_model": "SplitModel split",
     "kernels.stepping.steps": "Steps",
     "kernels.take": "take take_along_axis",
     "kernels.tune": "tune",

@@ -29,6 +29,8 @@ from .kernels.playground.scheduling import schedule as schedule
 from .kernels.playground.step import step as step
 from .kernels.reduction.gather_reduce import gather_reduce as gather_reduce
 from .kernels.reduction.gather_reduce import gather_reduce_grad as gather_reduce_grad
+from .kernels.splitting.split_model import SplitModel as SplitModel
+from .kernels.splitting.split_model import split as split
 from .kernels.stepping.steps import Steps as Steps
 from .kernels.take import take as take
 from .kernels.take import take_along_axis as take_along_axis

@@ -177,7 +177,7 @@ class Model:
             BoundsError: an index is not valid; names the node.
         """
         values: list[np.ndarray | None] = list(self._values)
-        for place, array in enumerate(_checked_inputs(self.inputs, inputs)):
+        for place, array in enumerate(checked_inputs(self.inputs, inputs)):
             values[place] = array
         taken = {id(array): array for array in values if array is not None}
         for step in self._steps:
@@ -267,7 +267,7 @@ def check_input_names(specs: Mapping[str, TensorSpec], names: Iterable[str]) -> 
             raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(str(name), specs)}")
 
 
-def _checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
+def checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
     """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
     check_input_names(specs, given)
     arrays: list[np.ndarray] = []

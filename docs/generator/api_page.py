@@ -23,6 +23,7 @@ GROUPS = {
     "kernels.playground": "The playground",
     "kernels.stepping": "The playground",
     "kernels.model": "Models",
+    "kernels.splitting.split_model": "Models split with ONNX Runtime",
     "kernels.host.knobs": "Settings",
     "ir.errors": "Errors",
 }

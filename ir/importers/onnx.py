@@ -38,12 +38,18 @@ def import_onnx(path: Path, *, allow_external_data: bool = False, limits: FileLi
         ModelError: the file is damaged, or the model holds what is not supported; names the node.
     """
     limits = limits or FileLimits()
+    model = read_model(path, limits)
+    return import_onnx_model(model, TensorReader(limits, path.parent, allow_external_data), str(path))
+
+
+def read_model(path: Path, limits: FileLimits) -> onnx.ModelProto:
+    """Return what a `.onnx` file holds; raises ModelError where it is damaged."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(read_file(path, limits))
     except DecodeError as error:
         raise ModelError(f"{path} is not an ONNX model, or damaged: {error}") from None
-    return import_onnx_model(model, TensorReader(limits, path.parent, allow_external_data), str(path))
+    return model
 
 
 def import_onnx_model(model: onnx.ModelProto, reader: TensorReader, name: str = "the model") -> ImportedModel:
@@ -57,14 +63,19 @@ def import_onnx_model(model: onnx.ModelProto, reader: TensorReader, name: str = 
     Raises:
         ModelError: the model is damaged, or holds what is not supported; names the node.
     """
-    if not model.HasField("graph"):
-        raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
-    if not {*map(type, _texts(model))} <= {str}:
-        raise ModelError(f"{name} is damaged: a name in it is not UTF-8")
+    check_model(model, name)
     try:
         return _import_graph(model, GraphBuilder(reader.limits), reader)
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: a string in it is not UTF-8 ({error.reason})") from None
+
+
+def check_model(model: onnx.ModelProto, name: str) -> None:
+    """Check that a model has a graph, and names that are text; raises ModelError."""
+    if not model.HasField("graph"):
+        raise ModelError(f"{name} has no graph; it is not an ONNX model, or damaged")
+    if not {*map(type, _texts(model))} <= {str}:
+        raise ModelError(f"{name} is damaged: a name in it is not UTF-8")
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[Any]:
@@ -95,7 +106,7 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     values: dict[str, SSAValue] = {}
     for info in graph.input:
         if info.name not in initializers:
-            _define(values, info.name, builder.argument(info.name, *_type_of(info, "input")), "input")
+            _define(values, info.name, builder.argument(info.name, *input_type(info, "input")), "input")
     for tensor in graph.initializer:
         array = reader.array(tensor, f"initializer {tensor.name!r}")
         _define(values, tensor.name, builder.constant(tensor.name, array), "initializer")
@@ -154,7 +165,7 @@ def _define(values: dict[str, SSAValue], name: str, value: SSAValue, what: str) 
     values[name] = value
 
 
-def _type_of(info: onnx.ValueInfoProto, what: str) -> tuple[Any, Shape, Sequence[str]]:
+def input_type(info: onnx.ValueInfoProto, what: str) -> tuple[Any, Shape, Sequence[str]]:
     """Return dtype, shape and names of sizes of an input or output.
 
     Raises:
@@ -190,7 +201,7 @@ def _add_results(graph: onnx.GraphProto, builder: GraphBuilder, values: Mapping[
             if numpy_dtype(got.element_type) != dtype:
                 raise ModelError(f"output {info.name!r} is declared as {dtype}, and the graph gives {got}")
             if tensor.HasField("shape"):
-                _, shape, dims = _type_of(info, "output")
+                _, shape, dims = input_type(info, "output")
                 if not shapes_agree(shape, shape_of_value(value)):
                     raise ModelError(f"output {info.name!r} is declared with shape {shape}, and the graph gives {got}")
         builder.result(info.name, value, dims)

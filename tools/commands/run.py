@@ -5,7 +5,6 @@ import json
 import re
 import sys
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import numpy as np
 
 from ...ir.element_types import element_type_name
 from ...ir.errors import ModelError, did_you_mean
-from ...kernels.model import Model, TensorSpec, check_input_names, load
+from ...kernels.model import Model, check_input_names, load
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..models.input_files import named_files, read_input
 
 Arrays = dict[str, np.ndarray]
 
@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
-    given = _named_files(options.input)
+    given = named_files(options.input)
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.stage is not None:
         return _print_stage(model, options.stage, as_json=options.json)
@@ -83,23 +83,10 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if comparison and comparison["compare"]["differences"] else DONE
 
 
-def _named_files(entries: list[str]) -> dict[str, Path]:
-    """Read `NAME=FILE` entries; a name may have `=` in it when the file's name has none."""
-    found: dict[str, Path] = {}
-    for entry in entries:
-        name, separator, file = entry.rpartition("=")
-        if not separator or not name or not file:
-            raise UsageError(f"--input {entry!r} is not NAME=FILE, as in --input tokens=tokens.npy")
-        if name in found:
-            raise UsageError(f"--input {name!r} is given twice")
-        found[name] = Path(file)
-    return found
-
-
 def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
     check_input_names(model.inputs, given)
-    arrays: Arrays = {name: _read(name, model.inputs[name], path) for name, path in given.items()}
+    arrays: Arrays = {name: read_input(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
     if seed is not None and seed < 0:
         raise UsageError(f"--random takes a seed of 0 or more, got {seed}")
@@ -113,21 +100,6 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
 
         arrays |= random_inputs(model, missing, np.random.default_rng(seed))
     return {name: arrays[name] for name in model.inputs}
-
-
-def _read(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
-    """Return the array of a `.npy` file; elements that NumPy saves as bytes get the model's dtype."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise ModelError(f"--input {name}: {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"--input {name}: {path} is not a .npy file of plain elements: {reason}") from None
-    if not isinstance(array, np.ndarray):
-        raise ModelError(f"--input {name}: {path} holds several arrays; give a .npy file, which holds one")
-    is_bytes = array.dtype.kind == "V" and array.dtype.names is None and not spec.dtype.hasobject
-    return array.view(spec.dtype) if is_bytes and array.dtype.itemsize == spec.dtype.itemsize else array
 
 
 def _write(outputs: Arrays, folder: Path) -> dict[str, str]:

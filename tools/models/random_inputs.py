@@ -34,7 +34,7 @@ def random_inputs(model: Model, names: Sequence[str], rng: np.random.Generator) 
             raise ModelError(
                 f"input {name!r} ({spec}) holds indices of an axis whose size is not known; {_remedy(name)}"
             )
-        arrays[name] = _filled(spec, limit, rng)
+        arrays[name] = filled(spec, limit, rng)
     return arrays
 
 
@@ -46,7 +46,8 @@ def _sizes(spec: TensorSpec) -> tuple[int, ...]:
     return tuple(size for size in spec.shape if isinstance(size, int))
 
 
-def _filled(spec: TensorSpec, limit: int, rng: np.random.Generator) -> np.ndarray:
+def filled(spec: TensorSpec, limit: int, rng: np.random.Generator) -> np.ndarray:
+    """Return an array of a static spec at random; integers are below a limit."""
     shape, dtype = _sizes(spec), spec.dtype
     if dtype.kind in "iu":
         return rng.integers(0, max(min(limit, int(np.iinfo(dtype).max) + 1), 1), shape).astype(dtype)

@@ -1,0 +1,177 @@
+"""Models split at their lookups: what is found, what the parts give, and errors; with ONNX Runtime where it is."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import gathernest as gn
+from gathernest.kernels.splitting import runtime_session
+from gathernest.kernels.splitting.lookups import find_lookups
+
+random = np.random.default_rng(0)
+# Integers, so that sums are exact in any order.
+TABLE = random.integers(-50, 50, (600, 32)).astype(np.float32)
+CUBE = random.standard_normal((8, 300, 8)).astype(np.float32)
+IDS = random.integers(-600, 600, (5, 7))
+
+has_runtime = importlib.util.find_spec("onnxruntime") is not None
+
+
+class ReferenceSession:
+    """ONNX's reference evaluator with the interface of `RuntimeSession`."""
+
+    def __init__(self, model, threads=None):
+        self.model = onnx.load(model) if isinstance(model, str) else model
+        self.arrays = []
+
+    def run(self, inputs, kept=()):
+        names = {info.name for info in self.model.graph.input}
+        self.arrays.append({name: inputs[name] for name in kept})
+        found = ReferenceEvaluator(self.model).run(None, {name: inputs[name] for name in names & inputs.keys()})
+        return dict(zip((info.name for info in self.model.graph.output), map(np.asarray, found), strict=True))
+
+
+@pytest.fixture(params=["reference", "ONNX Runtime"])
+def runtime(request, monkeypatch):
+    if request.param == "reference":
+        monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
+        monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    elif not has_runtime:
+        pytest.skip("ONNX Runtime is not installed")
+
+
+BODIES = {
+    "a gather": ("y = Gather (table, ids)", ["gather table by ids"]),
+    "on another axis": ("g = Gather <axis = 1> (cube, ids) \n y = Neg (g)", ["gather cube by ids"]),
+    "sums": ("g = Gather (table, ids) \n y = ReduceSum <keepdims = 0> (g, one)", ["ids, sum of each bag"]),
+    "means that keep the dimension": (
+        "g = Gather (table, ids) \n m = ReduceMean (g, minus_two) \n y = Abs (m)",
+        ["ids, mean of each bag"],
+    ),
+    "axes in a node": (
+        "a = Constant <value_ints = [1]> () \n g = Gather (table, ids) \n s = ReduceSum (g, a) \n y = Neg (s)",
+        ["ids, sum of each bag"],
+    ),
+    "a sum over another axis": (
+        "g = Gather (table, ids) \n y = ReduceSum <keepdims = 0> (g, minus_one)",
+        ["gather table by ids"],
+    ),
+    "a result that is read twice": (
+        "g = Gather (table, ids) \n s = ReduceSum (g, one) \n y = Add (g, s)",
+        ["gather table by ids"],
+    ),
+    "indices that are computed": (
+        "i = Neg (ids) \n c = Clip (i, low, high) \n g = Gather (table, c) \n y = ReduceSum (g, one)",
+        ["gather table by c, sum of each bag"],
+    ),
+    "indices from another lookup": (
+        "g = Gather (table, ids) \n c = Cast <to = 7> (g) \n a = Abs (c) \n h = Gather (other, a) \n"
+        " y = ReduceSum <keepdims = 0> (h, minus_one)",
+        ["gather table by ids"],
+    ),
+    "two tables": (
+        "g = Gather (table, ids) \n h = Gather (other, ids) \n y = Add (g, h)",
+        ["gather table by ids", "gather other by ids"],
+    ),
+}
+
+
+def model_of(body: str) -> onnx.ModelProto:
+    text = f"""<ir_version: 10, opset_import: ["": 21]>
+    test (int64[b, n] ids) => (float[k, l] y) {{ {body} }}"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    weights = {
+        "table": TABLE,
+        "other": TABLE[::-1].copy(),
+        "cube": CUBE,
+        "one": np.array([1]),
+        "minus_one": np.array([-1]),
+        "minus_two": np.array([-2]),
+        "low": np.array(-600),
+        "high": np.array(599),
+    }
+    used = {name for node in model.graph.node for name in node.input}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in weights.items() if name in used
+    )
+    return model
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_parts_give_what_the_whole_model_gives(name, runtime):
+    body, lookups = BODIES[name]
+    model = model_of(body)
+    ids = IDS % 8 if name == "indices from another lookup" else IDS % 300
+    split = gn.split(model)
+    assert [str(lookup).endswith(wanted) for lookup, wanted in zip(split.lookups, lookups, strict=True)] == [
+        True
+    ] * len(lookups)
+    tables = {tensor.name for part in split.parts.values() for tensor in part.graph.initializer}
+    assert tables.isdisjoint(lookup.table for lookup in split.lookups)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"ids": ids})
+    for _ in range(2):
+        got = split(ids=ids)["y"]
+        assert (got.shape, got.dtype, got.tobytes()) == (wanted.shape, wanted.dtype, wanted.tobytes())
+
+
+def test_memory_of_results_is_used_again_and_outputs_are_new(monkeypatch):
+    monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"))
+    assert split.parts == {}
+    assert split(ids=IDS)["y"] is not split(ids=IDS)["y"]
+    split = gn.split(model_of(BODIES["on another axis"][0]))
+    for ids in (IDS % 300, (IDS % 300) // 2, IDS[:2] % 300):
+        split(ids=ids)
+    first, second, third = (arrays["g"] for arrays in split._sessions["rest"].arrays)
+    assert first is second and third is not first
+
+
+def test_a_model_that_does_not_gain_is_left_whole(runtime, monkeypatch):
+    model = model_of(BODIES["sums"][0])
+    split = gn.split(model)
+    found = split.compare({"ids": IDS}, rounds=2)
+    assert found.largest_difference == {"y": 0.0} and found.gain == found.whole_us / found.split_us
+    monkeypatch.setattr("gathernest.kernels.splitting.split_model.LEAST_GAIN", 1e9)
+    whole = gn.split(model, {"ids": IDS})
+    assert (whole.lookups, whole.parts) == ((), {}) and repr(whole).endswith("left whole>")
+    assert whole(ids=IDS)["y"].tobytes() == split(ids=IDS)["y"].tobytes()
+
+
+def test_small_tables_and_other_domains_stay_in_the_model():
+    model = model_of("y = Gather (table, ids)")
+    model.graph.node[0].domain = "custom"
+    assert find_lookups(model) == []
+    model.graph.node[0].domain = "ai.onnx"
+    assert len(find_lookups(model)) == 1
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(TABLE[:100], "table"))
+    assert find_lookups(model) == []
+
+
+def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(gn.DependencyError, match="ONNX Runtime, which is not installed: pip install onnxruntime"):
+        gn.split(model_of("y = Gather (table, ids)"))
+    monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    with pytest.raises(gn.ModelError, match=r"no Gather of a constant table of 64 KiB or more; run it in ONNX Runtime"):
+        gn.split(model_of("y = Neg (ids)"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(gn.ModelError, match="is not an ONNX model, or damaged"):
+        gn.split(path)
+    path.write_bytes(model_of("y = Gather (table, ids)").SerializeToString())
+    split = gn.split(path)
+    with pytest.raises(gn.BoundsError, match=r"^table 'table': index 600 at "):
+        split(ids=np.array([[600]]))
+    with pytest.raises(gn.ModelError, match="input 'ids' must have dtype int64, got int32"):
+        split(ids=IDS.astype(np.int32))
+    with pytest.raises(gn.ModelError, match=r"the model has no input 'idx'; it has ids; did you mean 'ids'\?"):
+        split(idx=IDS)

@@ -1,0 +1,148 @@
+"""`gathernest split`: run the large gathers of an ONNX model here and the rest in ONNX Runtime, if that is faster."""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.errors import ModelError, did_you_mean
+from ...kernels.host.cpu import cpu_model, usable_cores
+from ...kernels.model import TensorSpec, check_input_names
+from ..console.terminal import DONE, Parser, UsageError, make_console, positive
+from .input_files import named_files, read_input
+
+if TYPE_CHECKING:
+    from ...kernels.splitting.split_model import Comparison, SplitModel
+
+EXAMPLES = """examples:
+  gathernest split recommender.onnx --size batch=2048
+  gathernest split model.onnx --input tokens=tokens.npy --json
+  gathernest split model.onnx --size batch=64 --out parts"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("model", metavar="MODEL", help="a .onnx file")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE", help="the array of an input, a .npy file; repeat"
+    )
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="of a dimension that the model names, for inputs at random; repeat",
+    )
+    parser.add_argument(
+        "--random", type=int, default=0, metavar="SEED", help="of the inputs that are filled at random (default: 0)"
+    )
+    parser.add_argument("--rounds", type=positive, default=9, metavar="N", help="timed rounds (default: 9)")
+    parser.add_argument("--out", metavar="DIR", help="where to write the models that ONNX Runtime runs")
+    parser.add_argument(
+        "--allow-external-data", action="store_true", help="read weights from other files in the model's folder"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Split the model, and time it beside the whole one."""
+    from ...kernels.splitting.split_model import LEAST_GAIN, split
+
+    files, sizes = named_files(options.input), _sizes(options.size)
+    if options.random < 0:
+        raise UsageError(f"--random takes a seed of 0 or more, got {options.random}")
+    model = split(options.model, allow_external_data=options.allow_external_data)
+    inputs = _inputs(model, files, sizes, np.random.default_rng(options.random))
+    found = model.compare(inputs, options.rounds)
+    written = {} if options.out is None else _write(model, Path(options.out))
+    facts = {
+        "model": model.name,
+        "lookups": [str(lookup) for lookup in model.lookups],
+        "inputs": {name: {"type": str(model.inputs[name]), "shape": array.shape} for name, array in inputs.items()},
+        "whole_us": found.whole_us,
+        "split_us": found.split_us,
+        "gain": found.gain,
+        "is_worth_splitting": found.gain >= LEAST_GAIN,
+        "largest_difference": dict(found.largest_difference),
+        "rounds": found.rounds,
+        "cpu": cpu_model(),
+        "files": written,
+    }
+    if options.json:
+        print(json.dumps(facts))
+    else:
+        _print(model, found, written, worth=LEAST_GAIN)
+    return DONE
+
+
+def _sizes(entries: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for entry in entries:
+        name, _, size = entry.rpartition("=")
+        if not name or not size.isascii() or not size.isdigit() or not int(size):
+            raise UsageError(f"--size {entry!r} is not NAME=N with a whole number from 1, as in --size batch=64")
+        found[name] = int(size)
+    return found
+
+
+def _inputs(
+    model: "SplitModel", files: dict[str, Path], sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Return the arrays of the inputs, from files and at random; raises ModelError for what is not known."""
+    check_input_names(model.inputs, files)
+    named = {size for spec in model.inputs.values() for size in spec.shape if isinstance(size, str)}
+    for name in sizes.keys() - named:
+        there = ", ".join(sorted(named)) or "none"
+        raise UsageError(f"--size {name}: the model names no such size; it names {there}{did_you_mean(name, named)}")
+    limits = model.index_limits()
+    arrays: dict[str, np.ndarray] = {}
+    for name, spec in model.inputs.items():
+        if name in files:
+            arrays[name] = read_input(name, spec, files[name])
+        else:
+            arrays[name] = _at_random(name, spec, sizes, limits.get(name, 2), rng)
+    return arrays
+
+
+def _at_random(name: str, spec: TensorSpec, sizes: dict[str, int], limit: int, rng: np.random.Generator) -> np.ndarray:
+    from .random_inputs import filled
+
+    shape = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in spec.shape)
+    known = replace(spec, shape=shape)
+    if not known.is_static:
+        asked = " ".join(f"--size {size}=N" for size in dict.fromkeys(shape) if isinstance(size, str))
+        raise ModelError(
+            f"input {name!r} ({spec}) has sizes that are not known; give {asked or f'--input {name}=FILE.npy'}"
+        )
+    return filled(known, limit, rng)
+
+
+def _write(model: "SplitModel", folder: Path) -> dict[str, str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {key: folder / f"{Path(model.name).stem}.{key}.onnx" for key in model.parts}
+    for key, path in files.items():
+        path.write_bytes(model.parts[key].SerializeToString())
+    return {key: str(path) for key, path in files.items()}
+
+
+def _print(model: "SplitModel", found: "Comparison", written: dict[str, str], worth: float) -> None:
+    console = make_console()
+    count = len(model.lookups)
+    nodes = sum(len(part.graph.node) for part in model.parts.values())
+    console.print(f"{model.name}: {count} lookup{'s' * (count != 1)} here, {nodes} nodes in ONNX Runtime", style="bold")
+    for lookup in model.lookups:
+        console.print(f"  {lookup}")
+    rows: list[tuple[str, Any]] = [("whole", found.whole_us), ("split", found.split_us)]
+    for name, time_us in rows:
+        console.print(f"{name:<8}{time_us:>12,.1f} µs  median of {found.rounds} rounds, in turn")
+    console.print(f"gain    {found.gain:>12.2f}x  {cpu_model()}, {usable_cores()} cores")
+    verdict = "worth splitting" if found.gain >= worth else f"not worth splitting: below {worth}x, run it whole"
+    console.print(verdict, style="green" if found.gain >= worth else "yellow")
+    for name, difference in found.largest_difference.items():
+        same = "the same bytes" if difference == 0 else f"elements differ by {difference:.3g} at most (other sum order)"
+        console.print(f"output  {name}: {same}")
+    for key, path in written.items():
+        console.print(f"written {key}: {path}")
