@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   gathernest build --so liblookup.so --data 1000x64xf32 --indices 100xi64
   gathernest build --so liblookup.so --data 1000x64xf32 --indices 100xi64 --cpu znver3 --header lookup.h
-  gathernest build --so liblookup.so --bounds zero --data 1000x64xf32 --indices 100xi64 --name lookup \\
-    --data 50x64xf32 --indices 100xi32 --name lookup_position
+  gathernest build --so liblookup.so --data 1000x64xf32 --indices 100xi64 --name lookup \\
+    --and --data 50x64xf32 --indices 100xi32 --name lookup_position
   cc main.c ./liblookup.so"""
 IN_ORDER = "in_order"
 
