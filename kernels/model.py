@@ -1,4 +1,4 @@
-"""Models from files: `load` reads one, and the `Model` it gives runs its gathers through compiled kernels.
+"""Models: `load` reads one, and the `Model` it gives runs its gathers through compiled kernels.
 
 The file becomes one module (`ir.importers`), which the pipeline `graph` simplifies. What runs is a list of steps made
 from the last stage once: gathers go to `kernels.gather`, the shape operators between them to NumPy, as views wherever
@@ -6,27 +6,26 @@ that is enough.
 """
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.array_spec import ArraySpec
-from ..ir.element_types import element_type_name, is_movable
-from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, ModelError, did_you_mean
+from ..ir.element_types import is_movable
+from ..ir.errors import BoundsError, GathernestError, InvalidGatherError, ModelError
 from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
-from ..ir.operator_spec import OperatorSpec
+from ..ir.operator_spec import OperatorSpec, gathered_shape
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from .gather import run_operator
-from .host.dependencies import require
-from .runtime.array_checks import data_array, index_array
+from .models.sources import ModelSource, read_model
+from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
+from .runtime.array_checks import index_array
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
@@ -35,38 +34,6 @@ if TYPE_CHECKING:
     from ..ir.modules.weights import Weights
 
 PIPELINE = "graph"
-# The suffixes of models and the package that reads each.
-EXTRAS = {".onnx": "onnx", ".xml": "defusedxml"}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """What a model says of an input or an output.
-
-    Attributes:
-        shape: sizes; a name or None for one that is known only when the model runs.
-        dtype: of the elements; object for strings.
-
-    Prints as `f32[batch, 4]`, with `?` for a size without a name.
-    """
-
-    shape: tuple[int | str | None, ...]
-    dtype: np.dtype
-
-    def admits(self, shape: Sequence[int]) -> bool:
-        """Return whether an array of that shape is one."""
-        return len(shape) == len(self.shape) and all(
-            size == wanted or not isinstance(wanted, int) for size, wanted in zip(shape, self.shape, strict=True)
-        )
-
-    @property
-    def is_static(self) -> bool:
-        """Whether every size is known."""
-        return all(isinstance(size, int) for size in self.shape)
-
-    def __str__(self) -> str:
-        sizes = ("?" if size is None else str(size) for size in self.shape)
-        return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +125,16 @@ class Model:
                 found[name if name not in found else f"{name} {len(found)}"] = problem
         return found
 
-    def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
-        """Run the model on inputs whose names are identifiers; see `run`."""
-        return self.run(inputs)
+    def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, np.ndarray]:
+        """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
+        return self.run(inputs_by_name(self.inputs, arrays, inputs))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run the model.
 
         Args:
             inputs: an array for every input by its name, of exactly its dtype and of sizes that its shape allows.
+                Sizes of one name are the same in all of them.
 
         Returns:
             The outputs by name, in the model's order: new C-contiguous arrays, which share no memory with the inputs.
@@ -205,18 +173,18 @@ class Model:
 
 
 def load(
-    path: str | os.PathLike[str],
+    source: ModelSource,
     *,
     allow_external_data: bool = False,
     max_file_bytes: int = DEFAULT_MAX_BYTES,
     max_tensor_bytes: int = DEFAULT_MAX_BYTES,
     max_total_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Model:
-    """Read a model of gathers from a file.
+    """Read a model of gathers.
 
     Args:
-        path: a `.onnx` file (extra `onnx`), or the `.xml` of an OpenVINO IR with its `.bin` beside it (extra
-            `openvino`).
+        source: the path of a `.onnx` file (extra `onnx`), or of the `.xml` of an OpenVINO IR with its `.bin` beside it
+            (extra `openvino`); the bytes of a `.onnx` file, an `onnx.ModelProto` or an `openvino.Model`.
         allow_external_data: whether an ONNX model's weights may be read from other files in its own folder.
         max_file_bytes: the most bytes read from a file.
         max_tensor_bytes: the most bytes a tensor may have, as far as its sizes are known before the model runs.
@@ -226,22 +194,15 @@ def load(
         The model, its constants folded and its constant indices checked.
 
     Raises:
-        ModelError: the file cannot be read, is damaged, or holds an operator that is not supported.
+        ModelError: the source is none of these, cannot be read, is damaged, or holds operators that are not supported,
+            all of which are named.
         BoundsError: a constant index is not valid; names the node.
         DependencyError: the package that reads such a file is missing; says how to install it.
     """
-    file, limits = Path(path), FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
-    if file.suffix not in EXTRAS:
-        raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
-    require("xdsl", EXTRAS[file.suffix])
+    limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     with _collector_paused():
-        if file.suffix == ".onnx":
-            from ..ir.importers.onnx import import_onnx
-
-            return Model(import_onnx(file, allow_external_data=allow_external_data, limits=limits), file.name)
-        from ..ir.importers.openvino import import_openvino
-
-        return Model(import_openvino(file, limits=limits), file.name)
+        imported, name = read_model(source, limits, allow_external_data=allow_external_data)
+        return Model(imported, name)
 
 
 @contextmanager
@@ -257,40 +218,6 @@ def _collector_paused() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-def check_input_names(specs: Mapping[str, TensorSpec], names: Iterable[str]) -> None:
-    """Check that a model with those inputs has each of these names; raises ModelError with the closest."""
-    for name in names:
-        if name not in specs:
-            there = ", ".join(specs) or "none"
-            raise ModelError(f"the model has no input {name!r}; it has {there}{did_you_mean(str(name), specs)}")
-
-
-def checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
-    """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
-    check_input_names(specs, given)
-    arrays: list[np.ndarray] = []
-    for name, spec in specs.items():
-        if name not in given:
-            raise ModelError(f"input {name!r} is missing; it is {spec}")
-        try:
-            array = data_array(given[name], f"input {name!r}")
-        except InvalidGatherError as error:
-            raise ModelError(str(error)) from None
-        if spec.dtype.hasobject and array.dtype.kind in "UT":
-            array = array.astype(object)
-        if array.dtype != spec.dtype:
-            raise ModelError(
-                f"input {name!r} must have dtype {spec.dtype}, got {array.dtype}; convert it with .astype where the "
-                "values fit"
-            )
-        if array.ndim != len(spec.shape):
-            raise ModelError(f"input {name!r} must have rank {len(spec.shape)} ({spec}), got shape {array.shape}")
-        if not spec.admits(array.shape):
-            raise ModelError(f"input {name!r} must have the sizes of {spec}, got shape {array.shape}")
-        arrays.append(array)
-    return arrays
 
 
 def _owned(array: np.ndarray, taken: Mapping[int, np.ndarray]) -> np.ndarray:
@@ -325,7 +252,7 @@ def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
     dead: dict[int, tuple[int, ...]] = {}
     for number in last_use.keys() - set(results):
         dead[last_use[number]] = (*dead.get(last_use[number], ()), number)
-    calls = _calls_of((op for op, *_ in pending), imported.weights)
+    calls = _calls_of((op for op, *_ in pending), imported.weights, imported.limits)
     steps = tuple(
         _Step(node_name(op) or op.name, call, operands, place, dead.get(place, ()))
         for (op, operands, place), call in zip(pending, calls, strict=True)
@@ -360,7 +287,9 @@ def _specs(values: Sequence["SSAValue"], attributes: Sequence[Any]) -> Mapping[s
     return MappingProxyType(found)
 
 
-def _calls_of(ops: Iterable["Operation"], weights: "Weights") -> Iterator[Callable[..., np.ndarray]]:
+def _calls_of(
+    ops: Iterable["Operation"], weights: "Weights", limits: FileLimits
+) -> Iterator[Callable[..., np.ndarray]]:
     """Yield what carries out each operation on the arrays of its operands."""
     from ..ir.dialects.graph_op import GraphOp, tensor_type
     from ..ir.dialects.types import numpy_dtype
@@ -371,10 +300,11 @@ def _calls_of(ops: Iterable["Operation"], weights: "Weights") -> Iterator[Callab
     for op in ops:
         if isinstance(op, AnyGather):
             version, check = op.version.data if op.version else None, partial(reject_negative_indices, op)
-            yield partial(_gathered, op.spec(), op.bounds.data, version, check, last_positions(op, weights))
+            yield partial(_gathered, op.spec(), op.bounds.data, version, check, last_positions(op, weights), limits)
         else:
             assert isinstance(op, GraphOp)
-            yield partial(_computed, type(op), op.fields(), numpy_dtype(tensor_type(op.result).element_type))
+            dtype = numpy_dtype(tensor_type(op.result).element_type)
+            yield partial(_computed, type(op), op.fields(), dtype, limits)
 
 
 def _gathered(
@@ -383,9 +313,11 @@ def _gathered(
     version: str | None,
     check: Callable[[np.ndarray], None],
     last: tuple[tuple[int, int], ...],
+    limits: FileLimits,
     data: np.ndarray,
     indices: np.ndarray,
 ) -> np.ndarray:
+    limits.check_shape("the result", gathered_shape(operator, data.shape, indices.shape), data.dtype)
     if last and all(place < data.shape[axis] for axis, place in last):
         bounds = Bounds.UNCHECKED  # constants, looked at when the model was loaded
     else:
@@ -393,5 +325,7 @@ def _gathered(
     return run_operator(operator, data, index_array(indices), bounds, None, version=version)
 
 
-def _computed(kind: Any, fields: Any, dtype: np.dtype, *arrays: np.ndarray) -> np.ndarray:
+def _computed(kind: Any, fields: Any, dtype: np.dtype, limits: FileLimits, *arrays: np.ndarray) -> np.ndarray:
+    if (sizes := kind.result_sizes(fields, arrays)) is not None:
+        limits.check_shape("the result", sizes, dtype)
     return kind.compute(fields, dtype, arrays)

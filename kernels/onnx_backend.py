@@ -17,10 +17,7 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from ..ir.errors import ModelError
-from ..ir.importers.file_limits import FileLimits
-from ..ir.importers.onnx import import_onnx_model
-from ..ir.importers.onnx_tensors import TensorReader
-from .model import Model
+from .model import Model, load
 
 # The first of the inputs of an operator that must be known before a model runs.
 _FIRST_CONSTANT = {
@@ -54,14 +51,9 @@ class GathernestRep(BackendRep):
             ModelError: an input is missing, unknown, or of the wrong dtype, rank or sizes.
             BoundsError: an index is not valid.
         """
-        names = list(self.model.inputs)
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
-        if not isinstance(inputs, Mapping):
-            if len(inputs) != len(names):
-                raise ModelError(f"the model has {len(names)} inputs, {', '.join(names)}; got {len(inputs)}")
-            inputs = dict(zip(names, inputs, strict=True))
-        outputs = self.model.run(inputs)
+        outputs = self.model.run(inputs) if isinstance(inputs, Mapping) else self.model(*inputs)
         return namedtupledict("Outputs", list(outputs))(*outputs.values())
 
 
@@ -82,8 +74,7 @@ class GathernestBackend(Backend):
         """
         if not cls.supports_device(device):
             raise ModelError(f"gathernest runs on the CPU, not on {device!r}")
-        reader = TensorReader(FileLimits(), None, allow_external_data=False)
-        return GathernestRep(Model(import_onnx_model(model, reader), model.graph.name or "model"))
+        return GathernestRep(load(model))
 
     @classmethod
     def run_node(

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from ..errors import BoundsError, InvalidGatherError, ModelError
 from ..modules.known_values import Constants, constant_op
 from ..modules.operator_module import OPERATIONS
 from ..modules.weights import Weights
-from ..operator_spec import OperatorSpec
-from ..semantics import DYNAMIC, Bounds, Shape
+from ..operator_spec import OperatorSpec, gathered_shape
+from ..semantics import DYNAMIC, Bounds
 from .file_limits import FileLimits
 
 # A value's name is printed at each of its uses: long ones would make a text of many times the size of the file.
@@ -118,7 +117,7 @@ class GraphBuilder:
         """
         if numpy_dtype(tensor_type(indices).element_type).kind not in "iu":
             raise ModelError(f"indices must be integers, got {indices.type}")
-        shape = _gathered_shape(operator, shape_of_value(data), shape_of_value(indices))
+        shape = gathered_shape(operator, shape_of_value(data), shape_of_value(indices))
         type_ = tensor_of(tensor_type(data).element_type, shape)
         kind = OPERATIONS[operator.name]
         op = kind(data, indices, bounds=bounds, version=version, result_type=type_, integers=operator.attributes())
@@ -220,11 +219,6 @@ class GraphBuilder:
             word = NUMBERS_AT_END.sub("", word)
         if word.strip("_"):
             value.name_hint = word
-
-
-@lru_cache
-def _gathered_shape(operator: OperatorSpec, data_shape: Shape, index_shape: Shape) -> Shape:
-    return operator.normalized(data_shape, index_shape).result_shape(data_shape, index_shape)
 
 
 def _named(name: str, dims: Sequence[str]) -> DictionaryAttr:

@@ -38,17 +38,23 @@ def import_onnx(path: Path, *, allow_external_data: bool = False, limits: FileLi
         ModelError: the file is damaged, or the model holds what is not supported; names the node.
     """
     limits = limits or FileLimits()
-    model = read_model(path, limits)
-    return import_onnx_model(model, TensorReader(limits, path.parent, allow_external_data), str(path))
+    return import_onnx_model(
+        read_model(path, limits), TensorReader(limits, path.parent, allow_external_data), str(path)
+    )
 
 
 def read_model(path: Path, limits: FileLimits) -> onnx.ModelProto:
     """Return what a `.onnx` file holds; raises ModelError where it is damaged."""
+    return parse_model(read_file(path, limits), str(path))
+
+
+def parse_model(data: bytes, name: str) -> onnx.ModelProto:
+    """Return what the bytes of a `.onnx` file hold; raises ModelError, which calls them `name`."""
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(read_file(path, limits))
+        model.ParseFromString(data)
     except DecodeError as error:
-        raise ModelError(f"{path} is not an ONNX model, or damaged: {error}") from None
+        raise ModelError(f"{name} is not an ONNX model, or damaged: {error}") from None
     return model
 
 

@@ -58,7 +58,12 @@ class TensorReader:
         """Return a tensor with the values that a file beside the model holds."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
-        if not self.allow_external_data or self.folder is None:
+        if self.folder is None:
+            raise ModelError(
+                f"{what} lies in another file, {location!r}, and this model has no folder; load it by its path, or "
+                "onnx.load it with its data"
+            )
+        if not self.allow_external_data:
             raise ModelError(
                 f"{what} lies in another file, {location!r}; allow_external_data=True (--allow-external-data) reads "
                 "it, from the model's own folder only"

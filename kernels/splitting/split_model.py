@@ -14,7 +14,7 @@ from ...ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..gather import gather
 from ..host.dependencies import require
 from ..host.timing import time_interleaved
-from ..model import TensorSpec, checked_inputs
+from ..models.tensor_spec import TensorSpec, checked_inputs
 from ..reduction.gather_reduce import gather_reduce
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ import numpy as np
 
 from ...ir.element_types import element_type_name
 from ...ir.errors import ModelError, did_you_mean
-from ...kernels.model import Model, check_input_names, load
+from ...kernels.model import Model, load
+from ...kernels.models.tensor_spec import check_input_names
+from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
 from ..models.input_files import named_files, read_input
 
@@ -20,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 
 EXAMPLES = """examples:
   gathernest run model.onnx --input tokens=tokens.npy --output results
-  gathernest run model.onnx --random 0 --compare
+  gathernest run model.onnx --random 0 --size batch=4 --size length=128 --compare
   gathernest run model.onnx --stage gather-to-slice"""
 
 
@@ -33,6 +35,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--random", type=int, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
     )
+    add_size_option(parser)
     parser.add_argument("--output", metavar="DIR", help="where to write each output, as NAME.npy")
     parser.add_argument(
         "--compare",
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.stage is not None:
         return _print_stage(model, options.stage, as_json=options.json)
-    inputs = _inputs(model, given, options.random)
+    inputs = _inputs(model, given, options.random, options.size)
     start = time.perf_counter()
     outputs = model.run(inputs)
     milliseconds = (time.perf_counter() - start) * 1e3
@@ -83,13 +86,15 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if comparison and comparison["compare"]["differences"] else DONE
 
 
-def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
+def _inputs(model: Model, given: dict[str, Path], seed: int | None, sizes: list[str]) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
     check_input_names(model.inputs, given)
     arrays: Arrays = {name: read_input(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
     if seed is not None and seed < 0:
         raise UsageError(f"--random takes a seed of 0 or more, got {seed}")
+    if sizes and seed is None:
+        raise UsageError("--size is for the inputs that --random fills; add --random SEED, or leave --size out")
     if missing and seed is None:
         wanted = ", ".join(f"{name} ({model.inputs[name]})" for name in missing)
         raise ModelError(
@@ -98,7 +103,7 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None) -> Arrays:
     if missing:
         from ..models.random_inputs import random_inputs
 
-        arrays |= random_inputs(model, missing, np.random.default_rng(seed))
+        arrays |= random_inputs(model, arrays, np.random.default_rng(seed), parse_sizes(sizes))
     return {name: arrays[name] for name in model.inputs}
 
 

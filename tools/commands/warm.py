@@ -3,7 +3,6 @@
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine_files.calibration_file import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
 from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..machine.calibrate import measured
 
@@ -28,6 +28,10 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser, required=False)
     parser.add_argument("--for", dest="model", metavar="MODEL", help="a .onnx or .xml file: run once on random inputs")
+    add_size_option(parser)
+    parser.add_argument(
+        "--allow-external-data", action="store_true", help="read a model's weights from other files in its folder"
+    )
     parser.add_argument("--list", action="store_true", help="print the usual kernels and compile nothing")
     parser.add_argument(
         "--jobs", type=positive, metavar="N", help="processes that compile at once (default: one for each core)"
@@ -41,6 +45,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile the selected kernels; the status is 1 when one failed."""
     names_one = options.data is not None or options.indices is not None
+    if options.model is None and (options.size or options.allow_external_data):
+        raise UsageError("--size and --allow-external-data are for a model; give one with --for MODEL")
     if options.model is not None and (names_one or options.list):
         raise UsageError("--for takes the kernels of a model; leave --data, --indices and --list out")
     if options.list:
@@ -49,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if options.calibrate:
         _calibrate()
     if options.model is not None:
-        return _warm_model(Path(options.model), as_json=options.json)
+        return _warm_model(options)
     kernels = [problem_arguments(options)] if names_one else list(usual_kernels())
     jobs = options.jobs or min(usable_cores(), len(kernels))
     with progress("compiling") as show:
@@ -78,17 +84,17 @@ def _list(as_json: bool) -> int:
     return DONE
 
 
-def _warm_model(path: Path, *, as_json: bool) -> int:
+def _warm_model(options: argparse.Namespace) -> int:
     """Run a model once, which compiles its kernels for these sizes."""
     from ...kernels.model import load
     from ...kernels.warm import kernels_of
     from ..models.random_inputs import random_inputs
 
-    model = load(path)
+    model = load(options.model, allow_external_data=options.allow_external_data)
     with progress("compiling"):
-        inputs = random_inputs(model, list(model.inputs), np.random.default_rng(0))
+        inputs = random_inputs(model, {}, np.random.default_rng(0), parse_sizes(options.size))
         result = kernels_of(lambda: model.run(inputs))
-    return _report(result, as_json)
+    return _report(result, options.json)
 
 
 def _report(result: WarmResult, as_json: bool) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ...ir.errors import ModelError
-from ...kernels.model import TensorSpec
+from ...kernels.models.tensor_spec import TensorSpec
 from ..console.terminal import UsageError
 
 

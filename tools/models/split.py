@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.errors import ModelError, did_you_mean
 from ...kernels.host.cpu import cpu_model, usable_cores
-from ...kernels.model import TensorSpec, check_input_names
+from ...kernels.models.tensor_spec import TensorSpec, check_input_names
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive
 from .input_files import named_files, read_input
 

@@ -97,7 +97,8 @@ def test_indices_are_followed_back_to_the_inputs_that_they_come_from(tmp_path):
         },
         {"y": (TensorProto.FLOAT, [6, 2]), "z": (TensorProto.FLOAT, [3])},
     )
-    assert index_limits(gn.load(path)) == {"a": 7, "b": 7, "c": None}
+    assert index_limits(gn.load(path), {}) == {"a": 7, "b": 7, "c": 1}
+    assert index_limits(gn.load(path), {"N": 5}) == {"a": 7, "b": 7, "c": 5}
 
 
 def test_elements_that_numpy_saves_as_bytes_come_back(gathernest, tmp_path):
@@ -174,9 +175,31 @@ def test_sizes_that_are_not_known_are_not_invented(gathernest):
     ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "0")
     assert (ended.status, ended.err) == (
         1,
-        "gathernest: error: input 'tokens' (i64[batch, length]) has sizes that are not known; give it with "
-        "--input tokens=FILE.npy\n",
+        "gathernest: error: input 'tokens' (i64[batch, length]) has sizes that are not known; give them with "
+        "--size batch=N --size length=N, or give it with --input tokens=FILE.npy\n",
     )
+
+
+def test_sizes_are_given_by_name(gathernest):
+    sizes = ["--size", "batch=2", "--size", "length=5", "--size", "chosen=3"]
+    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "0", *sizes, "--json")
+    answer = json.loads(ended.out)
+    assert answer["inputs"]["picks"]["shape"] == [2, 3, 8]
+    assert answer["outputs"]["first"]["shape"] == [2, 8]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--random", "0", "--size", "batch"], 2, "--size 'batch' is not NAME=N, as in --size batch=4"),
+        (["--random", "0", "--size", "a=1", "--size", "a=2"], 2, "--size 'a' is given twice"),
+        (["--random", "0", "--size", "bach=1"], 1, "'bach' is no size of the model; it has batch, chosen"),
+        (["--size", "batch=1"], 2, "--size is for the inputs that --random fills; add --random SEED"),
+    ],
+)
+def test_wrong_size_is_named(gathernest, options, status, message):
+    ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), *options)
+    assert (ended.status, message in ended.err) == (status, True), ended.err
 
 
 def test_a_seed_is_no_negative_number(gathernest):

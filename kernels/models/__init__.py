@@ -1,0 +1,1 @@
+"""What `gathernest.load` reads, and the arrays that a model is called with."""
