@@ -31,8 +31,8 @@ class Picks:
     """The gather of one block of indices from one chunk of the indexed axes.
 
     Attributes:
-        places: (hits,) int64; which indices, or tuples of them, counted in C order.
-        positions: (hits, indexed axes) int64, in the chunk.
+        places: (hits,) int64 or int32; which indices, or tuples of them, counted in C order.
+        positions: (hits, indexed axes) int64 or int32, in the chunk.
     """
 
     places: np.ndarray
@@ -53,9 +53,25 @@ class Split:
     picks: dict[int, Picks]
     nowhere: np.ndarray
 
+    def of_chunk(self, number: int, has_places: bool) -> "Split":
+        """Return the part that one chunk asks for, in few bytes; its places, too, where it needs them."""
+        found = self.picks[number]
+        picks = Picks(_narrow(found.places if has_places else found.places[:0]), _narrow(found.positions))
+        return Split(self.grid, {number: picks}, self.nowhere[:0])
+
+    def of_result(self) -> "Split":
+        """Return the part that the result asks for, in few bytes: places alone."""
+        picks = {number: Picks(_narrow(found.places), found.positions[:0]) for number, found in self.picks.items()}
+        return Split(self.grid, picks, _narrow(self.nowhere))
+
     def where(self, places: np.ndarray) -> tuple[Any, ...]:
         """Return places as a NumPy index of an array whose first dimensions are the grid."""
         return np.unravel_index(places, self.grid) if self.grid else (np.newaxis,)
+
+
+def _narrow(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers of 0 or more as int32 where it holds them."""
+    return numbers.astype(np.int32) if numbers.max(initial=0) < 2**31 else numbers
 
 
 @dataclass(frozen=True, slots=True)

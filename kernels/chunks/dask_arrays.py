@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.operator_spec import GatherElements, OperatorSpec
+from ...ir.errors import BoundsError
+from ...ir.operator_spec import Gather, GatherElements, OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline
@@ -29,11 +30,12 @@ from .blocks import (
     common_chunks,
     cut_to,
     ends_of,
+    is_mapped,
     label_dimensions,
     most_items,
     unwritten,
 )
-from .chunked import ChunkedGather
+from .chunked import ChunkedGather, Split
 from .stored_results import aligned, delivered, write_chunks
 
 
@@ -74,7 +76,10 @@ def gather_dask(
     # The same for all gathers by these indices from arrays cut alike, which so resolve them once.
     split = f"split-{tokenize(chunked.ends, repr(chunked.splitter()), indices.name)}"
     graph = _Graph(chunked, Grid(chunks), (name, split, data.name, indices.name), labels, known)
-    layers = HighLevelGraph.from_collections(name, dict(graph.tasks()), dependencies=[data, indices])
+    tasks: Any = dict(graph.tasks())
+    reads_indices = math.prod(map(len, chunked.ends)) == 1 or any(key[0] == split for key in tasks)
+    sources = [data, indices] if reads_indices else [data]
+    layers = HighLevelGraph.from_collections(name, tasks, dependencies=sources)
     result_chunks = tuple(chunks[label] for label in labels[2])
     meta = np.empty((0,) * len(result_chunks), data.dtype)
     return delivered(Array(layers, name, result_chunks, meta=meta), out)  # pyright: ignore[reportCallIssue]
@@ -156,23 +161,53 @@ class _Graph:
             yield grid.key(name, of_result, place), (work, *keys)
 
     def _in_parts(self) -> Iterator[tuple[tuple, tuple]]:
-        """Return the tasks that split indices, those that take from a chunk, and those that merge."""
-        axes, (of_data, _, of_result) = self.chunked.problem.axes, self.labels
+        """Return the tasks that split indices, those that take from a chunk, and those that merge.
+
+        Known indices are split here, where each of their blocks is for one block of the result.
+        """
+        axes, (of_data, of_indices, of_result) = self.chunked.problem.axes, self.labels
         grid, (name, split_name, data, _) = self.grid, self.names
         lean = replace(self.chunked, ends=())  # each task is pickled by itself, and the ends may be thousands
         every_chunk = list(itertools.product(*(range(len(ends)) for ends in self.chunked.ends)))
+        ready, operator = self._ready_splits(), self.chunked.problem.operator
+        needs_places = not (isinstance(operator, Gather) and operator.batch_dims == 0)
         hit: dict[tuple, Sequence[int]] = {}
-        for key, task, numbers in split_tasks(self.chunked, grid, self.labels[1], self.names[1::2], self.known):
-            yield key, task
-            hit[key] = range(len(every_chunk)) if numbers is None else numbers
+        if not ready:
+            for key, task, numbers in split_tasks(self.chunked, grid, of_indices, self.names[1::2], self.known):
+                yield key, task
+                hit[key] = range(len(every_chunk)) if numbers is None else numbers
         for place in grid.places(of_result):
-            split, parts = grid.key(split_name, self.labels[1], place), []
-            for number in hit[split]:
+            key = grid.key(split_name, of_indices, place)
+            split, parts = ready.get(key), []
+            for number in hit[key] if split is None else sorted(split.picks):
                 source = grid.key(data, of_data, place | dict(zip(axes, every_chunk[number], strict=True)))
                 parts.append((*grid.key(f"part-{name}", of_result, place), number))
-                yield parts[-1], (partial(lean.take, number), source, split)
-            work = partial(lean.merge, grid.shape(of_result, place), list(hit[split]))
-            yield grid.key(name, of_result, place), (work, split, parts)
+                if split is None:
+                    yield parts[-1], (partial(lean.take, number), source, key)
+                else:
+                    yield parts[-1], (partial(lean.take, number, split=split.of_chunk(number, needs_places)), source)
+            shape = grid.shape(of_result, place)
+            merged = grid.key(name, of_result, place)
+            if split is None:
+                yield merged, (partial(lean.merge, shape, list(hit[key])), key, parts)
+            else:
+                yield merged, (partial(lean.merge, shape, sorted(split.picks), split.of_result()), parts)
+
+    def _ready_splits(self) -> dict[tuple, Split]:
+        """Return the split of every block of indices by its key, or none where tasks do it."""
+        _, of_indices, of_result = self.labels
+        is_one_to_one = all(len(self.grid.chunks[label]) == 1 for label in of_result if label not in of_indices)
+        if self.known is None or is_mapped(self.known) or not is_one_to_one:
+            return {}
+        try:
+            return {
+                self.grid.key(self.names[1], of_indices, place): self.chunked.split(
+                    self.grid.origin(of_indices, place), self.grid.block(self.known, of_indices, place)
+                )
+                for place in self.grid.places(of_indices)
+            }
+        except BoundsError:  # that of a task says it when it is computed
+            return {}
 
 
 def split_tasks(

@@ -350,6 +350,31 @@ def test_a_file_of_indices_written_to_before_the_gather_is_computed_is_rejected(
         lazy.compute()
 
 
+def test_indices_of_dask_are_computed_once_for_all_that_use_them():
+    computed = []
+
+    def count(block: np.ndarray) -> np.ndarray:
+        computed.append(block.tolist())
+        return block
+
+    indices = da.from_array(np.array([9, 0, 5, 2]), chunks=2).map_blocks(count, dtype=int, meta=np.empty(0, int))
+    data, grad = da.from_array(TABLE, chunks=(3, 2)), da.ones((4, 4), chunks=(2, 3))
+    gathers = [gn.gather(data, indices), gn.gather(data + 1, indices), gn.gather(data.rechunk(-1), indices)]
+    found = dask.compute(*gathers, gn.gather_grad(grad, indices, (10, 4)), gn.gather_nd(data, indices[:, None]))
+    assert found[1].tolist() == (TABLE + 1)[[9, 0, 5, 2]].tolist() and found[3].sum() == 16
+    assert sorted(computed) == [[5, 2], [9, 0]]
+    splits = {key for array in gathers[:2] for key in array.__dask_graph__() if str(key[0]).startswith("split-")}
+    assert len(splits) == 2
+
+
+def test_graphs_are_no_larger_than_those_of_take_and_vindex():
+    data, indices = da.zeros((800, 3), chunks=(50, 3)), np.random.default_rng(0).integers(0, 800, 600)
+    with dask.config.set({"array.chunk-size": "2kB"}):
+        made = [gn.gather(data, indices), da.take(data, indices, axis=0), data.vindex[indices]]
+    sizes = [len(dict(dask.optimize(array)[0].__dask_graph__())) for array in made]
+    assert sizes[0] <= min(sizes[1:]), sizes
+
+
 def test_equal_gathers_have_equal_names_and_different_ones_do_not():
     data = da.from_array(TABLE, chunks=3)
     first = gn.gather(data, [1, 2])

@@ -1,5 +1,9 @@
 """Gathers of dask arrays on threads, on processes and on a cluster."""
 
+import os
+import signal
+import time
+
 import dask
 import dask.array as da
 import numpy as np
@@ -51,3 +55,23 @@ def test_an_error_comes_back_from_there(scheduler):
     lazy = gn.gather(da.from_array(DATA, chunks=30), da.from_array(indices, chunks=(3, 25)))
     with pytest.raises(gn.BoundsError, match=r"index 100 at position \(4, 7\) of indices is out of range \[-100, 99\]"):
         lazy.compute()
+
+
+@pytest.mark.skipif(
+    "GATHERNEST_TEST_CLUSTER" not in os.environ, reason="takes half a minute; GATHERNEST_TEST_CLUSTER=1"
+)
+def test_a_worker_that_dies_in_the_middle_changes_no_byte():
+    indices = np.random.default_rng(0).integers(0, 4000, 4000)
+    data, grad = (da.random.default_rng(0).standard_normal((4000, 40), chunks=(100, 40)) for _ in range(2))
+    lazy = dask.delayed([gn.gather(data, indices), gn.gather_grad(grad, indices, (4000, 40))])
+    wanted = [part.tobytes() for part in lazy.compute(scheduler="threads")]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as started,
+        Client(started, set_as_default=False) as client,
+    ):
+        future = client.compute(lazy)
+        while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.transition_log)) < 500:
+            time.sleep(0.01)
+        assert not future.done()
+        os.kill(next(iter(started.workers.values())).pid, signal.SIGKILL)
+        assert [part.tobytes() for part in future.result(timeout=120)] == wanted
