@@ -23,7 +23,10 @@ from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-_OF_OWNERS = ("owner-computes", "fuse-into-owners", "compact-indices")
+_OF_OWNERS = (
+    *("owner-computes", "interleave-owners", "fuse-into-owners", "compact-indices", "vectorize-lists"),
+    "prefetch-next-tile",
+)
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
     "nest": (

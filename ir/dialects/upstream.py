@@ -1,14 +1,15 @@
 """What upstream MLIR has and xDSL lacks.
 
-`memref.prefetch`, `vector.from_elements`, `arith.cmpf` of vectors, and `arith.select` by a vector of conditions. xDSL
-prints `scf.parallel` in the generic form only: `ParallelOp` is xDSL's with upstream's syntax.
+`memref.prefetch`, `vector.from_elements`, `vector.compressstore`, `arith.cmpf` of vectors, and `arith.select` by a
+vector of conditions. xDSL prints `scf.parallel` in the generic form only: `ParallelOp` is xDSL's with upstream's
+syntax.
 """
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i1, i32
+from xdsl.dialects.builtin import I1, I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i1, i32
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -143,6 +144,46 @@ class FromElementsOp(IRDLOperation):
             raise VerifyException(f"vector.from_elements: expected {wanted} elements, got {len(self.elements)}")
 
 
+@irdl_op_definition
+class CompressStoreOp(IRDLOperation):
+    """Store the lanes of a vector for which a mask holds side by side, in their order.
+
+    `vector.compressstore %list[%place], %mask, %vector : memref<2056xi64>, vector<8xi1>, vector<8xi64>`
+    """
+
+    name = "vector.compressstore"
+
+    base = operand_def(MemRefType)
+    indices = var_operand_def(IndexType())
+    mask = operand_def(VectorType[I1])
+    value = operand_def(VectorType)
+
+    assembly_format = (
+        "$base `[` $indices `]` `,` $mask `,` $value attr-dict `:` type($base) `,` type($mask) `,` type($value)"
+    )
+
+    def __init__(self, memory: SSAValue, indices: Sequence[SSAValue], mask: SSAValue, value: SSAValue):
+        super().__init__(operands=[memory, indices, mask, value])
+
+    def verify_(self) -> None:
+        memory = memref_at(self, self.base, self.indices)
+        assert isinstance(self.mask.type, VectorType) and isinstance(self.value.type, VectorType)
+        if self.mask.type.get_shape() != self.value.type.get_shape():
+            raise VerifyException("vector.compressstore: expected a mask of as many lanes as the vector")
+        if memory.element_type != self.value.type.element_type:
+            raise VerifyException(
+                f"vector.compressstore: expected a vector of {memory.element_type}, got {self.value.type}"
+            )
+
+
+def sum_of_lanes(lanes: SSAValue) -> vector.ReductionOp:
+    """Return `vector.reduction <add>, %lanes : vector<8xi64> into i64`, the sum of the lanes, not inserted yet."""
+    assert isinstance(lanes.type, VectorType)
+    kind = vector.CombiningKindAttr(vector.CombiningKindFlag.ADD)
+    properties = {"kind": kind, "fastmath": arith.FastMathFlagsAttr("none")}
+    return vector.ReductionOp.create(operands=[lanes], result_types=[lanes.type.element_type], properties=properties)
+
+
 class CmpfOp(arith.CmpfOp):
     """`arith.cmpf ogt, %a, %b : vector<8xf32>`: a vector of conditions where it compares vectors."""
 
@@ -206,5 +247,5 @@ _OURS: dict[type, type] = {arith.CmpfOp: CmpfOp, arith.SelectOp: SelectOp, scf.P
 
 Arith = Dialect("arith", [_OURS.get(op, op) for op in arith.Arith.operations], list(arith.Arith.attributes))
 MemRef = Dialect("memref", [*memref.MemRef.operations, PrefetchOp])
-Vector = Dialect("vector", [*vector.Vector.operations, FromElementsOp], list(vector.Vector.attributes))
+Vector = Dialect("vector", [*vector.Vector.operations, FromElementsOp, CompressStoreOp], list(vector.Vector.attributes))
 Scf = Dialect("scf", [_OURS.get(op, op) for op in scf.Scf.operations])

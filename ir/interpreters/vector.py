@@ -9,7 +9,7 @@ from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 
 from ..dialects.types import numpy_dtype
-from ..dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
+from ..dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from ..errors import InternalError
 
 
@@ -48,6 +48,18 @@ class VectorInterpreter:
     def run_vector_from_elements(self, op: FromElementsOp, *elements: Any) -> tuple[Any, ...]:
         return (elements,)
 
+    def run_vector_compressstore(self, op: CompressStoreOp, memory: np.ndarray, *rest: Any) -> tuple[()]:
+        *subscripts, mask, values = rest
+        chosen = [value for value, is_stored in zip(values, mask, strict=True) if is_stored & 1]
+        for lane, value in enumerate(chosen):
+            self.store(memory, (*subscripts[:-1], subscripts[-1] + lane), value)
+        return ()
+
+    def run_vector_reduction(self, op: vector.ReductionOp, values: Sequence[int]) -> tuple[int]:
+        if op.kind.data is not vector.CombiningKindFlag.ADD or op.acc is not None:
+            raise InternalError(f"the interpreter knows the sum of lanes, not {op.kind.data}")
+        return (sum(values),)
+
     def run_vector_broadcast(self, op: vector.BroadcastOp, value: Any) -> tuple[Any, ...]:
         return ((value,) * op.vector.type.get_shape()[0],)
 
@@ -57,8 +69,9 @@ class VectorInterpreter:
     def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
         type_ = op.memref.type
         assert isinstance(type_, MemRefType)
-        garbage = np.empty(type_.get_shape(), numpy_dtype(type_.element_type))
-        garbage.view(np.uint8)[...] = 0x7F
+        dtype = numpy_dtype(type_.element_type)
+        garbage = np.frombuffer(b"\x7f" * dtype.itemsize * math.prod(type_.get_shape()), dtype).copy()
+        garbage = garbage.view(f"V{dtype.itemsize}" if dtype.kind == "f" else dtype).reshape(type_.get_shape())
         self.buffers.append(garbage)
         return (garbage,)
 

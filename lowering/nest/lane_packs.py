@@ -3,20 +3,25 @@
 Lanes that are loaded one by one have copies of the same operations. A pack stands for one of those steps in all lanes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from ...ir.dialects.types import strides_of
 from ...ir.dialects.upstream import FromElementsOp
 from .queries import static_size
 
-# Arithmetic that the code generator has for vectors of i64.
-_ELEMENT_WISE = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.ShRSIOp, arith.MinSIOp, arith.MaxSIOp)
+_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
+# Arithmetic that the code generator has for vectors of i64; it compares them, and knows `and` of the truths.
+_ELEMENT_WISE = (
+    *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.ShRSIOp, arith.MinSIOp, arith.MaxSIOp),
+    *(arith.MinUIOp, *_REMAINDERS),
+)
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+_NOT_COMPARED = ("eq", "ne")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +73,29 @@ def gathered(vector: FromElementsOp) -> Gathered | None:
     same = [load for load in loads if isinstance(load, memref.LoadOp) and load.memref is first.memref]
     if len(same) != len(loads):
         return None
-    subscripts = [_pack(lanes) for lanes in zip(*(load.indices for load in same), strict=True)]
+    subscripts = [pack_of(lanes) for lanes in zip(*(load.indices for load in same), strict=True)]
     packs = tuple(pack for pack in subscripts if pack is not None)
     is_whole = len(packs) == len(subscripts) and any(isinstance(pack, Loaded | Computed) for pack in packs)
+    is_whole = is_whole and not any(map(_divides, packs))
     return Gathered(first.memref, packs) if is_whole else None
 
 
-def only_in_lanes(vectors: Iterable[FromElementsOp]) -> set[Operation]:
-    """Return the operations that nothing needs when the lanes of these vectors are computed as packs.
+def packed(vector: FromElementsOp) -> Pack | None:
+    """Return the pack of the lanes of a vector; None where there is none."""
+    return pack_of(list(vector.elements))
 
-    All of the vectors have packs: `gathered` returns no None.
-    """
-    vectors = list(vectors)
+
+def _divides(pack: Pack) -> bool:
+    """Return whether a pack has remainders, each of which takes longer than the load of a lane."""
+    return isinstance(pack, Computed) and (isinstance(pack.op, _REMAINDERS) or any(map(_divides, pack.operands)))
+
+
+def only_in_lanes(vectors: Mapping[FromElementsOp, Iterable[Pack]]) -> set[Operation]:
+    """Return the operations that nothing needs when the lanes of these vectors are computed from their packs."""
     needed, alone = set[SSAValue](), set[Operation](vectors)
     pending: list[Operation] = []
-    for vector in vectors:
-        found = gathered(vector)
-        assert found is not None
-        for pack in found.subscripts:
+    for vector, packs in vectors.items():
+        for pack in packs:
             needed |= _scalars(pack)
         pending += [element.owner for element in vector.elements if isinstance(element.owner, Operation)]
     while pending:
@@ -115,10 +125,10 @@ def _uncast(value: SSAValue) -> SSAValue:
     return value
 
 
-def _pack(lanes: Sequence[SSAValue]) -> Pack | None:
+def pack_of(lanes: Sequence[SSAValue]) -> Pack | None:
     """Return the pack of a value in each lane; None where there is none."""
     steps = _steps(lanes)
-    if steps is not None:
+    if steps is not None and lanes[0].type != i1:
         return Steps(lanes[0]) if steps else Same(lanes[0])
     owners = [_uncast(value).owner for value in lanes]
     first = owners[0]
@@ -126,14 +136,31 @@ def _pack(lanes: Sequence[SSAValue]) -> Pack | None:
         return None
     if isinstance(first, memref.LoadOp):
         return Loaded(first) if _lie_side_by_side([op for op in owners if isinstance(op, memref.LoadOp)]) else None
-    if not isinstance(first, _ELEMENT_WISE + _EXTENSIONS) or first.results[0].type not in (i64, IndexType()):
+    lane_ops = [op for op in owners if isinstance(op, Operation)]
+    if not (isinstance(first, Operation) and _is_element_wise(first)):
         return None
-    columns = zip(*(op.operands for op in owners if isinstance(op, Operation)), strict=True)
-    operands = [_pack(column) for column in columns]
+    if any(op.properties != first.properties for op in lane_ops):
+        return None
+    columns = zip(*(op.operands for op in lane_ops), strict=True)
+    operands = [pack_of(column) for column in columns]
     packs = tuple(pack for pack in operands if pack is not None)
-    if len(packs) != len(operands) or (isinstance(first, _EXTENSIONS) and not isinstance(packs[0], Loaded)):
-        return None
-    return Computed(first, packs)
+    is_whole = len(packs) == len(operands)
+    if isinstance(first, _EXTENSIONS) and is_whole and first.input.type != i1:
+        is_whole = isinstance(packs[0], Loaded)
+    return Computed(first, packs) if is_whole else None
+
+
+def _is_element_wise(op: Operation) -> bool:
+    """Return whether the code generator has an operation for vectors."""
+    if isinstance(op, arith.CmpiOp):
+        return op.lhs.type in (i64, IndexType()) and _predicate(op) not in _NOT_COMPARED
+    if isinstance(op, arith.AndIOp) and op.result.type == i1:
+        return True
+    return isinstance(op, _ELEMENT_WISE + _EXTENSIONS) and op.results[0].type in (i64, IndexType())
+
+
+def _predicate(op: arith.CmpiOp) -> str:
+    return arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
 
 
 def _steps(lanes: Sequence[SSAValue]) -> int | None:

@@ -3,20 +3,21 @@
 import math
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, VectorType, i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from ...ir.dialects.attributes import GATHERED
-from ...ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
+from ...ir.dialects.types import element_size_bytes
+from ...ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
-from ..nest.lane_packs import Computed, Gathered, Loaded, Pack, Same, Steps, gathered, only_in_lanes
+from ..nest.lane_packs import Computed, Gathered, Loaded, Pack, Same, Steps, gathered, only_in_lanes, packed
 from ..nest.queries import viewed, written
 from ..schedule.machine_model import STREAM_BYTES
 from .naming import Naming, numba_type
 
 _ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf"} | {
-    f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi")
+    f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi", "minui", "remsi", "remui")
 }
 
 
@@ -29,7 +30,12 @@ class VectorEmitter(Naming):
         self.written = written(function)
         marked = [op for op in function.walk() if isinstance(op, FromElementsOp) and GATHERED in op.attributes]
         self.gathers = {op: found for op in marked if (found := gathered(op)) is not None}
-        self.in_lanes = only_in_lanes(self.gathers)
+        users = [op for op in function.walk() if isinstance(op, CompressStoreOp | vector.ReductionOp)]
+        lanes = dict.fromkeys(value.owner for op in users for value in op.operands)
+        self.packs = {op: found for op in lanes if isinstance(op, FromElementsOp) and (found := packed(op)) is not None}
+        self.made: dict[Block | None, dict[Pack, str]] = {}
+        places = {op: found.subscripts for op, found in self.gathers.items()}
+        self.in_lanes = only_in_lanes(places | {op: (pack,) for op, pack in self.packs.items()})
 
     def assign(self, op: Operation, expression: str) -> None:
         """Add `name = expression` for the one result of an op."""
@@ -72,6 +78,10 @@ class VectorEmitter(Naming):
     def emit_vector_from_elements(self, op: FromElementsOp) -> None:
         if (found := self.gathers.get(op)) is not None:
             return self._gather(op, found)
+        if (pack := self.packs.get(op)) is not None:
+            made = self.made.setdefault(op.parent, {})
+            self.names[op.result] = self._packed(pack, len(op.elements), made)
+            return
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
 
     def _gather(self, op: FromElementsOp, found: Gathered) -> None:
@@ -102,13 +112,19 @@ class VectorEmitter(Naming):
                 expression = self.vector_call(f"steps_{type_}", self.value(first))
             case Loaded(load):
                 expression = self._loaded(load, lanes)
-            case Computed(op, (Loaded(load),)):
-                expression = self._loaded(load, lanes)
+            case Computed(op, (narrow,)):
                 kind = "extend" if isinstance(op, arith.ExtSIOp) else "extend_unsigned"
-                expression = self.vector_call(f"{kind}_v{lanes}x{load.res.type}", expression)
+                expression = self.vector_call(
+                    f"{kind}_v{lanes}x{op.operands[0].type}", self._packed(narrow, lanes, made)
+                )
             case Computed(op, (left, right)):
                 sides = self._packed(left, lanes, made), self._packed(right, lanes, made)
-                expression = self.vector_call(f"{_ELEMENT_WISE[op.name]}_{type_}", *sides)
+                name = _ELEMENT_WISE.get(op.name)
+                if isinstance(op, arith.CmpiOp):
+                    name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+                elif op.results[0].type == i1:
+                    type_ = f"v{lanes}xi1"
+                expression = self.vector_call(f"{name}_{type_}", *sides)
             case _:
                 raise InternalError(f"the code generator has no form for {pack}")
         if isinstance(pack, Computed | Loaded):
@@ -122,7 +138,14 @@ class VectorEmitter(Naming):
     def _loaded(self, load: memref.LoadOp, lanes: int) -> str:
         kind = "reload" if viewed(load.memref) in self.written else "load"
         address = self.address(load.memref, load.indices)
-        return self.vector_call(f"{kind}_v{lanes}x{load.res.type}", address)
+        return self.vector_call(f"{kind}_{numba_type(VectorType(load.res.type, [lanes]))}", address)
+
+    def emit_vector_compressstore(self, op: CompressStoreOp) -> None:
+        kind, place = numba_type(op.value.type), self.address(op.base, op.indices)
+        self.current.add(self.vector_call(f"compress_{kind}", place, self.value(op.mask), self.value(op.value)), op)
+
+    def emit_vector_reduction(self, op: vector.ReductionOp) -> None:
+        self.assign(op, self.vector_call(f"sum_{numba_type(op.vector.type)}", self.value(op.vector)))
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
         self.assign(op, self.vector_call(f"broadcast_{numba_type(op.vector.type)}", self.value(op.source)))
@@ -133,5 +156,6 @@ class VectorEmitter(Naming):
 
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type
-        assert isinstance(type_, MemRefType) and isinstance(type_.element_type, IntegerType)
-        self.assign(op, self.vector_call(f"stack_{math.prod(type_.get_shape())}xi{type_.element_type.width.data}"))
+        assert isinstance(type_, MemRefType)
+        bits = 8 * element_size_bytes(type_.element_type)
+        self.assign(op, self.vector_call(f"stack_{math.prod(type_.get_shape())}xi{bits}"))

@@ -20,7 +20,7 @@ from numba.core.datamodel.registry import register_default
 from ..schedule.machine_model import STREAM_BYTES
 from .intrinsics import make, make_load, make_store, mark, pointer
 
-_NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>8|16|32|64|128)")
+_NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
@@ -127,11 +127,14 @@ def _element(type_: VectorType) -> Any:
     return types.UniTuple(types.int64, 2) if type_.bits == 128 else types.Integer.from_bitwidth(type_.bits)
 
 
-def _chosen(type_: VectorType, predicate: str, which: str) -> tuple[str, Any, Callable]:
-    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
-        return builder.select(builder.icmp_signed(predicate, left, right), left, right)
+def _chosen(type_: VectorType, predicate: str, which: str, *, unsigned: bool = False) -> tuple[str, Any, Callable]:
+    compare = ir.IRBuilder.icmp_unsigned if unsigned else ir.IRBuilder.icmp_signed
 
-    return f"The {which} of each two lanes of {type_.name}, as signed integers.", type_(type_, type_), build
+    def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
+        return builder.select(compare(builder, predicate, left, right), left, right)
+
+    doc = f"The {which} of each two lanes of {type_.name}, as {'un' if unsigned else ''}signed integers."
+    return doc, type_(type_, type_), build
 
 
 def _steps(type_: VectorType) -> tuple[str, Any, Callable]:
@@ -167,6 +170,40 @@ def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
     return doc, type_(types.int64, VectorType(lanes, 64)), build
 
 
+def _compress(type_: VectorType) -> tuple[str, Any, Callable]:
+    mask = VectorType(type_.lanes, 1)
+
+    wide = VectorType(type_.lanes, max(type_.bits, 32))  # LLVM 22 has no packing of narrower lanes
+
+    def build(builder: Any, address: ir.Value, offset: ir.Value, chosen: ir.Value, value: ir.Value) -> None:
+        kind = ir.FunctionType(wide.llvm, [wide.llvm, mask.llvm, wide.llvm])
+        name = f"llvm.experimental.vector.compress.v{wide.lanes}i{wide.bits}"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        value = value if wide.bits == type_.bits else builder.zext(value, wide.llvm)
+        packed = builder.call(function, [value, chosen, ir.Constant(wide.llvm, ir.Undefined)])
+        packed = packed if wide.bits == type_.bits else builder.trunc(packed, type_.llvm)
+        mark(builder, builder.store(packed, pointer(builder, address, offset, type_.llvm), align=1), is_written=True)
+
+    doc = f"Store the lanes of {type_.name} that a mask chooses side by side, and anything in the places of the others."
+    return doc, types.void(types.int64, types.int64, mask, type_), build
+
+
+def _sum(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, lanes: ir.Value) -> ir.Value:
+        kind = ir.FunctionType(type_.llvm.element, [type_.llvm])
+        name = f"llvm.vector.reduce.add.v{type_.lanes}i{type_.bits}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [lanes])
+
+    return f"The sum of the lanes of {type_.name}, modulo their width.", _element(type_)(type_), build
+
+
+def _compare(type_: VectorType, predicate: str, *, unsigned: bool) -> tuple[str, Any, Callable]:
+    compare = ir.IRBuilder.icmp_unsigned if unsigned else ir.IRBuilder.icmp_signed
+    doc = f"Compare the lanes of two {type_.name} as {'un' if unsigned else ''}signed: left {predicate} right."
+    kind = VectorType(type_.lanes, 1)(type_, type_)
+    return doc, kind, lambda builder, left, right: compare(builder, predicate, left, right)
+
+
 def _repeated(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
     """Insert a vector with one value in every lane; `type_` is a `VectorType` or one of LLVM."""
     llvm = type_.llvm if isinstance(type_, VectorType) else type_
@@ -185,12 +222,22 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "shrsi": lambda v: (f"The lanes of one {v.name} shifted right by those of another.", v(v, v), ir.IRBuilder.ashr),
     "minsi": lambda v: _chosen(v, "<", "smaller"),
     "maxsi": lambda v: _chosen(v, ">", "larger"),
+    "minui": lambda v: _chosen(v, "<", "smaller", unsigned=True),
+    "remsi": lambda v: (f"The remainders of two {v.name}, with the sign of the left one.", v(v, v), ir.IRBuilder.srem),
+    "remui": lambda v: (f"The remainders of two {v.name} of unsigned integers.", v(v, v), ir.IRBuilder.urem),
     "addf": _addf,
     "larger": _larger,
     "steps": _steps,
     "extend": lambda v: _extend(v, unsigned=False),
     "extend_unsigned": lambda v: _extend(v, unsigned=True),
     "gather": _gather,
+    "compress": _compress,
+    "sum": _sum,
+    **{
+        f"{sign}{name}": functools.partial(_compare, predicate=predicate, unsigned=sign == "u")
+        for name, predicate in (("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))
+        for sign in "su"
+    },
 }
 _OPERATIONS = (*_MAKERS, "load", "reload", "store", "stream", "stream_anywhere")
 

@@ -50,13 +50,15 @@ def _without_owners(write: Write, meaning: Meaning) -> Write:
     """Return an addition without the loop over owners: each position in [0, n) has one owner, the one it is masked for.
 
     The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and the mask of the addition has
-    `position - first < part`, unsigned.
+    `position - first < part`, unsigned. Where owners have blocks in turn, it goes from 0 to the smaller of n and a
+    power of two, in steps of a block that divides that, and the mask has `(position - first) mod` the power of two.
     """
     for loop in write.loops:
-        if loop.step is not None:
-            continue
         terms = [_without_owner(term, loop, write, meaning) for term in write.under]
-        if all(after is before for after, before in zip(terms, write.under, strict=True)):
+        is_same = all(after is before for after, before in zip(terms, write.under, strict=True))
+        if is_same and loop.step is not None:
+            continue
+        if is_same:
             if not any(atom.array == "" for term in write.under for atom in term.atoms.values()):
                 raise Refuted(f"each iteration of {loop.label} adds the same")
             raise Undecided(f"the step of loop {loop.label} is no number, and the mask is not that of its part")
@@ -100,7 +102,8 @@ def _is_same(one: isl.PwAff, other: isl.PwAff, domain: isl.Set) -> bool:
 def _without_owner(term: Term, loop: Loop, write: Write, meaning: Meaning) -> Term | None:
     """Return a mask without the part that selects an owner's positions; None where nothing is left of it."""
     parts = conjuncts(term.expression)
-    rest = [part for part in parts if not _selects(part, term, loop, write, meaning)]
+    selects = _selects if loop.step is None else _selects_blocks
+    rest = [part for part in parts if not selects(part, term, loop, write, meaning)]
     if len(rest) == len(parts):
         return term
     left = {name: atom for name, atom in term.atoms.items() if atom.array}
@@ -132,6 +135,24 @@ def _selects(part: Expression, term: Term, loop: Loop, write: Write, meaning: Me
     is_positive = meaning.context.intersect(loop.stride.lt_set(number(1))).is_empty()
     is_first = str(first.subscripts[0]) == str(parameter(loop.parameter))
     return bool(owned) and is_whole and is_step and is_positive and is_first
+
+
+def _selects_blocks(part: Expression, term: Term, loop: Loop, write: Write, meaning: Meaning) -> bool:
+    if part.decl().kind() != z3.Z3_OP_ULT or part.arg(0).decl().kind() != z3.Z3_OP_BAND:
+        return False
+    numbers = [side.as_long() for side in part.arg(0).children() if z3.is_bv_value(side)]
+    offsets = [side for side in part.arg(0).children() if side.decl().kind() == z3.Z3_OP_BSUB]
+    if len(numbers) != 1 or len(offsets) != 1 or not z3.is_bv_value(part.arg(1)):
+        return False
+    period, block, (position, begin) = numbers[0] + 1, part.arg(1).as_long(), offsets[0].children()
+    first = term.atoms.get(str(begin))
+    is_first = first is not None and not first.array and str(first.subscripts[0]) == str(parameter(loop.parameter))
+    is_owned = any(isinstance(place, Term) and place.expression.eq(position) for place in write.subscripts)
+    is_split = period & (period - 1) == 0 and loop.step == block and period % block == 0
+    is_whole = constant_of(loop.lower) == 0 and any(
+        _is_same(loop.upper, number(period).min(parameter(name)), meaning.context) for name in meaning.axes
+    )
+    return is_first and is_owned and is_split and is_whole
 
 
 # The additions

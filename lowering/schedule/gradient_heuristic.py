@@ -10,11 +10,17 @@ from .schedule import Choice, Prefetch, Schedule
 from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
+    LISTED_LANES,
     LISTED_ROW_BYTES,
+    LISTED_TILE,
+    LISTED_WIDTHS,
+    LISTING_VECTOR_BYTES,
     MIN_OWNERS,
     MIN_POSITIONS_OF_AN_OWNER,
+    MOST_LISTING_OWNERS,
     MOST_OWNERS,
     MOST_SUMMED_VECTORS,
+    OWNED_BLOCK_BYTES,
     SLICES_AHEAD,
 )
 from .tiling import tile_checks, tile_innermost
@@ -26,8 +32,9 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     That is, in this order: batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
     unless rows of a small table share lines, or grad comes from memory as fast to one thread as to all; an
     owner-computes partition of the longest axis, when rows are long or the table is larger than a cache, where owners
-    of long rows have parts of the size of L2; tiles of longer rows. Otherwise one thread adds: scalars at random places
-    cost less than a comparison of every index. Rows are added as vectors; rows of a specialized size are prefetched
+    of long rows have parts of the size of L2; owners of blocks of scalars, which list them in vectors, where the table
+    exceeds L2; tiles of longer rows. Otherwise one thread adds: scalars at random places cost less than a comparison of
+    every index. Rows are added as vectors; rows of a specialized size are prefetched
     where the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores. The loops of
     the nest that copy are those that add.
     """
@@ -102,6 +109,8 @@ def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sch
     is_added_to_often = nest.out_bytes > nest.table_bytes
     if is_long and is_added_to_often and not has_own_index and rows.lanes is not None and len(counted) == 1:
         return _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
+    if _lists_scalars(nest, adding, counted, machine) and not has_own_index:
+        return _share_blocks(nest, machine, (axis, positions), counted[0])
     if (is_long or is_worth_owners) and not has_own_index:
         schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
         return Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
@@ -149,6 +158,44 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
         slices=_slices(loop.inner_tile, row_bytes, machine),
     )
     return Choice(schedule, (f"owner-computes: {owners} owners list the indices of their own parts of {axis}",))
+
+
+def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
+    """Return whether single elements are added, in a table that exceeds L2, by a processor that packs lanes."""
+    return (
+        len(counted) == 1
+        and [name for name, _ in adding if name != counted[0]] == []
+        and nest.width_bytes in LISTED_WIDTHS
+        and nest.table_bytes > machine.l2_bytes
+        and nest.out_bytes >= nest.table_bytes
+        and machine.wide_vector_bytes >= LISTING_VECTOR_BYTES
+    )
+
+
+def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: LoopName) -> Choice:
+    """Give owners blocks of single elements in turn, which they list in vectors.
+
+    One thread waits for the second and the last cache with each addition. Owners list their elements while nothing
+    else is read, prefetch the next tile while they add, and have a part of the table each, in caches of their own.
+    """
+    axis, _ = owned
+    block = 1 << max(OWNED_BLOCK_BYTES // nest.width_bytes, 1).bit_length() - 1
+    owners = 1 << min(machine.threads, MOST_LISTING_OWNERS).bit_length() - 1
+    tiles, parallel = tile_checks(nest.checked, machine)
+    schedule = Schedule(
+        (*tiles, (loop, LISTED_TILE)),
+        (),
+        ("owners", *parallel),
+        (axis, owners),
+        owner_block=block,
+        fuse_owned=True,
+        compact=loop.inner_tile,
+        list_lanes=LISTED_LANES,
+        unroll=(loop.inner_tile, LISTED_LANES),
+        next_tile=(loop.inner_tile, owners),
+    )
+    why = f"owner-computes: {owners} owners have blocks of {block} positions of {axis} in turn, and list their elements"
+    return Choice(schedule, (why,))
 
 
 def _share_rows(beside: Schedule, adding: list[Loop], name: LoopName, size: int, width_bytes: int) -> Choice:

@@ -48,16 +48,19 @@ class Schedule:
         specialize: bytes of a row that the code is made for.
         owners: (axis, count): the owner-computes partition of the axis that a gradient adds to.
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
+        owner_block: positions of the blocks that owners have in turn; None for one part each.
         fuse_owned: whether each owner clears and scales its positions.
         order: every loop of the copying nest after tiling, outermost first; empty leaves them.
         parallel: the parallel loops, outermost first.
         compact: the loop over a tile of the indices, of which an owner's are listed first.
+        list_lanes: indices a vector where an owner lists them.
         hoist: the loop before which the indices of a tile are staged.
         lanes: elements a vector in the innermost loop.
         gather: whether the lanes of elements with an index each are loaded by gather instructions.
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
         slices: the loop, iterations ahead and locality of the prefetch of the slices that a gradient adds.
+        next_tile: (loop, indices): those of the next tile that are prefetched with each element that a loop adds.
         stream: whether vectors are written by non-temporal stores.
         passes: passes of other packages with their options, such as "own-pass{size=8}"; they run last.
     """
@@ -66,15 +69,18 @@ class Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[str, ...] = ()
     owners: tuple[str, int] | None = None
+    owner_block: int | None = None
     fuse_owned: bool = False
     specialize: int | None = None
     compact: str | None = None
+    list_lanes: int | None = None
     hoist: str | None = None
     lanes: int | None = None
     gather: bool = False
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
     slices: tuple[str, int, int] | None = None
+    next_tile: tuple[str, int] | None = None
     stream: bool = False
     passes: tuple[str, ...] = ()
 
@@ -302,11 +308,13 @@ class Step:
 STEPS = {
     "specialize-inner": Step("specialize", ("bytes",), _number),
     "owner-computes": Step("owners", ("axis", "owners"), _pair, is_reversed=True),
+    "interleave-owners": Step("owner_block", ("block",), _number),
     "fuse-into-owners": Step("fuse_owned", (), _flag),
     "tile-loops": Step("tiles", ("loops", "sizes"), _pairs, many=True),
     "interchange-loops": Step("order", ("order",), _names, many=True),
     "parallelize-loops": Step("parallel", ("loops",), _names, many=True),
     "compact-indices": Step("compact", ("loop",), _name),
+    "vectorize-lists": Step("list_lanes", ("lanes",), _number),
     "hoist-indices": Step("hoist", ("before",), _name),
     "vectorize-inner": Step("lanes", ("lanes",), _number),
     "gather-lanes": Step("gather", (), _flag),
@@ -315,6 +323,7 @@ STEPS = {
         "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch
     ),
     "prefetch-slices": Step("slices", ("loop", "distance", "locality"), _slices),
+    "prefetch-next-tile": Step("next_tile", ("loop", "ahead"), _pair),
     "stream-stores": Step("stream", (), _flag),
 }
 # The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.

@@ -163,6 +163,14 @@ SHARED = {
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-inner{lanes=16},"
         "prefetch-slices{loop=indices_i distance=2 locality=2}",
     ),
+    "listed elements": (
+        Gather(),
+        (3001,),
+        (9001,),
+        "owner-computes{owners=4 axis=axis},interleave-owners{block=64},fuse-into-owners,"
+        "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
+        "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=4}",
+    ),
     "owners": (Gather(), (3000, 40), (9000,), "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners}"),
     "pieces": (
         *(Gather(), (30, 200), (900,)),
@@ -230,7 +238,19 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
 SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
-FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
+FIELDS = (
+    "specialize",
+    "owners",
+    "lanes",
+    "stream",
+    "tiles",
+    "parallel",
+    "prefetch",
+    "fuse_owned",
+    "compact",
+    "slices",
+    "owner_block",
+)
 
 
 def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
@@ -250,7 +270,8 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         order=() if piece is None else (*around, "inner_o", "indices", "inner_i"),
         parallel=(*draw(st.sampled_from([around, [], *([[*around, "inner_o"]] if piece else [])])), *clear),
         owners=None if owners is None else ("axis", owners),
-        fuse_owned=draw(st.booleans()) and (is_listed or owners is not None),
+        owner_block=draw(st.sampled_from([None, 1, 2])) if owners in (1, 2) else None,
+        fuse_owned=draw(st.sampled_from([True, False, True])) and owners is not None,
         compact="indices_i" if is_listed else None,
         slices=draw(st.sampled_from([None, (counting, 1, 2), (counting, 3, 3)])),
         specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
@@ -258,6 +279,51 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         prefetch=draw(st.sampled_from([(), (), (Prefetch(counting, 3, 2),), (Prefetch(counting, 1, 5, 2),)])),
         stream=draw(st.sampled_from([True, True, False])),
     )
+
+
+def draw_element_schedule(draw) -> Schedule:
+    """Return a legal schedule of owners that list single elements."""
+    lanes, factor, ahead = (draw(st.sampled_from([None, *values])) for values in ((2, 4, 8), (2, 3), (1, 5)))
+    return Schedule(
+        tiles=(("indices", draw(st.sampled_from([3, 8, 20]))),),
+        parallel=draw(st.sampled_from([("owners",), ()])),
+        owners=("axis", draw(st.sampled_from([1, 2, 4]))),
+        owner_block=draw(st.sampled_from([None, 1, 2, 8])),
+        fuse_owned=draw(st.booleans()),
+        compact="indices_i",
+        list_lanes=lanes,
+        unroll=None if factor is None else ("indices_i", factor),
+        next_tile=None if ahead is None else ("indices_i", ahead),
+    )
+
+
+def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
+    @settings(EXACT, max_examples=6 * MORE)
+    @given(data=st.data())
+    def check(data):
+        draw = data.draw
+        positions, n, dtype = draw(st.integers(2, 17)), draw(st.integers(2, 40)), draw(st.sampled_from(ADDED))
+        dtype = np.dtype("f4") if dtype.kind == "c" else dtype
+        bounds, scale = draw(st.sampled_from(BOUNDS)), draw(st.sampled_from([1.0, 3.0]))
+        least, most = (0, positions - 1) if bounds == "unchecked" else (-positions, positions - 1)
+        around = (-20, 20) if bounds in ("zero", "clip", "wrap") else (least, most)
+        indices = np.array(draw(st.lists(st.integers(*around), min_size=n, max_size=n)), np.int64)
+        case = oracle.make(np.zeros(positions, dtype), indices, bounds=bounds)
+        grad, out = numbers((n,), dtype), np.zeros(positions, dtype)
+        wanted = sums_one_by_one(oracle, case, grad, scale)
+        arrays = ArraySpec.of(out), ArraySpec.of(indices)
+        problem = Problem.checked(Gather(), *arrays, Bounds(bounds), ArraySpec.of(grad), gradient=Gradient(scale))
+        schedule = draw_element_schedule(draw)
+        for stage, module in oracle.stages_with_modules(make_plan(problem, schedule), 0):
+            if stage.pass_name in SCHEDULED:
+                out[...] = 7
+                interpret(module, grad, indices, out)
+                assert agree(out, wanted), f"{stage.name} of {schedule}:\n{stage.text}"
+        out[...] = 7
+        run_gradient(Gather(), grad, indices, out.shape, Bounds(bounds), scale, out, schedule=schedule)
+        assert agree(out, wanted), schedule
+
+    check()
 
 
 def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracle):

@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IndexType, ModuleOp, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IndexType, ModuleOp, f32, f64, i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ....ir.dialects.types import element_size_bytes
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import clone_slice, inductions_of, slice_of
+from ...nest.backward_slice import clone_slice, inductions_of, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named
 from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
-from ...nest.owners import owned_sum
+from ...nest.owners import LISTING, owned_sum
 from ...nest.queries import enclosing_loops, find_loop, functions, most_iterations, static_size
 from ..schedule.hoist_indices import MOST_STAGED_BYTES
 
 PLACE_BYTES = 4
+LISTED_TYPES = (i8, i16, i32, i64, f32, f64)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class CompactIndices(ModulePass):
     half the time, and the next row to add is not known early enough to be prefetched. Here a loop without a branch
     lists the places of the owner's indices in a buffer on its stack (stream compaction), in their order; the loop that
     adds goes through the list. So owners may be many, each with a part of the table that stays in a cache.
+
+    Where an iteration adds one element and no row, the list holds its position and the element itself.
 
     before                              after compact-indices{loop=indices_i}
         for owners(first) in ...            for owners(first) in ...
@@ -55,10 +59,11 @@ class CompactIndices(ModulePass):
         gather.loop ordered compact_indices_i(%i) = %t to %end step %c1 { ... memref.store %place, %places[%listed] }
         gather.loop ordered indices_i(%k) = %c0 to %n_listed step %c1 { %place = memref.load %places[%k] ... }
 
-    What it does not do: stage the positions; they are resolved again from indices that are in the first cache by then.
+    What it does not do: stage the positions of rows; they are resolved again from indices that are in the first cache
+    by then.
 
     Raises:
-        ScheduleError: a precondition does not hold, or the buffer would take more than 256 KiB.
+        ScheduleError: a precondition does not hold, or the list would take more than 256 KiB.
     """
 
     name = "compact-indices"
@@ -74,19 +79,47 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     owners, accumulate, size = _checked(function, loop)
     mask = accumulate.mask
     assert mask is not None
+    element = _only_element(accumulate, loop)
+    listed = [] if element is None else [*_varying(accumulate, loop), element.res]
+    _check_bytes(size, sum(map(_width_bytes, listed)) or PLACE_BYTES)
     buffers = builder_at_start(owners, loop)  # once for each owner, not once a tile
-    places = named(buffers, memref.AllocaOp.get(i32, None, [size]), "places")
+    kinds = {f"{value.name_hint}s": _stored_type(value) for value in listed} or {"places": i32}
+    lists = [named(buffers, memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds.items()]
     count = named(buffers, memref.AllocaOp.get(i64, None, [1]), "count")
     builder = builder_before(loop)
     zero, one = index_constant(builder, 0), index_constant(builder, 1)
     none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
     builder.insert(memref.StoreOp.get(none, count, [zero]))
-    _list(builder, loop, mask, (places, count, zero))
+    _list(builder, loop, mask, listed, (lists, count, zero))
     total = named(builder, memref.LoadOp.get(count, [zero]), "n_listed")
-    listed = named(builder, arith.IndexCastOp(total, IndexType()), "listed_end")
-    body = loop.detach_region(loop.body)
-    made = builder.insert(LoopOp(loop.label, zero, listed, one, body, **kind_of(loop)))
+    end = named(builder, arith.IndexCastOp(total, IndexType()), "listed_end")
+    if element is not None:
+        made = insert_loop(builder, loop.label, (zero, end, one), "k", loop, **kind_of(loop))
+        _add_listed(made, accumulate, dict(zip(listed, lists, strict=True)))
+    else:
+        body = loop.detach_region(loop.body)
+        _add_from_places(builder.insert(LoopOp(loop.label, zero, end, one, body, **kind_of(loop))), loop, lists[0])
+    replace_op(loop, (), [])
+
+
+def _add_listed(made: LoopOp, accumulate: AccumulateOp, lists: dict[SSAValue, SSAValue]) -> None:
+    """Fill the loop that adds listed elements at listed positions."""
+    builder = builder_at_end(made, accumulate)
+    loaded: dict[SSAValue, SSAValue] = {}
+    for value, memory in lists.items():
+        loaded[value] = named(builder, memref.LoadOp.get(memory, [made.induction]), value.name_hint)
+        if value.type == IndexType():
+            loaded[value] = named(builder, arith.IndexCastOp(loaded[value], IndexType()), value.name_hint)
+    subscripts = [loaded.get(value, value) for value in accumulate.subscripts]
+    builder.insert(AccumulateOp(loaded[accumulate.element], accumulate.memref, subscripts, None))
+    builder.insert(YieldOp())
+
+
+def _add_from_places(made: LoopOp, loop: LoopOp, places: SSAValue) -> None:
+    """Let the body of a loop over a tile, that of `loop`, run for the listed places in it."""
     number = made.induction
+    (accumulate,) = [op for op in made.walk() if isinstance(op, AccumulateOp)]
+    assert accumulate.mask is not None
     start = builder_at_start(made)
     inside = list(number.uses)
     narrow = named(start, memref.LoadOp.get(places, [number]), "place")
@@ -96,35 +129,73 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     for use in inside:
         use.operation.operands[use.index] = place
     number.name_hint = "k"
-    resolved = [mask, *(value for value in accumulate.subscripts if not inductions_of([value], made) - {number})]
+    own = {number}
+    resolved = [accumulate.mask, *(value for value in accumulate.subscripts if not inductions_of([value], made) - own)]
     for op in slice_of(resolved, made):  # `hoist-invariants` does not know that a listed place is in range
         if op.parent_op() is not made:
             op.detach()
             start.insert(op)
-    replace_op(loop, (), [])
 
 
-def _list(builder: Builder, loop: LoopOp, mask: SSAValue, buffers: tuple[SSAValue, SSAValue, SSAValue]) -> None:
-    """Build the loop that lists the iterations for which the mask holds; `buffers` are places, their count and 0.
+def _list(
+    builder: Builder,
+    loop: LoopOp,
+    mask: SSAValue,
+    listed: list[SSAValue],
+    buffers: tuple[list[SSAValue], SSAValue, SSAValue],
+) -> None:
+    """Build the loop that lists the iterations for which the mask holds; `buffers` are lists, their count and 0.
 
-    Each place is stored, behind those listed so far, and the next one overwrites it where it does not count.
+    What is listed is some values of the loop, or else the places of the iterations. Each is stored, behind those listed
+    so far, and the next one overwrites it where it does not count.
     """
-    places, count, zero = buffers
+    lists, count, zero = buffers
     bounds = loop.lower, loop.upper, loop.step
-    name = loop.label.beside("compact")
+    name = loop.label.beside(LISTING)
     made = insert_loop(builder, name, bounds, loop.label.induction, loop, **kind_of(loop))
     inner = builder_at_end(made, loop)
-    mapping = clone_slice(slice_of([mask], loop), inner, {loop.induction: made.induction})
+    mapping = clone_slice(slice_of([mask, *listed], loop), inner, {loop.induction: made.induction})
     before = named(inner, memref.LoadOp.get(count, [zero]), "so_far")
-    listed = named(inner, arith.IndexCastOp(before, IndexType()), "listed")
-    offset = named(inner, arith.SubiOp(made.induction, loop.lower), "offset")
-    wide = named(inner, arith.IndexCastOp(offset, i64), "wide")
-    place = named(inner, arith.TruncIOp(wide, i32), "place")
-    inner.insert(memref.StoreOp.get(place, places, [listed]))
+    next_ = named(inner, arith.IndexCastOp(before, IndexType()), "listed")
+    values = [_storable(inner, mapping[value]) for value in listed] or [_place(inner, made.induction, loop.lower)]
+    for value, memory in zip(values, lists, strict=True):
+        inner.insert(memref.StoreOp.get(value, memory, [next_]))
     owned = named(inner, arith.ExtUIOp(mapping[mask], i64), "one")
     after = named(inner, arith.AddiOp(before, owned), "so_far")
     inner.insert(memref.StoreOp.get(after, count, [zero]))
     inner.insert(YieldOp())
+
+
+def _place(builder: Builder, induction: SSAValue, first: SSAValue) -> SSAValue:
+    offset = named(builder, arith.SubiOp(induction, first), "offset")
+    wide = named(builder, arith.IndexCastOp(offset, i64), "wide")
+    return named(builder, arith.TruncIOp(wide, i32), "place")
+
+
+def _storable(builder: Builder, value: SSAValue) -> SSAValue:
+    """Return a value in a type that memory has."""
+    return named(builder, arith.IndexCastOp(value, i64), value.name_hint) if value.type == IndexType() else value
+
+
+def _stored_type(value: SSAValue) -> Attribute:
+    return i64 if value.type == IndexType() else value.type
+
+
+def _width_bytes(value: SSAValue) -> int:
+    return element_size_bytes(_stored_type(value))
+
+
+def _only_element(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp | None:
+    """Return the load of the one element that each iteration of a loop adds; None where it adds a row."""
+    load = accumulate.element.owner
+    if accumulate.parent_op() is not loop or not isinstance(load, memref.LoadOp) or load.parent_op() is not loop:
+        return None
+    return load if load.res.type in LISTED_TYPES else None
+
+
+def _varying(accumulate: AccumulateOp, loop: LoopOp) -> list[SSAValue]:
+    """Return the subscripts of an addition that each iteration of a loop computes."""
+    return list(dict.fromkeys(place for place in accumulate.subscripts if is_inside(place, loop)))
 
 
 def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp, int]:
@@ -143,9 +214,12 @@ def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[LoopOp, AccumulateOp,
             f"compact-indices: expected a tile of {loop.label.untiled}, whose size the buffer has; {loop.label} is "
             "none: tile it first"
         )
-    if size * PLACE_BYTES > MOST_STAGED_BYTES:
+    return owners, accumulate, size
+
+
+def _check_bytes(size: int, width_bytes: int) -> None:
+    if size * width_bytes > MOST_STAGED_BYTES:
         raise ScheduleError(
-            f"compact-indices: the list would take {size * PLACE_BYTES} bytes of the stack, and may take "
+            f"compact-indices: the list would take {size * width_bytes} bytes of the stack, and may take "
             f"{MOST_STAGED_BYTES}; make the tile smaller"
         )
-    return owners, accumulate, size

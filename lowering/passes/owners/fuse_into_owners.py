@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ModuleOp
@@ -9,11 +10,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.dialects.gather_dialect import LoopOp
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import named
-from ...nest.located import builder_before
-from ...nest.owners import owned_sum
+from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.located import builder_at_end, builder_before
+from ...nest.owners import interleaved_period, owned_sum
 from ...nest.queries import functions, loops, static_size, writes, written
 
 
@@ -30,6 +31,9 @@ class FuseIntoOwners(ModulePass):
         for owners(first) in 0..n_axis          out[a] = 0
           for indices in 0..n                 for indices in 0..n
             out[p] += grad[i] where ...         out[p] += grad[i] where ...
+
+    After `interleave-owners` the positions of an owner are blocks: a loop over them, `clear_axis_o`, has one over the
+    positions of a block, `clear_axis_i`.
 
     Preconditions: `owner-computes` has run, and no loop is parallel yet or tiled.
 
@@ -64,14 +68,37 @@ def _fuse(function: func.FuncOp) -> None:
     axes = [_axis_loop(nest, accumulate.memref, dim) for nest in nests]
     first = owners.body.block.first_op
     assert first is not None
-    builder = builder_before(first, owners)
-    limit = named(builder, arith.AddiOp(owners.induction, owners.step), "limit")
-    end = named(builder, arith.MinSIOp(limit, owners.upper), "end")
+    period = interleaved_period(accumulate, owners)
+    end = None if period is not None else _end(builder_before(first, owners), owners.induction, owners, owners.upper)
     for nest, axis in zip(nests, axes, strict=True):
         is_before = nest.is_before_in_block(owners)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.before(first if is_before else owners.terminator))
-        axis.operands[0], axis.operands[1] = owners.induction, end
+        if end is not None:
+            axis.operands[0], axis.operands[1] = owners.induction, end
+        elif period is not None:
+            _in_blocks(axis, owners, period)
+
+
+def _end(builder: Builder, first: SSAValue, owners: LoopOp, last: SSAValue) -> SSAValue:
+    """Insert where the positions end that an owner has from `first` on."""
+    limit = named(builder, arith.AddiOp(first, owners.step), "limit")
+    return named(builder, arith.MinSIOp(limit, last), "end")
+
+
+def _in_blocks(axis: LoopOp, owners: LoopOp, period: int) -> None:
+    """Let a loop over all positions run over the blocks of an owner: a loop over each, in one over blocks."""
+    size = axis.upper
+    before = builder_before(axis)
+    name, kind = axis.label, kind_of(axis)
+    bounds = owners.induction, size, index_constant(before, period)
+    blocks = insert_loop(before, name.outer_tile, bounds, name.outer_tile.induction, axis, **kind)
+    axis.detach()
+    builder = builder_at_end(blocks, axis)
+    end = _end(builder, blocks.induction, owners, size)
+    blocks.body.block.add_ops([axis, YieldOp()])
+    axis.label = name.inner_tile
+    axis.operands[0], axis.operands[1] = blocks.induction, end
 
 
 def _axis_loop(nest: LoopOp, memory: SSAValue, dim: int) -> LoopOp:

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
+from ...nest.owners import ends_within, has_blocks_of, is_owned, loop_of
 from ...nest.queries import enclosing_loops, find_loop, functions, viewed, why_not_shared, written
 
 _Read = memref.LoadOp | vector.LoadOp
@@ -91,7 +92,7 @@ def _check_writes(loop: LoopOp) -> None:
         if isinstance(op, _Read):
             read.append(op)
         elif isinstance(op, _Write):
-            if not (isinstance(op, AccumulateOp) and _is_owned(op, loop)):
+            if not (isinstance(op, AccumulateOp) and is_owned(op, loop)):
                 own[_memory(op)] = _own_dims(op, loop) & own.get(_memory(op), _own_dims(op, loop))
         else:
             raise _unproved(loop, f"{op.name} uses memory that is written, and only loads and stores are checked")
@@ -122,45 +123,14 @@ def _own_dims(op: _Read | _Write, loop: LoopOp) -> set[int]:
     return {dim for dim, place in enumerate(single) if _is_induction(place, loop)}
 
 
-def _is_owned(accumulate: AccumulateOp, loop: LoopOp) -> bool:
-    """Return whether a mask selects only positions from the loop's induction variable to before its next step."""
-    pending = [] if accumulate.mask is None else [accumulate.mask]
-    while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, arith.AndIOp):
-            pending += owner.operands
-        elif (
-            isinstance(owner, arith.CmpiOp)
-            and arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data] == "ult"
-            and owner.rhs is loop.step
-            and isinstance(offset := owner.lhs.owner, arith.SubiOp)
-            and offset.lhs in accumulate.subscripts
-            and offset.rhs is loop.induction
-        ):
-            return True
-    return False
-
-
 def _is_induction(value: SSAValue, loop: LoopOp) -> bool:
     """Return whether a value is a loop's induction variable, or that of a tile that one iteration of the loop runs."""
     if value is loop.induction:
         return True
-    tile = _loop_of(value)
-    around = _loop_of(tile.lower) if tile is not None else None
-    if tile is None or around is None or not _ends_within(tile, around):
+    tile = loop_of(value)
+    around = loop_of(tile.lower) if tile is not None else None
+    if tile is None or around is None:
         return False
-    return _is_induction(tile.lower, loop)
-
-
-def _ends_within(tile: LoopOp, around: LoopOp) -> bool:
-    """Return whether a loop that starts at another's induction variable ends before that one's next step."""
-    ends = list(tile.upper.owner.operands) if isinstance(tile.upper.owner, arith.MinSIOp) else [tile.upper]
-    return any(
-        isinstance(end.owner, arith.AddiOp) and set(end.owner.operands) == {tile.lower, around.step} for end in ends
-    )
-
-
-def _loop_of(value: SSAValue) -> LoopOp | None:
-    """Return the loop whose induction variable a value is."""
-    parent = value.owner.parent_op() if isinstance(value.owner, Block) else None
-    return parent if isinstance(parent, LoopOp) else None
+    if has_blocks_of(around, loop):
+        return ends_within(tile, loop.step)
+    return ends_within(tile, around.step) and _is_induction(tile.lower, loop)

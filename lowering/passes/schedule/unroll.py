@@ -60,8 +60,8 @@ class Unroll(ModulePass):
 
 
 def _unroll(loop: LoopOp, factor: int) -> None:
-    if loop.parallel is not None or loop.ordered is not None or loop.total is not None:
-        kind = "parallel" if loop.parallel is not None else "ordered" if loop.ordered is not None else "a sum"
+    if loop.parallel is not None or loop.total is not None:
+        kind = "parallel" if loop.parallel is not None else "a sum"
         raise ScheduleError(f"unroll: {loop.label} is {kind}; unroll a loop inside it")
     if static_size(loop.step) != 1:
         raise ScheduleError(f"unroll: {loop.label} takes several iterations at a time already")
@@ -69,6 +69,7 @@ def _unroll(loop: LoopOp, factor: int) -> None:
     if any(op.regions for op in ops):
         raise ScheduleError(f"unroll: {loop.label} is not innermost; unroll a loop inside it")
     body, has_remainder = split_off_remainder(loop, factor)
+    body.ordered = loop.ordered
     builder = builder_at_end(body)
     for copy in range(factor):
         clone_slice(ops, builder, {loop.induction: induction_of_copy(builder, body, copy)})

@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from ....ir.dialects.gather_dialect import AccumulateOp, MaskedLoadOp
 from ....ir.dialects.types import element_size_bytes
-from ....ir.dialects.upstream import FromElementsOp, PrefetchOp, is_nontemporal
+from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
 from .integer_sets import constant_of, everything, number, parameter
 from .meaning import Access, Loop, Stream, Write
 from .polynomials import named, polynomial_of
-from .staged import Staged
+from .staged import LISTED, Staged
 from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Row, Term, Undecided, Value, Zero
 
 
@@ -92,9 +92,13 @@ class Accesses(Staged, Arithmetic):
         subscripts = self._subscripts(op.indices, False)
         if isinstance(array, Buffer):
             if isinstance(value, Opaque):
-                raise Undecided("a buffer holds places that the nest lists while it runs, not positions")
+                raise Undecided(LISTED)
             return self.store_staged(op, array, subscripts, self.term(value, array.bits))
         return self._written(op, array, subscripts, value)
+
+    def run_vector_compressstore(self, op: CompressStoreOp) -> None:
+        """Raise Undecided: what is stored side by side is a list."""
+        raise Undecided(LISTED)
 
     def run_vector_store(self, op: vector.StoreOp) -> None:
         """Store a vector."""

@@ -14,6 +14,9 @@ from .integer_sets import equal_tuple, number, parameter, without
 from .meaning import Access, Guard, Loop, Path
 from .values import Atom, Buffer, Refuted, Term, Undecided, Value
 
+# What is at a place of a list depends on how many of the indices before are an owner's: no affine relation says that.
+LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
+
 
 @dataclass(frozen=True)
 class _Store:
@@ -46,7 +49,7 @@ class Staged(Arithmetic):
     def _places(self, op: Operation, buffer: Buffer, subscripts: tuple[isl.PwAff | Term, ...]) -> tuple[isl.PwAff, ...]:
         places = tuple(place for place in subscripts if isinstance(place, isl.PwAff))
         if len(places) != len(subscripts):
-            raise Undecided("a place of a buffer is found by an index")
+            raise Undecided(LISTED)
         sizes = tuple(map(number, buffer.sizes))
         access = Access(op, "the buffer", self.domain, places, sizes, self.under, self.guard)
         self.meaning.accesses.append(access)

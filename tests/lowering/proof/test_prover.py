@@ -62,8 +62,9 @@ def test_sums_of_owners_in_parallel_are_proved(operator, prove) -> None:
     assert unsettled(prove(operator("gather", "zero", scale=1.0), f"{pipeline},lower-nest-to-loops")) == []
 
 
-def test_owners_that_clear_and_scale_their_own_positions_are_proved(operator, prove) -> None:
-    owners = "owner-computes{owners=3},fuse-into-owners,tile-loops{loops=indices sizes=16}"
+@pytest.mark.parametrize("partition", ["owners=3}", "owners=4},interleave-owners{block=2}"])
+def test_owners_that_clear_and_scale_their_own_positions_are_proved(partition, operator, prove) -> None:
+    owners = f"owner-computes{{{partition},fuse-into-owners,tile-loops{{loops=indices sizes=16}}"
     pipeline = f"canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,{owners},parallelize-loops{{loops=owners}}"
     pipeline += ",vectorize-inner{lanes=4},prefetch-slices{loop=indices_i distance=2 locality=2},lower-nest-to-loops"
     assert unsettled(prove(operator("gather", "zero", scale=2.0), pipeline)) == []
@@ -74,7 +75,7 @@ def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator
     pipeline += ",tile-loops{loops=indices sizes=2},compact-indices{loop=indices_i}"
     last = prove(operator("gather", "zero", scale=1.0), pipeline)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
-    assert last.reason == "a buffer holds places that the nest lists while it runs, not positions"
+    assert last.reason == "a buffer holds a list, and how long it is the nest counts while it runs"
 
 
 @pytest.mark.parametrize("index", ["i8", "ui8", "i32", "ui64"])

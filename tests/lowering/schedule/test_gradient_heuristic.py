@@ -100,6 +100,29 @@ def test_owners_of_long_rows_have_parts_that_fit_in_l2_where_listing_indices_cos
     assert not schedule.stream
 
 
+@pytest.mark.parametrize(
+    ("threads", "given", "owners", "block"),
+    [
+        (2, {}, 2, 4096),
+        (3, {}, 2, 4096),
+        (16, {}, 8, 4096),
+        (2, {"width": 8}, 2, 2048),
+        (1, {}, None, None),
+        (2, {"axis": 200_000}, None, None),
+        (2, {"indices": 900_000}, None, None),
+        (2, {"width": 2}, None, None),
+        (2, {"machine": "zen3"}, None, None),
+    ],
+    ids=str,
+)
+def test_owners_list_single_elements_where_the_table_exceeds_l2_and_lanes_are_packed(threads, given, owners, block):
+    schedule = chosen(threads, **{"axis": 1_000_000, "indices": 4_000_000, "inner": 1, **given})
+    assert schedule.owners == (None if owners is None else ("axis", owners))
+    assert schedule.owner_block == block
+    assert schedule.next_tile == (None if owners is None else ("indices_i", owners))
+    assert schedule.list_lanes == (None if owners is None else 8)
+
+
 def test_a_table_of_which_few_rows_are_added_to_is_cleared_before():
     schedule = chosen(axis=100_000, inner=1024)
     assert (schedule.owners, schedule.fuse_owned, schedule.stream) == (("axis", 2), False, True)

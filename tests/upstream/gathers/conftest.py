@@ -296,6 +296,12 @@ def gradient_cases() -> list[Case]:
         "parallelize-loops{loops=inner_o,clear_axis}",
     }
     cases += [gradient_case(f"grad-{name}", *rows, "zero", schedule=text) for name, text in shared.items()]
+    listed = (
+        "owner-computes{owners=2},interleave-owners{block=2},fuse-into-owners,tile-loops{loops=indices sizes=16},"
+        "parallelize-loops{loops=owners},compact-indices{loop=indices_i},vectorize-lists{lanes=8},"
+        "unroll{loop=indices_i factor=2},prefetch-next-tile{loop=indices_i ahead=2}"
+    )
+    cases.append(gradient_case("grad-elements-listed", "29xf32", "29xi64", "9xf32", "zero", schedule=listed))
     return cases
 
 

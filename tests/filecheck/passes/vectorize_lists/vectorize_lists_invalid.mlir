@@ -1,0 +1,7 @@
+// RUN: gathernest-opt %s -p "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,owner-computes{owners=2},tile-loops{loops=indices sizes=16},compact-indices{loop=indices_i},vectorize-lists{lanes=16}" --verify-diagnostics
+
+// expected-error@unknown {{expected 2, 4, 8 lanes of 64 bits, got 16}}
+func.func @gather(%grad: tensor<70xf32>, %indices: tensor<70xi64>) -> tensor<9xf32> {
+  %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds unchecked scale 2.0 : tensor<70xf32>, tensor<70xi64> -> tensor<9xf32>
+  func.return %r : tensor<9xf32>
+}
