@@ -7,7 +7,7 @@ RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
 .PHONY: demo test fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
-.PHONY: clean help
+.PHONY: wheel pythons clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -40,6 +40,14 @@ static: $(DEV_STAMP)  ## check that asv_bench/static.json says what kernels are 
 
 site: $(DEV_STAMP)  ## build the pages as a site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
+
+wheel: $(DEV_STAMP)  ## build the wheel in build/dist, and check its metadata
+	rm -rf build/dist build/lib build/bdist.*
+	$(BIN)/pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/dist .
+	$(BIN)/twine check --strict build/dist/*.whl
+
+pythons: wheel  ## install the wheel with every other Python that is found, from 3.12 on, and run the tests of .ci/pythons
+	.ci/pythons build/dist/*.whl
 
 bench: $(RUN_STAMP)  ## run the suite beside the peers that are installed
 	$(BIN)/gathernest bench

@@ -6,14 +6,18 @@ import re
 from ...ir.errors import DependencyError
 
 LEAST_VERSIONS = {"numba": (0, 68), "llvmlite": (0, 50), "xdsl": (0, 74)}
-# What the importers of models need, which the extras `onnx` and `openvino` install.
+# What the importers of models need, proofs, and the report.
 READERS = {"onnx": (1, 19), "defusedxml": (0, 7)}
-
-# What proofs need, which the extra `prove` installs.
 PROVERS = {"islpy": (2025, 1), "z3-solver": (4, 13)}
-
-# What the report needs, which the extra `report` installs.
 REPORTERS = {"jinja2": (3, 1), "pygments": (2, 18)}
+
+# The extra that installs each package; gathernest itself requires the others.
+EXTRAS = {
+    "onnx": "onnx",
+    "defusedxml": "openvino",
+    **dict.fromkeys(PROVERS, "prove"),
+    **dict.fromkeys(REPORTERS, "report"),
+}
 
 
 def problem_with(package: str) -> str | None:
@@ -22,13 +26,14 @@ def problem_with(package: str) -> str | None:
 
     least = (LEAST_VERSIONS | READERS | PROVERS | REPORTERS)[package]
     wanted = ".".join(map(str, least))
+    fix = f"pip install 'gathernest[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install '{package}>={wanted}'"
     try:
         found = version(package)
     except PackageNotFoundError:
-        return f"{package} is not installed; gathernest needs {package} {wanted}: pip install '{package}>={wanted}'"
+        return f"{package} is not installed; gathernest needs {package} {wanted}: {fix}"
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
     if numbers < least:
-        return f"{package} {found} is too old; gathernest needs {wanted} or newer: pip install '{package}>={wanted}'"
+        return f"{package} {found} is too old; gathernest needs {wanted} or newer: {fix}"
     return None
 
 

@@ -124,7 +124,7 @@ def test_missing_package_is_named_with_the_command(monkeypatch, tmp_path, packag
     monkeypatch.setattr(metadata, "version", lambda name: found("no-such-package" if name == package else name))
     dependencies.require.cache_clear()
     try:
-        with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install '{package}>="):
+        with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install 'gathernest\["):
             gn.load(tmp_path / f"model.{suffix}")
     finally:
         dependencies.require.cache_clear()

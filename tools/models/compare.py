@@ -11,7 +11,11 @@ from ...ir.byte_comparison import first_difference
 from ...ir.errors import DependencyError, ModelError
 
 Arrays = Mapping[str, np.ndarray]
-RUNTIMES = {".onnx": ("onnxruntime", "ONNX Runtime"), ".xml": ("openvino", "OpenVINO")}
+# By the suffix of a file: the package, its name, and what installs it.
+RUNTIMES = {
+    ".onnx": ("onnxruntime", "ONNX Runtime", "'gathernest[onnxruntime]'"),
+    ".xml": ("openvino", "OpenVINO", "openvino"),
+}
 
 
 def compare(path: Path, inputs: Arrays, outputs: Arrays) -> dict[str, Any]:
@@ -21,11 +25,11 @@ def compare(path: Path, inputs: Arrays, outputs: Arrays) -> dict[str, Any]:
         DependencyError: the runtime is not installed.
         ModelError: the runtime rejects the model.
     """
-    package, title = RUNTIMES[path.suffix]
+    package, title, source = RUNTIMES[path.suffix]
     try:
         runtime: Any = importlib.import_module(package)
     except ImportError:
-        raise DependencyError(f"--compare runs {title}, which is not installed: pip install {package}") from None
+        raise DependencyError(f"--compare runs {title}, which is not installed: pip install {source}") from None
     run = _run_onnxruntime if package == "onnxruntime" else _run_openvino
     title = f"{title} {getattr(runtime, '__version__', '')}".strip()
     try:

@@ -142,4 +142,4 @@ def test_without_its_packages_it_says_what_to_install(gathernest, monkeypatch):
     monkeypatch.setattr(metadata, "version", found)
     ended = gathernest("report", *ROWS)
     assert ended.status == 1
-    assert "pygments is not installed; gathernest needs pygments 2.18: pip install 'pygments>=2.18'\n" in ended.err
+    assert "pygments is not installed; gathernest needs pygments 2.18: pip install 'gathernest[report]'\n" in ended.err

@@ -290,7 +290,8 @@ def test_runtime_that_is_missing_is_named_with_the_command(gathernest, model, to
     ended = gathernest("run", model, "--input", f"tokens={tokens}", "--compare")
     assert (ended.status, ended.err) == (
         1,
-        "gathernest: error: --compare runs ONNX Runtime, which is not installed: pip install onnxruntime\n",
+        "gathernest: error: --compare runs ONNX Runtime, which is not installed: "
+        "pip install 'gathernest[onnxruntime]'\n",
     )
 
 

@@ -60,7 +60,7 @@ def test_missing_packages_are_named(gathernest_opt, operator_text, monkeypatch) 
     dependencies.require.cache_clear()
     ended = gathernest_opt("-", "-p", "nest", "--prove", stdin=operator_text)
     assert ended.status == 1
-    assert "is too old; gathernest needs 99.0 or newer: pip install 'z3-solver>=99.0'" in ended.err
+    assert "is too old; gathernest needs 99.0 or newer: pip install 'gathernest[prove]'" in ended.err
     dependencies.require.cache_clear()
 
 
