@@ -168,6 +168,18 @@ def _roll(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAV
     return value
 
 
+def _scatter_update(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:
+    vector, indices, updates, axis = operands
+    if builder.known_integers(axis, "the axis") not in ([0], [-1]):
+        raise ModelError("ScatterUpdate is supported along the axis of a vector")
+    places = builder.known_integers(indices, "the indices")
+    if not shape_of_value(indices) == shape_of_value(updates):
+        raise ModelError(f"updates must have the shape of indices, {indices.type}, got {updates.type}")
+    if not shape_of_value(updates):
+        updates = builder.unsqueeze(updates, [0], layer.name)
+    return operators.put(builder, vector, places, updates, layer.name)
+
+
 def _tile(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:
     return operators.tile(builder, operands[0], builder.known_integers(operands[1], "repeats"), layer.name)
 
@@ -194,6 +206,7 @@ ELEMENTWISE_AND_MOVING: Mapping[str, Kind] = {
     "VariadicSplit": (("opset1",), 3, 3, _split),
     "CumSum": (("opset3",), 1, 2, _cumsum),
     "Roll": (("opset7",), 3, 3, _roll),
+    "ScatterUpdate": (("opset3",), 4, 4, _scatter_update),
     "Tile": (("opset1",), 2, 2, _tile),
     "ConvertLike": (("opset1",), 2, 2, _convert_like),
 }

@@ -15,6 +15,7 @@ from ..semantics import DYNAMIC
 from .graph_builder import GraphBuilder, normal_axes
 
 INT64 = np.dtype(np.int64)
+MOST_PLACES = 64
 
 
 def elementwise(builder: GraphBuilder, function: str, values: Sequence[SSAValue], name: str) -> SSAValue:
@@ -196,6 +197,28 @@ def element_count(
     rank = len(shape_of_value(value))
     sizes = shape_of(builder, value, start, rank if end is None else end, name)
     return reduce(builder, "product", sizes, [0], name, keep=keep)
+
+
+def put(builder: GraphBuilder, vector: SSAValue, places: Sequence[int], values: SSAValue, name: str) -> SSAValue:
+    """Add a short vector with other elements in some places, as exporters change one size of a shape.
+
+    Raises:
+        ModelError: the vector is longer than `MOST_PLACES`, or the places or the number of values do not fit it.
+    """
+    (size,) = shape_of_value(vector) if len(shape_of_value(vector)) == 1 else (DYNAMIC,)
+    if not 0 <= size <= MOST_PLACES:
+        raise ModelError(f"elements are put into vectors of at most {MOST_PLACES} elements, got {vector.type}")
+    if shape_of_value(values) != (len(places),) or not all(-size <= place < size for place in places):
+        raise ModelError(f"{values.type} are not put into places {list(places)} of {size} elements")
+    last = {place % size: number for number, place in enumerate(places)}
+    parts = [(values, last[place]) if place in last else (vector, place) for place in range(size)]
+    if not parts:
+        return vector
+    elements: list[SSAValue] = []
+    for part, place in parts:
+        first, end = (numbers(builder, [number], name) for number in (place, place + 1))
+        elements.append(strided_slice(builder, part, (first, end, None), [0], name))
+    return builder.concat(elements, 0, name)
 
 
 def flatten(builder: GraphBuilder, value: SSAValue, axis: int, name: str) -> SSAValue:

@@ -136,7 +136,9 @@ class ReduceOp(SizedOp):
             raise ModelError(f"there is no reduction {name!r}; there are {', '.join(REDUCTIONS)}")
         allowed = INTEGERS if name in ("sum", "product") else ("bool", *INTEGERS, *FLOATS)
         if dtype.name not in allowed:
-            why = "; that of floats depends on their order" * (dtype.name in FLOATS)
+            why = "; that of floats depends on their order, so gathernest split leaves it to ONNX Runtime" * (
+                dtype.name in FLOATS
+            )
             raise ModelError(f"a {name} is of {', '.join(allowed)}, got {element_type_name(dtype)}{why}")
         return super().infer_shape(inputs, fields, known)
 

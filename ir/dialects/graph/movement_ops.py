@@ -87,9 +87,10 @@ class BroadcastOp(SizedOp):
         shape, (rank,) = shapes
         if rank == DYNAMIC:
             raise ModelError("the rank of the result is not known: the length of the sizes is dynamic")
-        numbers = [DYNAMIC if number is None else number for number in _numbers(elements(1), rank)]
-        if any(number < 0 for number in numbers if number != DYNAMIC):
-            raise ModelError(f"sizes {shown(numbers)} are no shape: sizes are 0 or more")
+        given = _numbers(elements(1), rank)
+        if any(number is not None and number < 0 for number in given):
+            raise ModelError(f"sizes {['?' if number is None else number for number in given]} are 0 or more")
+        numbers = [DYNAMIC if number is None else number for number in given]
         result = broadcast_shapes([shape, tuple(numbers)])
         is_larger = len(result) > rank or any(1 == number != size for number, size in zip(numbers, result, strict=True))
         if not fields["both"] and is_larger:

@@ -123,3 +123,17 @@ def test_result_over_the_limit_is_rejected_before_it_is_made(load, make):
     assert model(np.array(3))["y"].tolist() == TABLE[:3].tolist()
     with pytest.raises(gn.ModelError, match=r"node 'r': the result of shape \(1099511627776,\) and int64 has"):
         model(np.array(2**40))
+
+
+@pytest.mark.parametrize("size", [-1, -(2**63)])
+def test_size_that_is_none_is_rejected_when_the_model_runs(make, size):
+    model = gn.load(make([make_node("Expand", ["x", "n"], ["y"])], {"x": "4xf32", "n": "2xi64"}, {"y": "?x?xf32"}))
+    with pytest.raises(gn.ModelError, match=rf"node 'y': sizes \[{size}, 4\] are 0 or more"):
+        model(np.zeros(4, np.float32), np.array([size, 4]))
+
+
+def test_integers_divided_by_zero_name_the_node(make):
+    model = gn.load(make([make_node("Div", ["x", "y"], ["z"])], {"x": "2xi64", "y": "2xi64"}, {"z": "2xi64"}))
+    assert model(np.array([-7, 7]), np.array([2, -2]))["z"].tolist() == [-3, -3]
+    with pytest.raises(gn.ModelError, match="node 'z': an integer is divided by 0"):
+        model(np.array([1, 1]), np.array([1, 0]))
