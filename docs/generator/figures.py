@@ -1,6 +1,7 @@
 """The figures of the pages, the same on every machine: schedules, sizes and indices are given here."""
 
 import numpy as np
+from chunk_figures import gather_figure, gradient_figure
 
 from gathernest.kernels.drawings.access_drawing import access_drawing
 from gathernest.kernels.kernel import problem_of
@@ -27,6 +28,8 @@ def figures() -> dict[str, str]:
     rows = _plan("gather", "16x24xf32", "12xi64", 0, ROWS)
     columns = _plan("gather", "4x96xf32", "32xi64", 1, TILES)
     drawings = {
+        "chunks_gather": gather_figure(),
+        "chunks_gradient": gradient_figure(),
         "nest_before": before,
         "nest_after": nest_drawing(script.ir, title="The nest after its schedule"),
         "accesses_rows": access_drawing(
