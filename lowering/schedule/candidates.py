@@ -17,7 +17,7 @@ from .cost_model import CostModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
-from .prefetch_heuristic import far_elements, near_and_far_rows
+from .prefetch_heuristic import along_the_copy, far_elements, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
 
 # The fields of a schedule with their values, by name.
@@ -166,7 +166,8 @@ def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Seq
         around = [loop for loop in nest.loops if loop not in nest.row]
         if nest.is_row and around[-1][0] == name:
             near, far = near_and_far_rows(nest, machine, loop, size)
-            found += [(near,), (far,), (far, near)]
+            tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
+            found += tried if chosen.specialize is not None else [along_the_copy(nest, each) for each in tried]
         elif not nest.is_row and chosen.lanes is not None:
             found.append((far_elements(nest, machine, loop, size, chosen.lanes),))
     return tuple(dict.fromkeys(found))

@@ -255,7 +255,8 @@ class CostModel:
                 step_uops += self._places * fixed.PREFETCH_UOPS * prefetch.lines
                 continue
             localities.add(prefetch.locality)
-            index_uops += self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * prefetch.lines)
+            lines = prefetch.lines or self._row_bytes // LINE_BYTES
+            index_uops += self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * lines)
             count = self._sizes[name]
             count = min(count, dict(tiles).get(name, count))
             late = max(late, min(prefetch.distance / count, 1.0))

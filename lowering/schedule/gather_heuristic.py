@@ -10,7 +10,7 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
 from .machine_model import GATHERED_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
-from .prefetch_heuristic import beside_gathers, choose_prefetches, is_spread_out, next_slices
+from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 from .tiling import Tiles, tile_checks, tile_innermost
 
@@ -44,6 +44,8 @@ class _Choosing:
         repeats = self._repeating() is not None
         prefetches, why = choose_prefetches(nest, self.machine, inside, lanes, repeats=repeats)
         self.reasons += [why] if prefetches else []
+        if specialize is None and lanes is not None:
+            prefetches, lanes = self._swept(prefetches, lanes)
         gather = lanes is not None and self._gathers(hoist, prefetches)
         prefetches = beside_gathers(nest, self.machine, prefetches) if gather and hoist is None else prefetches
         schedule = Schedule(
@@ -128,6 +130,15 @@ class _Choosing:
         if next_slices(self.nest, self.machine) is None:
             return 1
         return min(self._streamed_bytes() // self.nest.width_bytes, wanted) if self._exceeds_caches() else wanted
+
+    def _swept(self, prefetches: tuple[Prefetch, ...], lanes: int) -> tuple[tuple[Prefetch, ...], int]:
+        """Return prefetches and lanes of rows that are prefetched along with the copy, where they are long."""
+        swept = along_the_copy(self.nest, prefetches)
+        if swept == prefetches:
+            return prefetches, lanes
+        fewer = min(lanes, self.machine.vector_bytes // self.nest.width_bytes)
+        self._because(f"long rows are prefetched while others are copied, {fewer * self.nest.width_bytes} B a step")
+        return swept, fewer
 
     def _gathers(self, hoist: str | None, prefetches: tuple[Prefetch, ...]) -> bool:
         """Return whether gather instructions load the lanes of elements with an index each."""

@@ -11,7 +11,7 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel
-from .schedule import Prefetch
+from .schedule import WHOLE_ROW, Prefetch
 
 NEAR, FAR = 3, 2
 # Localities: into every cache, and into all but the first, whose outstanding misses are few.
@@ -153,3 +153,13 @@ def beside_gathers(nest: NestShape, machine: MachineModel, prefetches: tuple[Pre
     moved_bytes = nest.span_bytes + nest.innermost[1] * (nest.width_bytes + nest.index_bytes)
     distance = min(-(-2 * machine.near_bytes // moved_bytes), fixed.LATER_ROW)
     return (replace(near[0], distance=distance),)
+
+
+def along_the_copy(nest: NestShape, prefetches: tuple[Prefetch, ...]) -> tuple[Prefetch, ...]:
+    """Return prefetches that are made along with the copy, where they are of long rows without code of their own."""
+    if not nest.has_plain_rows or not nest.has_packed_rows or nest.run_bytes < fixed.MIN_SWEPT_ROW_BYTES:
+        return prefetches
+    counted = nest.loops[-2][0] if len(nest.loops) > 1 else None
+    if counted not in nest.looked_up or any(LoopName(each.loop).untiled != counted for each in prefetches):
+        return prefetches
+    return tuple(replace(each, lines=WHOLE_ROW) for each in prefetches)

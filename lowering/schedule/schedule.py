@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from xdsl.utils.arg_spec import ArgSpec
 
 
+WHOLE_ROW = 0  # as the lines of a prefetch
+
+
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """The lines of data to prefetch; the options of `prefetch-indices`.
@@ -25,7 +28,7 @@ class Prefetch:
     Attributes:
         loop: the loop, a later iteration of which reads them.
         distance: iterations ahead.
-        lines: of 64 bytes, a row or a step.
+        lines: of 64 bytes, a row or a step; 0 for the whole row.
         locality: 3 keeps them in every cache, 0 in none.
     """
 
@@ -36,7 +39,7 @@ class Prefetch:
 
     def __post_init__(self) -> None:
         _name(self.loop, "loop of a Prefetch")
-        for name, least in (("distance", 1), ("lines", 1), ("locality", 0)):
+        for name, least in (("distance", 1), ("lines", 0), ("locality", 0)):
             _number(getattr(self, name), f"{name} of a Prefetch", least)
 
 

@@ -21,6 +21,7 @@ from ...nest.located import builder_at, builder_at_start, made_from
 from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
 from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
 from ...schedule.machine_model import LINE_BYTES
+from ...schedule.schedule import WHOLE_ROW
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
 MOST_ROWS = 4096  # of a step; MOST_PREFETCHED_LINES for each of the 64 iterations that `unroll` makes one at most
@@ -36,6 +37,10 @@ class PrefetchIndices(ModulePass):
     In a loop over the indices, the pass resolves the index `distance` iterations ahead and prefetches the first `lines`
     lines of its row, none behind the row's end. A tile prefetches for the next one. Near the end of all tiles, and in a
     tile with staged indices, the last index stands for those that do not exist.
+
+    With `lines=0` it prefetches the whole row: each step of the innermost loop prefetches its own place in the later
+    row, and the last element is prefetched before them, since a row need not begin a line. More lines than a core can
+    wait for at once hold back the copy between them.
 
     In a loop over slices of data with a loop over the indices inside, such as the outer loop of a gather along a later
     axis, it prefetches the whole slice `distance` iterations ahead, a part in each step over the indices: `lines` lines
@@ -61,7 +66,7 @@ class PrefetchIndices(ModulePass):
     Options:
         loop: name of the loop.
         distance: iterations ahead, 1 to 4096; steps, where the loop takes several elements at a time.
-        lines: of 64 bytes, a row or a step, or rows a step, 1 to 64.
+        lines: of 64 bytes, a row or a step, or rows a step, 1 to 64; 0 for the whole row, by the innermost loop.
         locality: 3 keeps the line in every cache, 0 in none after its use.
 
     Input:
@@ -88,7 +93,7 @@ class PrefetchIndices(ModulePass):
         check_ranges(
             self.name,
             ("distance", self.distance, 1, MOST_DISTANCE),
-            ("lines", self.lines, 1, MOST_PREFETCHED_LINES),
+            ("lines", self.lines, WHOLE_ROW, MOST_PREFETCHED_LINES),
             ("locality", self.locality, 0, 3),
         )
         for function in functions(op):
@@ -102,7 +107,13 @@ def _prefetch(function: func.FuncOp, loop: LoopOp, options: PrefetchIndices) -> 
     looked_up = [_looked_up(load, loop) for load in loads]
     positions = [place for places in looked_up for place in places]
     if any(depends_on(place, loop) for place in positions) and not inductions_of(positions, loop) - {loop.induction}:
+        if options.lines == WHOLE_ROW:
+            return _sweep_rows(function, loop, loads, options)
         return _prefetch_positions(function, loop, loads, options)
+    if options.lines == WHOLE_ROW:
+        raise ScheduleError(
+            f"prefetch-indices: lines=0 is for rows of one index each in {loop.label}; expected 1 or more"
+        )
     if not any(depends_on(place, loop) for place in set(_subscripts(loads[0])) - set(positions)):
         raise ScheduleError(
             f"prefetch-indices: the row of data that {loop.label} reads depends on other loops, too; "
@@ -166,6 +177,32 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
         _insert_lines(builder_at(builder.insertion_point, load), _memory(load), places, options)
+
+
+def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
+    """Resolve the index of a later iteration, and prefetch its row along with the innermost loop."""
+    for load in loads:
+        innermost = load.parent_op()
+        if isinstance(load, AccumulateOp) or not isinstance(innermost, LoopOp) or innermost.parent_op() is not loop:
+            raise ScheduleError(
+                f"prefetch-indices: lines=0 expects one loop in {loop.label}, which copies a row; use 1 or more lines"
+            )
+        builder, memory, subscripts = builder_at_start(loop, load), _memory(load), _subscripts(load)
+        end = _last_end(function, loop, loads)
+        later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
+        of_row = [place for place in subscripts if not depends_on(place, innermost)]
+        mapping = clone_slice(slice_of(of_row, loop), builder, later)
+        places = [mapping.get(place, place) for place in subscripts]
+        last = named(
+            builder,
+            arith.SubiOp(size_of(builder, memory, len(places) - 1, "row"), index_constant(builder, 1)),
+            "row_last",
+        )
+        builder.insert(PrefetchOp(memory, [*places[:-1], last], options.locality))
+        inside = builder_at_start(innermost, load)
+        along = [place for place in subscripts if place not in of_row]
+        mapping = clone_slice(slice_of(along, innermost), inside, mapping)
+        inside.insert(PrefetchOp(memory, [mapping.get(place, place) for place in subscripts], options.locality))
 
 
 def _of_next_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:

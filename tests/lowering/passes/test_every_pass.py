@@ -139,6 +139,7 @@ SCHEDULES = {
     "unroll": "unroll{loop=DEEPEST factor=3}",
     "unroll-the-rest": "vectorize-inner{lanes=4},unroll{loop=DEEPEST_rest factor=2}",
     "prefetch-twice": "prefetch-indices{loop=COUNTING},prefetch-indices{loop=COUNTING distance=3}",
+    "prefetch-whole-rows": "vectorize-inner{lanes=2},prefetch-indices{loop=COUNTING distance=2 lines=0},stream-stores",
     "unroll-then-vectorize": "unroll{loop=DEEPEST factor=2},vectorize-inner{lanes=2}",
 }
 

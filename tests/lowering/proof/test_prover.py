@@ -21,6 +21,7 @@ SCHEDULES = {
     ",vectorize-inner{lanes=4},prefetch-indices{loop=indices_i distance=4 lines=2},stream-stores",
     "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch-indices{loop=indices},stream-stores",
     "unrolled": "unroll{loop=inner factor=4}",
+    "swept rows": "vectorize-inner{lanes=4},prefetch-indices{loop=indices distance=3 lines=0},stream-stores",
     "tiles of tiles and of vectors": "tile-loops{loops=indices,indices_o sizes=4,3},vectorize-inner{lanes=4}"
     ",tile-loops{loops=inner sizes=2},stream-stores,parallelize-loops{loops=batch}",
 }

@@ -52,8 +52,8 @@ def chosen(shape, machine=MACHINE):
         ),
         (
             nest(axis=2000, indices=1000, inner=16384),
-            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=16},"
-            "prefetch-indices{loop=indices_i distance=1 lines=64 locality=2},stream-stores",
+            "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8},"
+            "prefetch-indices{loop=indices_i distance=1 lines=0 locality=2},stream-stores",
         ),
         (
             nest(axis=64_000, indices=1_000_000),
@@ -99,11 +99,11 @@ def large(width, inner):
         (4, 25, "vectorize-inner{lanes=4}"),
         (1, 255, "vectorize-inner{lanes=16}"),
         (1, 257, "vectorize-inner{lanes=32}"),
-        (4, 511, "vectorize-inner{lanes=8}"),
         (16, 7, "vectorize-inner{lanes=2}"),
         (16, 8, "vectorize-inner{lanes=4}"),
         (4, 1001, "vectorize-inner{lanes=8}"),
-        (1, 16384, "vectorize-inner{lanes=64}"),
+        (4, 512, "vectorize-inner{lanes=8},prefetch-indices{loop=indices_i distance=8 lines=0"),
+        (1, 16384, "vectorize-inner{lanes=32}"),
     ],
 )
 def test_rows_past_the_caches_are_stored_in_vectors_that_fill_them_or_overlap(width, inner, expected):
@@ -285,8 +285,8 @@ def test_what_is_read_again_while_it_is_near_is_not_asked_for():
 
 
 def test_rows_with_indices_of_their_own_are_asked_for_whole():
-    slow = replace(MACHINE, lane_gather_ns=2 * MACHINE.lane_load_ns)
     later, soon = (f"prefetch-indices{{loop=batch_i distance={n}" for n in ("4 lines=2 locality=2}", "1 lines=2 loc"))
+    slow = replace(MACHINE, lane_gather_ns=1.0)
     assert f"lanes=8}},{later},{soon}" in chosen(nest(batch=8192, axis=1024, indices=256), slow)
     assert "prefetch" not in chosen(nest(batch=65536, axis=128, indices=256))
 
