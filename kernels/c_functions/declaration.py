@@ -2,7 +2,8 @@
 
     int64_t NAME(const T *data, const I *indices, T *out);
 
-Sizes and layouts are the problem's, and no arguments. `out` is always C-contiguous.
+Sizes and layouts are the problem's, and no arguments, but for `int64_t count` of a function that takes the number of
+indices. `out` is always C-contiguous.
 """
 
 import re
@@ -15,6 +16,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds
+from .any_count import LEAST_COUNT, check_takes_count, with_count
 
 _C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words of C23 and C++ that no function can have as its name.
@@ -41,25 +43,31 @@ class Declaration:
     Attributes:
         name: a C identifier.
         problem: with the result in an array of the caller's.
+        takes_count: whether the size of the first dimension of indices is an argument, and the problem's a usual one.
     """
 
     name: str
     problem: Problem
+    takes_count: bool = False
 
     @classmethod
-    def of(cls, problem: Problem, name: str | None = None) -> "Declaration":
+    def of(cls, problem: Problem, name: str | None = None, *, takes_count: bool = False) -> "Declaration":
         """Return the declaration, with a name that says the problem where none is given.
 
         Raises:
-            InvalidGatherError: the name is none of a C function.
+            InvalidGatherError: the name is none of a C function, or the number of indices cannot be an argument.
         """
         result = problem.result
         problem = problem.into(ArraySpec(result.shape, result.dtype))
+        if takes_count:
+            check_takes_count(problem)
+            problem = with_count(problem, max(problem.indices.shape[0], LEAST_COUNT))
+        default = _name_of(problem, takes_count=takes_count)
         if name is not None and (not _C_NAME.fullmatch(name) or f" {name} " in _C_WORDS):
             raise InvalidGatherError(
-                f"{name!r} is no name for a C function; use letters, digits and _, such as {_name_of(problem)}"
+                f"{name!r} is no name for a C function; use letters, digits and _, such as {default}"
             )
-        return cls(name or _name_of(problem), problem)
+        return cls(name or default, problem, takes_count)
 
     @property
     def prototype(self) -> str:
@@ -78,8 +86,21 @@ class Declaration:
         attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
         if problem.gradient is not None:
             attributes.append(f"scale {problem.gradient.scale:g}")
-        arrays = (f"  {name}: {spec}{_said_of(spec.dtype)}" for name, spec in self._arrays)
+        arrays = [f"  {name}: {self._shown(number)}" for number, (name, _) in enumerate(self._arrays)]
+        if self.takes_count:
+            arrays.append(f"  count: 0 or more; compiled for about {problem.indices.shape[0]}")
         return "\n".join([f"{', '.join([problem.name, *attributes])}, bounds {problem.bounds}", *arrays, self._range])
+
+    def _shown(self, number: int) -> str:
+        """Return the text of an array's spec, with the word count for the sizes that are."""
+        spec = self._arrays[number][1]
+        text, said = str(spec), _said_of(spec.dtype)
+        if not self.takes_count:
+            return text + said
+        more = with_count(self.problem, self.problem.indices.shape[0] + 1)
+        other = Declaration(self.name, more)._arrays[number][1]
+        sizes = [str(size) if size == longer else "count" for size, longer in zip(spec.shape, other.shape, strict=True)]
+        return "x".join([*sizes, text.rpartition("x")[2]]) + said
 
     @property
     def _arrays(self) -> tuple[tuple[str, ArraySpec], ...]:
@@ -91,7 +112,8 @@ class Declaration:
     def _parameters(self) -> str:
         *read, (out, written) = self._arrays
         inputs = (f"const {c_type(spec.dtype)} *{name}" for name, spec in read)
-        return ", ".join([*inputs, f"{c_type(written.dtype)} *{out}"])
+        count = ["int64_t count"] if self.takes_count else []
+        return ", ".join([*inputs, f"{c_type(written.dtype)} *{out}", *count])
 
     @property
     def _range(self) -> str:
@@ -149,9 +171,10 @@ def _said_of(dtype: np.dtype) -> str:
     return ", as its bits" if _is_float_of_bits(dtype) else ""
 
 
-def _name_of(problem: Problem) -> str:
+def _name_of(problem: Problem, *, takes_count: bool) -> str:
     """Return the name that says everything which decides a problem's function."""
-    words = [problem.name, str(problem.table), "by", str(problem.indices)]
+    indices = str(problem.indices)
+    words = [problem.name, str(problem.table), "by", re.sub(r"^\d+", "n", indices) if takes_count else indices]
     words += [f"{name}{value}" for name, value in problem.operator.attributes().items() if value]
     words += [problem.bounds.value] if problem.bounds is not Bounds.ERROR else []
     if problem.gradient is not None and problem.gradient.scale != 1:

@@ -3,19 +3,25 @@
 Each function is an object file by LLVM, and the C compiler links them. What is made needs neither Python nor Numba.
 """
 
+import contextlib
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...ir.errors import ScheduleError
+from ...ir.problem import Problem
+from ...lowering.native.c_function import Counted, NoKernel
 from ...lowering.numba.target_code import Target, object_of_program, object_without_kernel
 from ..host.c_compiler import c_compiler, run_c_compiler
 from ..host.files import publish
 from ..host.knobs import knobs
 from ..runtime.compile import build_program
+from ..runtime.plan import Plan
 from ..runtime.prepare import kernel_numbers, planned
+from .any_count import by_count, counts_of, with_count
 from .declaration import Declaration, header
 from .target_cpu import machine_for, target_named
 from .without_kernel import without_kernel
@@ -65,7 +71,7 @@ def build_library(
         made = Path(making) / out.name
         whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []
         run_c_compiler([compiler, "-shared", *whole, "-o", str(made), *map(str, objects)], f"link {out.name}")
-        title = f"{len(functions)} C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
+        title = f"C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
         publish(header_path, header(functions, title, f"GATHERNEST_{_macro(header_path.name)}"))
         made.replace(out)
     return Library(out, header_path, tuple(functions), target.cpu)
@@ -77,8 +83,27 @@ def object_code(function: Declaration, target: Target, cpu: str | None) -> bytes
         plan = planned(function.problem)
         if plan.action != "run":
             return object_without_kernel(function.name, without_kernel(plan), target)
-        program = build_program(plan)
-        return object_of_program(program, function.name, kernel_numbers(plan, program), target)
+        if not function.takes_count:
+            program = build_program(plan)
+            return object_of_program(program, function.name, kernel_numbers(plan, program), target)
+        plans = _plans_by_count(function.problem, plan)
+        program, counts = build_program(plans[0]), counts_of(function.problem)
+        pairs = by_count(counts, [kernel_numbers(each, program) for each in plans])
+        numbers = [Counted(int(base), slope) if slope else base for base, slope in pairs]
+        result, is_gradient = function.problem.result, function.problem.gradient is not None
+        no_indices = NoKernel(result.size * result.dtype.itemsize if is_gradient else 0, 0)
+        return object_of_program(program, function.name, numbers, target, no_indices)
+
+
+def _plans_by_count(problem: Problem, plan: Plan) -> list[Plan]:
+    """Return plans of one kernel for the counts that `counts_of` names: of one whose code knows no count."""
+    others = [with_count(problem, count) for count in counts_of(problem)[1:]]
+    with contextlib.suppress(ScheduleError):
+        plans = [plan, *(planned(other, plan.schedule) for other in others)]
+        if len({each.key for each in plans}) == 1:
+            return plans
+    schedule = replace(plan.schedule, specialize=None)
+    return [planned(each, schedule) for each in (problem, *others)]
 
 
 def _macro(name: str) -> str:

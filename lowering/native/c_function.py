@@ -28,6 +28,14 @@ class NoKernel:
     result: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """An argument of a kernel that follows from the number of indices: `base + slope * count`."""
+
+    base: int
+    slope: int
+
+
 class CFunction(LoadedFunction):
     """`int64_t function(const void *data, const void *indices, void *out)` in this process; see its `address`."""
 
@@ -52,11 +60,15 @@ class CFunction(LoadedFunction):
 def module_without_kernel(name: str, done: NoKernel) -> ir.Module:
     """Return a module with the function of that name, which runs no kernel."""
     module = ir.Module(name)
-    code = Code(module, name, POINTERS, "external")
+    finish(Code(module, name, POINTERS, "external"), done)
+    return module
+
+
+def finish(code: Code, done: NoKernel) -> None:
+    """End a function, whose third argument is its result, without a kernel."""
     if done.cleared_bytes:
         pointer, byte = ir.IntType(8).as_pointer(), ir.IntType(8)
-        clear = module.declare_intrinsic("llvm.memset", [pointer, I64])
-        out = code.inttoptr(code.arguments[-1], pointer)
+        clear = code.module.declare_intrinsic("llvm.memset", [pointer, I64])
+        out = code.inttoptr(code.arguments[POINTERS - 1], pointer)
         code.call(clear, [out, byte(0), I64(done.cleared_bytes), ir.IntType(1)(0)])
     code.ret(I64(done.result))
-    return module

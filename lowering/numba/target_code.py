@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core.codegen import AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 
-from ..native.c_function import ALONE, NoKernel, module_without_kernel
+from ..native.c_function import ALONE, Counted, NoKernel, finish, module_without_kernel
 from ..native.kernel_code import POINTERS
 from ..native.llvm_jit import I64, Code
 from .compiler import compiled
@@ -67,14 +67,17 @@ class _Library(UnloadedLibrary):
         super()._optimize_final_module()
 
 
-def object_of_program(program: Program, name: str, numbers: Sequence[float], target: Target) -> bytes:
+def object_of_program(
+    program: Program, name: str, numbers: Sequence[float | Counted], target: Target, no_indices: NoKernel | None = None
+) -> bytes:
     """Return the object code of a program, with the C function of that name.
 
     Args:
         program: the source of a kernel that takes three addresses first.
         name: of the function.
-        numbers: what the kernel takes after the addresses; they become constants.
+        numbers: what the kernel takes after the addresses; they become constants of the code.
         target: what it is compiled for.
+        no_indices: of a function that takes the number of indices, as its fourth argument, what it does for 0 of them.
 
     Raises:
         CompileError: the backend rejects it, or it calls what C has not.
@@ -88,15 +91,15 @@ def object_of_program(program: Program, name: str, numbers: Sequence[float], tar
     def njit(*signature: Any, cache: bool = False, **options: Any) -> Any:
         return numba.njit(*signature, pipeline_class=ToTarget, **options)
 
-    def finish(dispatcher: Any) -> bytes:
+    def emit(dispatcher: Any) -> bytes:
         (made,) = dispatcher.overloads.values()
         made.library.exported = name
         with global_compiler_lock:
-            made.library.add_ir_module(_function(made, name, numbers))
+            made.library.add_ir_module(_function(made, name, numbers, no_indices))
             made.library._ensure_finalized()
             return _emitted(made.library._final_module, codegen)
 
-    return compiled(program, f"<gathernest function {name}>", finish, njit)
+    return compiled(program, f"<gathernest function {name}>", emit, njit)
 
 
 def object_without_kernel(name: str, done: NoKernel, target: Target) -> bytes:
@@ -109,17 +112,22 @@ def _codegen(target: Target) -> _Codegen:
     return _Codegen(target)
 
 
-def _function(made: Any, name: str, numbers: Sequence[float]) -> ir.Module:
-    """Return a module with a C function of three addresses, which calls a compiled kernel on one thread."""
+def _function(made: Any, name: str, numbers: Sequence[float | Counted], no_indices: NoKernel | None) -> ir.Module:
+    """Return a module with a C function of addresses, which calls a compiled kernel on one thread."""
     module = ir.Module(name)
-    code = Code(module, name, POINTERS, "external")
-    words = [I64(number) if isinstance(number, int) else _bits(code, number) for number in numbers]
-    code.ret(called(code, made, [*code.arguments, *words, ALONE]))
+    code = Code(module, name, POINTERS + (no_indices is not None), "external")
+    if no_indices is not None:
+        with code.if_then(code.icmp_signed("<", code.arguments[-1], I64(1)), likely=False):
+            finish(code, no_indices)
+    words = [_word(code, number) for number in numbers]
+    code.ret(called(code, made, [*code.arguments[:POINTERS], *words, ALONE]))
     return module
 
 
-def _bits(code: Code, number: float) -> Any:
-    return code.bitcast(ir.DoubleType()(number), I64)
+def _word(code: Code, number: float | Counted) -> Any:
+    if isinstance(number, Counted):
+        return code.add(I64(number.base), code.mul(I64(number.slope), code.arguments[-1]))
+    return I64(number) if isinstance(number, int) else code.bitcast(ir.DoubleType()(number), I64)
 
 
 def _emitted(module: Any, codegen: _Codegen) -> bytes:

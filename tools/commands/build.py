@@ -25,16 +25,16 @@ IN_ORDER = "in_order"
 
 
 class _InOrder(argparse.Action):
-    """Notes an option of the last problem; one without a value begins the next problem."""
+    """Notes an option of the last problem; --and begins the next problem."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         *before, last = getattr(namespace, IN_ORDER, [{}])
-        if self.nargs == 0:
+        if self.dest == "and":
             wanted = [*before, last, {}]
         elif self.dest in last:
             raise UsageError(f"{option_string} is given twice for one problem; put --and between two problems")
         else:
-            wanted = [*before, last | {self.dest: values}]
+            wanted = [*before, last | {self.dest: True if self.nargs == 0 else values}]
         setattr(namespace, IN_ORDER, wanted)
 
 
@@ -52,6 +52,12 @@ def add_arguments(parser: Parser) -> None:
     add_problem_options(group, required=False, action=_InOrder)
     group.add_argument(
         "--name", action=_InOrder, metavar="NAME", help="the C function (default: one that says the problem)"
+    )
+    group.add_argument(
+        "--any-count",
+        action=_InOrder,
+        nargs=0,
+        help="make the first dimension of indices an argument, count; that of --indices is a usual one",
     )
     group.add_argument("--and", action=_InOrder, nargs=0, help="begin the next problem")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -114,7 +120,8 @@ def _functions(options: argparse.Namespace) -> "Sequence[Declaration]":
     for number, each in enumerate(wanted, 1):
         try:
             given = argparse.Namespace(**(vars(options) | each))
-            function = Declaration.of(problem_of(**problem_arguments(given)), each.get("name"))
+            problem = problem_of(**problem_arguments(given))
+            function = Declaration.of(problem, each.get("name"), takes_count="any_count" in each)
         except GathernestError as error:
             raise UsageError(str(error) if len(wanted) == 1 else f"problem {number}: {error}") from None
         if function.name in functions:

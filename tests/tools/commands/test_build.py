@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gathernest.ir.errors import InternalError
+from gathernest.kernels.c_functions.any_count import by_count
 from gathernest.kernels.c_functions.target_cpu import machine_for, target_named
 from gathernest.tools import cli
 
@@ -94,6 +96,56 @@ def test_each_problem_has_options_of_its_own(gathernest, compiler, tmp_path):
     assert not rows.any()
 
 
+@pytest.fixture(scope="module")
+def counted(compiler, tmp_path_factory) -> ctypes.CDLL:
+    """A library of functions that take the number of indices; the code of `few` would be one for 4 of them."""
+    out = tmp_path_factory.mktemp("counted") / "lib.so"
+    words = ("--data", "50x3xf64", "--axis", "1", "--indices", "4xi8", "--any-count", "--name", "few")
+    words += ("--and", "--operator", "gather_grad", "--data", "9x4xf32", "--indices", "6x2xi64", "--scale", "0.5")
+    assert cli.main(["build", "--so", str(out), *words, "--any-count"]) == 0
+    header = out.with_suffix(".h").read_text()
+    assert " *   indices: countxi8\n *   out: 50xcountxf64\n *   count: 0 or more; compiled for about 4\n" in header
+    name = "gn_gather_grad_9x4xf32_by_nx2xi64_scale0p5"
+    assert f"int64_t {name}(const float *grad, const int64_t *indices, float *out, int64_t count);" in header
+    library = ctypes.CDLL(str(out))
+    library.gradient = library[name]
+    for function in (library.few, library.gradient):
+        function.argtypes, function.restype = (*[ctypes.c_void_p] * 3, ctypes.c_int64), ctypes.c_int64
+    return library
+
+
+def call(function, *arrays: np.ndarray, count: int) -> int:
+    return function(*(array.ctypes.data for array in arrays), count)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 300])
+def test_a_function_of_any_count_gathers_as_many_and_checks_them(counted, count):
+    rng = np.random.default_rng(count)
+    data, indices = rng.random((50, 3)), rng.integers(-3, 3, count).astype(np.int8)
+    out = np.full((50, count), 7.0)
+    assert call(counted.few, data, indices, out, count=count) == 0
+    assert out.tobytes() == np.take(data, indices, 1).tobytes()
+    out[...], indices[count // 2 :] = 7, 3
+    assert call(counted.few, data, indices, out, count=count) == count - count // 2
+    assert np.all(out == 7) or not count
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 6, 40])
+def test_a_gradient_of_any_count_is_zeros_for_none(counted, count):
+    rng, expected = np.random.default_rng(count % 9), np.zeros((9, 4), np.float32)
+    grad = rng.integers(0, 9, (max(count, 0), 2, 4)).astype(np.float32)
+    indices, out = rng.integers(0, 9, grad.shape[:2]), np.full((9, 4), 7, np.float32)
+    np.add.at(expected, indices, grad / 2)
+    assert call(counted.gradient, grad, indices, out, count=count) == 0
+    assert out.tobytes() == expected.tobytes()
+
+
+def test_an_argument_that_does_not_follow_from_the_count_is_an_error_of_ours():
+    assert by_count((2, 9, 10), [(1, 4, 0.5), (1, 18, 0.5), (1, 20, 0.5)]) == [(1, 0), (0, 2), (0.5, 0)]
+    with pytest.raises(InternalError, match="an argument of a kernel is 4, 81, 100"):
+        by_count((2, 9, 10), [(4,), (81,), (100,)])
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of x86-64")
 def test_a_library_has_the_instructions_of_its_cpu(gathernest, compiler, tmp_path, monkeypatch):
     if (objdump := shutil.which("objdump")) is None:
@@ -156,6 +208,23 @@ WRONG = {
     "one name twice": (
         (*SO, "--name", "rows", *EMPTY, *ZEROS, "--name", "rows"),
         "two problems are called rows; leave one out, or give it another --name",
+    ),
+    **{
+        f"any count {why}": (
+            (*SO, *words.split(), "--any-count"),
+            f"the first dimension of indices {words.rpartition(' ')[2]} cannot be of any size: {why}",
+        )
+        for words, why in {
+            "--data 3xf32 --indices i64": "indices have no dimension",
+            "--axis 1 --batch-dims 1 --data 2x3xf32 --indices 2x4xi64": "it is a batch, which data has as well",
+            "--operator gather_elements --axis 1 --data 2x3xf32 --indices 2x1xi8": "data has it as well, beside axis 1",
+            "--operator gather_nd --data 2x3xf32 --indices 2xi64": "it is the length of one tuple",
+            "--data 0x3xf32 --indices 2xi64": "the axis is empty, so no index is valid",
+        }.items()
+    },
+    "any count of what is not contiguous": (
+        (*SO, "--data", "2x3xf32 strided<[1, 2]>", "--indices", "2xi64", "--any-count"),
+        "the first dimension of indices 2xi64 cannot be of any size: arrays must be C-contiguous for that",
     ),
     "a name that C has not": ((*SO, *EMPTY, "--name", "a-b"), "'a-b' is no name for a C function; use letters, "),
 }
