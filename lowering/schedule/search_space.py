@@ -83,7 +83,7 @@ def best_predicted(space: Space, schedules: Sequence[Schedule], predict: Predict
 def serial_runs(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """One thread, without threads to start or tiles to bound; and the nest as it stands."""
     if schedule == space.default:
-        yield _with_loops(space, schedule, (), (), ())
+        yield _with_loops(space, _without_owners(schedule), (), (), ())
         yield Schedule()
 
 
@@ -136,7 +136,7 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             return
         order = (name.outer_tile, *(outer for outer, _ in loops[:place]), name.inner_tile)
         cut = (*tiles, (name, count)) if space.is_gradient else ((name, count), *tiles)
-        yield _with_loops(space, replace(schedule, owners=None), cut, order, (order[0], *shared))
+        yield _with_loops(space, _without_owners(schedule), cut, order, (order[0], *shared))
 
 
 def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -144,12 +144,32 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     if schedule != space.default or not space.is_gradient:
         return
     tiles, shared = _beside(schedule)
-    yield replace(_with_loops(space, schedule, tiles, (), shared), owners=None)
+    alone = _without_owners(schedule)
+    yield _with_loops(space, alone, tiles, (), shared)
     axes = [(size, name) for name, size in space.nest.table if name.role == "axis"]
     for count in sorted({space.threads, 2 * space.threads} - {1}):
         if axes and max(axes)[0] >= count:
             owned = (max(axes)[1], count)
-            yield replace(_with_loops(space, schedule, tiles, (), ("owners", *shared)), owners=owned)
+            yield replace(_with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
+            if schedule.compact is not None:
+                yield replace(schedule, owners=owned)
+
+
+def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of owners that list their indices: without lists, in vectors or not, with owners of one part."""
+    if not schedule.compact:
+        return
+    if schedule.list_lanes is not None:
+        yield replace(schedule, list_lanes=None)
+        yield replace(schedule, unroll=None, next_tile=None)
+    if schedule.owner_block is not None:
+        yield replace(schedule, owner_block=None)
+    for count in fixed.TRIED_LISTED_TILES:
+        yield replace(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
+    if schedule.slices is not None:
+        loop, distance, locality = schedule.slices
+        yield replace(schedule, slices=None)
+        yield replace(schedule, slices=(loop, 2 * distance, locality))
 
 
 def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -248,6 +268,7 @@ def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 GENERATORS: tuple[Generator, ...] = (
     *(serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
     *(
+        listed_elements,
         vectors,
         gathered_lanes,
         specialized_rows,
@@ -265,6 +286,13 @@ def _beside(schedule: Schedule) -> tuple[Tiles, Names]:
     """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
     return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
+
+
+def _without_owners(schedule: Schedule) -> Schedule:
+    """Return a schedule without owners, and without what only owners that list their indices have."""
+    alone = replace(schedule, owners=None, owner_block=None, fuse_owned=False)
+    listing = {"compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
+    return alone if schedule.compact is None else replace(alone, **listing)
 
 
 def _scheduled_loops(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:

@@ -38,6 +38,10 @@ def _pair(value: tuple[str, int]) -> str:
     return f'"{value[0]}", {value[1]}'
 
 
+def _slices(value: tuple[str, int, int]) -> str:
+    return f'"{value[0]}", distance={value[1]}, locality={value[2]}'
+
+
 def _prefetch(rows: tuple[Prefetch, ...]) -> str:
     (one,) = rows
     return f'"{one.loop}", distance={one.distance}, lines={one.lines}, locality={one.locality}'
@@ -46,6 +50,8 @@ def _prefetch(rows: tuple[Prefetch, ...]) -> str:
 CALLS = {
     "specialize-inner": Call("specialize", str, "give the bytes of a row, or leave this step out"),
     "owner-computes": Call("owner_computes", _owners, "use it once, for a gradient, before the nest is parallel"),
+    "interleave-owners": Call("interleave_owners", str, "use it right after owner_computes, with powers of two"),
+    "fuse-into-owners": Call("fuse_into_owners", lambda _: "", "use it after owner_computes, before loops are tiled"),
     "tile-loops": Call("tile", lambda rows: _pair(rows[0]), "tile a loop before it is vectorized or unrolled"),
     "interchange-loops": Call(
         "interchange",
@@ -53,6 +59,8 @@ CALLS = {
         "name loops that stand directly in each other, before indices are staged or vectors are made",
     ),
     "parallelize-loops": Call("parallel", _quoted, "make loops of the copy parallel, from the outermost one inwards"),
+    "compact-indices": Call("list_indices", json.dumps, "tile the indices inside owners, and list those of a tile"),
+    "vectorize-lists": Call("vectorize_lists", str, "list the indices of single elements first"),
     "hoist-indices": Call("stage_indices", json.dumps, "stage before a loop that copies, around a tile of the indices"),
     "vectorize-inner": Call(
         "vectorize",
@@ -62,6 +70,8 @@ CALLS = {
     "gather-lanes": Call("gather", lambda _: "", "vectorize elements with an index each first, of 4 or 8 bytes"),
     "unroll": Call("unroll", _pair, "unroll a loop of step 1 with no loop in it, such as the remainder"),
     "prefetch-indices": Call("prefetch", _prefetch, "prefetch in a loop over the indices around the load of data"),
+    "prefetch-slices": Call("prefetch_slices", _slices, "prefetch in a loop over indices that adds, after vectors"),
+    "prefetch-next-tile": Call("prefetch_next_tile", _pair, "list the indices of single elements first"),
     "stream-stores": Call("stream", lambda _: "", "vectorize once, then stream once, and unroll after it"),
 }
 # The steps that have a method of their own; every other pass is a step by `apply`.

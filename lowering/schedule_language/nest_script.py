@@ -21,6 +21,7 @@ from ..registry import PASSES
 from ..schedule.schedule import STEPS, Prefetch, Schedule, parse_specs
 from .calls import CALLS, call_of, in_words_of_the_language, text_of
 from .loop_handle import LoopHandle
+from .owner_steps import OwnerSteps
 from .rejection import StepError, step_error
 from .transform_script import read_transform_script, transform_script
 
@@ -43,7 +44,7 @@ class _State:
         return tuple(loop.label for loop in loops(self.module))
 
 
-class NestScript:
+class NestScript(OwnerSteps):
     """A schedule that is written step by step.
 
     Each step is checked, applied at once, and shown by `nest`. A step that is not legal raises a `StepError` and
@@ -152,10 +153,6 @@ class NestScript:
             )
             raise self._rejected(call, has, [])
         return self._step("specialize-inner", call, row_bytes, [])
-
-    def owner_computes(self, owners: int, axis: str = "axis") -> Self:
-        """Partition the axis that a gradient adds to among owners."""
-        return self._step("owner-computes", f"owner_computes({owners!r})", (axis, owners), [])
 
     def apply(self, passes: Schedule | str) -> Self:
         """Apply a `gn.Schedule` or passes as text, each as a step: all of them, or none where one is not legal.

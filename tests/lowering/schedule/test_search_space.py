@@ -136,6 +136,33 @@ def test_a_gradient_has_owners_and_no_other_order_of_its_indices():
     assert all(schedule.lanes is None and not schedule.prefetch for schedule in found)
 
 
+def test_owners_that_list_elements_are_varied_and_left_out():
+    listed = Schedule(
+        (("indices", 2048),),
+        parallel=("owners",),
+        owners=("axis", 2),
+        owner_block=4096,
+        fuse_owned=True,
+        compact="indices_i",
+        list_lanes=8,
+        unroll=("indices_i", 8),
+        next_tile=("indices_i", 2),
+    )
+    nest = NestShape((("indices", 10**6),), (), 4, (("axis", 10**5),))
+    found = search_space(space_of(nest, listed, threads=2, is_gradient=True))
+    for name, value in (("list_lanes", None), ("next_tile", None), ("owner_block", None), ("owners", ("axis", 4))):
+        assert any(one.compact and getattr(one, name) == value for one in found), name
+    assert {dict(one.tiles)["indices"] for one in found if one.compact} == {1024, 2048, 4096}
+    assert all(one.owners or not (one.fuse_owned or one.compact or one.next_tile) for one in found)
+
+
+def test_slices_of_owners_are_prefetched_later_or_not_at_all():
+    listed = Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", slices=("indices_i", 2, 2))
+    nest = NestShape((("indices", 10**5), ("inner", 1024)), (), 4, (("axis", 10**4), ("inner", 1024)))
+    found = search_space(space_of(nest, listed, threads=2, is_gradient=True))
+    assert {one.slices for one in found} == {None, ("indices_i", 2, 2), ("indices_i", 4, 2)}
+
+
 @pytest.mark.parametrize(("width", "lanes"), [(1, [32, 64]), (4, [8, 16]), (16, [2, 4])])
 def test_vectors_have_32_or_64_bytes(width, lanes):
     nest = replace(ROWS, width_bytes=width)

@@ -122,6 +122,12 @@ LEGAL: dict[str, tuple[str, str]] = {
         's.tile("indices", 5)\ns.parallel("indices_o")\ns.stage_indices("indices_i")\ns.vectorize("inner", 2)',
     ),
     "a gradient": ("sums", 's.owner_computes(3)\ns.parallel("owners")\ns.vectorize("inner", 4)\ns.stream()'),
+    "listed rows": (
+        "sums",
+        's.owner_computes(2)\ns.interleave_owners(2)\ns.fuse_into_owners()\ns.tile("indices", 8)\n'
+        's.parallel("owners")\n'
+        's.list_indices("indices_i")\ns.vectorize("inner", 4)\ns.prefetch_slices("indices_i", distance=2)',
+    ),
 }
 
 # The gather, the steps, the illegal step, the loop that is marked, why, and the way out.

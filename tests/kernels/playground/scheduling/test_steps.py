@@ -49,6 +49,18 @@ def test_a_step_on_a_tiled_loop_names_the_step_that_consumed_it(script):
         assert caught.value.loop == "indices_o"
 
 
+def test_steps_of_listed_elements_are_those_of_a_schedule():
+    script = gn.schedule("gather_grad", "9xf32", "20xi64").owner_computes(2).interleave_owners(2).fuse_into_owners()
+    script.tile("indices", 16)
+    script.parallel("owners").list_indices("indices_i").vectorize_lists(4)
+    script.unroll("indices_i", 8)
+    script.prefetch_next_tile("indices_i", 2)
+    assert script.schedule.next_tile == ("indices_i", 2)
+    again = gn.schedule("gather_grad", "9xf32", "20xi64").apply(script.schedule)
+    assert (again.ir, again.calls) == (script.ir, script.calls)
+    assert script.calls[-1] == 'prefetch_next_tile("indices_i", 2)'
+
+
 def test_a_tile_of_owners_is_rejected_with_the_nest_and_the_loop_marked():
     script = gn.schedule("gather_grad", "9x6xf32", "20xi64").owner_computes(3)
     before = script.ir
@@ -95,6 +107,11 @@ REASONS = {
     "stream()": "expected vector stores",
     "specialize(5)": "rows have 96 bytes, got 5",
     "owner_computes(2)": "expected one gather.accumulate, got 0",
+    "interleave_owners(3)": "expected a power of two of positions a block, got 3",
+    "fuse_into_owners()": "expected a loop owners, whose iterations own positions",
+    'list_indices("indices")': "expected a loop owners, whose iterations own positions",
+    "vectorize_lists(8)": "expected a loop that lists one index at a time",
+    'prefetch_next_tile("indices", 2)': "nothing is listed for indices",
     'stage_indices("outer")': "expected a tile of indices",
     'unroll("indices", 2)': "indices is not innermost",
     'vectorize("inner", 3)': "expected a power of two of lanes, 2 to 16 for elements of 4 bytes, got 3",
@@ -113,6 +130,7 @@ WAYS_OUT = [
         "run vectorize first",
         "give the bytes of a row",
         "use it once, for a gradient",
+        *("use it right after owner_computes", *["run owner_computes first"] * 2, *["run list_indices first"] * 2),
         "stage before a loop that copies",
     ),
     *("unroll a loop inside it", "vectorize once", "mend the pass", "leave it out"),

@@ -1,0 +1,53 @@
+"""The steps of a schedule for gradients whose owners each have a part of an axis: methods that a script inherits."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from ...ir.loop_name import LoopName
+from .loop_handle import LoopHandle
+
+
+class OwnerSteps:
+    """Steps about owners; `_name` and `_step` are the script's, which checks and applies them."""
+
+    def _name(self, loop: LoopHandle | str, call: str) -> LoopName:
+        raise NotImplementedError
+
+    def _step(
+        self, kind: str, call: str, value: Any, names: Sequence[str], options: dict[str, Any] | None = None
+    ) -> Self:
+        raise NotImplementedError
+
+    def owner_computes(self, owners: int, axis: str = "axis") -> Self:
+        """Partition the axis that a gradient adds to among owners."""
+        return self._step("owner-computes", f"owner_computes({owners!r})", (axis, owners), [])
+
+    def interleave_owners(self, block: int) -> Self:
+        """Give owners blocks of so many positions in turn, and not one part each."""
+        return self._step("interleave-owners", f"interleave_owners({block!r})", block, [])
+
+    def fuse_into_owners(self) -> Self:
+        """Let each owner clear its own positions before it adds, and scale them."""
+        return self._step("fuse-into-owners", "fuse_into_owners()", True, [])
+
+    def list_indices(self, loop: LoopHandle | str) -> Self:
+        """List the indices of a tile that an owner owns, and then add their rows; see the pass `compact-indices`."""
+        call = f"list_indices({str(loop)!r})"
+        name = self._name(loop, call)
+        return self._step("compact-indices", call, name, [name])
+
+    def vectorize_lists(self, lanes: int = 8) -> Self:
+        """List single elements `lanes` at a time: 2, 4 or 8."""
+        return self._step("vectorize-lists", f"vectorize_lists({lanes!r})", lanes, [])
+
+    def prefetch_slices(self, loop: LoopHandle | str, *, distance: int = 1, locality: int = 2) -> Self:
+        """Prefetch the slices that a gradient adds `distance` iterations later; see the pass `prefetch-slices`."""
+        call = f"prefetch_slices({str(loop)!r}, distance={distance!r})"
+        name = self._name(loop, call)
+        return self._step("prefetch-slices", call, (name, distance, locality), [name])
+
+    def prefetch_next_tile(self, loop: LoopHandle | str, ahead: int) -> Self:
+        """Prefetch `ahead` indices of the next tile, and their elements, with each element that a loop adds."""
+        call = f"prefetch_next_tile({str(loop)!r}, {ahead!r})"
+        name = self._name(loop, call)
+        return self._step("prefetch-next-tile", call, (name, ahead), [name])
