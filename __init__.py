@@ -22,7 +22,8 @@ _NAMES = {
     "kernels.fill": "Fill",
     "kernels.gather": "gather gather_elements gather_nd",
     "kernels.gradient": "gather_elements_grad gather_grad gather_nd_grad",
-    "kernels.reduction.gather_reduce": "gather_reduce gather_reduce_grad",
+    "kernels.reduction.gather_reduce": "gather_reduce",
+    "kernels.reduction.reduce_gradients": "gather_reduce_grad gather_reduce_weights_grad",
     "kernels.host.knobs": "knobs",
     "kernels.kernel": "Kernel compile",
     "kernels.model": "Model load",
@@ -49,6 +50,7 @@ _WITHOUT_LIBRARIES = (
     "kernels.host.knobs",
     "kernels.kernel",
     "kernels.reduction.gather_reduce",
+    "kernels.reduction.reduce_gradients",
     "kernels.take",
     "lowering.schedule.schedule",
 )

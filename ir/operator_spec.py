@@ -8,7 +8,10 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import ClassVar, Self
 
+import numpy as np
+
 from .canonical import Role, gather_elements_roles, gather_nd_roles, gather_reduce_roles, gather_roles
+from .errors import InvalidGatherError
 from .semantics import (
     Shape,
     check_gather_reduce,
@@ -39,6 +42,10 @@ class OperatorSpec(ABC):
         Raises:
             InvalidGatherError: they do not fit the shapes.
         """
+
+    def result_dtype(self, data_dtype: np.dtype) -> np.dtype:
+        """Return the dtype of the result: that of data, but of a reduction that widens it."""
+        return data_dtype
 
     @abstractmethod
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
@@ -130,6 +137,9 @@ class GatherReduce(OperatorSpec):
         check_gather_reduce(data_shape, indices_shape)
         return self
 
+    def result_dtype(self, data_dtype: np.dtype) -> np.dtype:
+        return np.dtype(np.float32) if data_dtype.name in ("float16", "bfloat16") else data_dtype
+
     def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
         return (*indices_shape[:-1], *data_shape[1:])
 
@@ -145,6 +155,37 @@ class GatherMax(GatherReduce):
     """The largest of the slices of each bag, in place of their sum."""
 
     name: ClassVar[str] = "gather_max"
+
+
+@dataclass(frozen=True, slots=True)
+class GatherWeighted(GatherReduce):
+    """Sums of slices that are each multiplied by a weight of its own.
+
+    The last dimension of indices has two places: an index, and the bits of its weight, a float of as many bits: float32
+    beside int32, float64 beside int64. Elements narrower than the weight become floats of its width.
+    """
+
+    name: ClassVar[str] = "gather_weighted"
+
+    def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
+        check_gather_reduce(data_shape, indices_shape[:-1])
+        if indices_shape[-1] != 2:
+            raise InvalidGatherError(
+                f"gather_weighted needs indices whose last dimension is an index and its weight, of size 2, got "
+                f"{indices_shape[-1]}"
+            )
+        return self
+
+    def result_dtype(self, data_dtype: np.dtype) -> np.dtype:
+        return np.dtype(np.float64 if data_dtype.itemsize == 8 else np.float32)
+
+    def result_shape(self, data_shape: Shape, indices_shape: Shape) -> Shape:
+        return (*indices_shape[:-2], *data_shape[1:])
+
+    def roles(self, data_rank: int, indices_shape: Shape) -> tuple[Role, ...]:
+        bags = len(indices_shape) - 2
+        (axis, indices, bag, inner) = gather_reduce_roles(data_rank, len(indices_shape) - 1)
+        return axis, indices, bag, Role("tuple", 1, indices=bags + 1), inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Problem:
                 f"NumPy's arrays have at most {MOST_DIMENSIONS}; merge dimensions of one of them first"
             )
         check_addresses(f"a result of shape {shape} and {table.dtype}", shape, table.dtype)
-        slices = slices or ArraySpec(shape, table.dtype)
+        slices = slices or ArraySpec(shape, operator.result_dtype(table.dtype))
         if slices.shape != shape:
             what = "grad" if gradient is not None else "out"
             raise InvalidGatherError(
@@ -114,6 +114,11 @@ class Problem:
     def reduces(self) -> bool:
         """Whether it is a reduction of gathered slices, and no gradient."""
         return self.gradient is None and self.operator.adds
+
+    @property
+    def widens(self) -> bool:
+        """Whether elements become numbers of another type before they are added."""
+        return self.slices.dtype != self.table.dtype
 
     @property
     def axes(self) -> range:

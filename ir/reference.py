@@ -7,7 +7,7 @@ import numpy as np
 
 from .element_types import as_bytes, number_scale
 from .errors import BoundsError
-from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
+from .operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
 from .problem import Problem
 from .semantics import Bounds, Shape
 
@@ -46,6 +46,7 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
         gather           out[before.., outer.., after..] = data[before.., outer.., position]
         gather_nd        out[before.., after..]          = data[before.., positions..]
         gather_elements  out[before.., i, after..]       = data[before.., position, after..]
+        gather_weighted  out[i..] = 0 + weights[i.., 0] * data[position of indices[i.., 0]] + ...
         gather_max       out[i..] = the first of data[position of indices[i.., k]] that no later one is larger than
         gather_reduce    out[i..] = 0 + data[position of indices[i.., 0]] + data[position of indices[i.., 1]] + ...
 
@@ -87,29 +88,35 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
 def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds: Bounds = Bounds.ERROR) -> np.ndarray:
     """Sum the slices of each bag in the order of its indices, from zero, or take the largest of them.
 
-    The largest begins with the first slice, and an element of a later one takes its place where it is larger.
+    The largest begins with the first slice, and an element of a later one takes its place where it is larger. Slices of
+    a gather_weighted are multiplied by their weights first. Narrow elements become those of the result before that.
 
     Args:
         operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO, and is no larger.
         data: of rank 1 or more; a dtype that NumPy adds.
 
     Returns:
-        A new C-contiguous array of shape `indices.shape[:-1] + data.shape[1:]` and the dtype of data.
+        A new C-contiguous array of shape `indices.shape[:-1] + data.shape[1:]` and the dtype that
+        `operator.result_dtype` gives.
 
     Raises:
         BoundsError, InvalidGatherError: as `run` does.
     """
     operator.normalized(data.shape, indices.shape)
-    sums = np.zeros(operator.result_shape(data.shape, indices.shape), data.dtype)
+    sums = np.zeros(operator.result_shape(data.shape, indices.shape), operator.result_dtype(data.dtype))
+    weights = None
+    if isinstance(operator, GatherWeighted):
+        weights = np.ascontiguousarray(indices[..., 1]).view(sums.dtype)
+        indices = indices[..., 0]
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[0], bounds)
         if position is not None:
-            so_far, row = sums[place[:-1]], data[position]
+            so_far, row = sums[place[:-1]], data[position].astype(sums.dtype)
             if isinstance(operator, GatherMax):
                 sums[place[:-1]] = row if place[-1] == 0 else np.where(row > so_far, row, so_far)
             else:
                 with np.errstate(all="ignore"):
-                    sums[place[:-1]] = so_far + row
+                    sums[place[:-1]] = so_far + (row if weights is None else row * weights[place])
     return sums
 
 

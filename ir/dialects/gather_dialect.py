@@ -7,6 +7,7 @@
 | `gather.gather_elements` | 0, 1  | the same, an index for each element                                       |
 | `gather.gather_grad`, `gather.gather_nd_grad`, `gather.gather_elements_grad` | 0, 1 | their gradients: a scatter-add |
 | `gather.gather_reduce`   | 0, 1  | the sum of the slices of each bag, the indices along the last dimension   |
+| `gather.gather_weighted` | 0, 1  | the same sum, each slice multiplied by a weight that stands by its index  |
 | `gather.gather_max`      | 0, 1  | the largest of the slices of each bag                                     |
 | `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
 | `gather.yield`           | 2, 3  | the end of a loop body                                                    |
@@ -24,7 +25,7 @@ from .attributes import I64, BoundsAttr, BytesType, ViewAttr
 from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
 from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
-from .reduce_ops import GatherMaxOp, GatherReduceOp, ReductionOp
+from .reduce_ops import GatherMaxOp, GatherReduceOp, GatherWeightedOp, ReductionOp
 
 __all__ = [
     "I64",
@@ -41,6 +42,7 @@ __all__ = [
     "GatherNdOp",
     "GatherOp",
     "GatherReduceOp",
+    "GatherWeightedOp",
     "GradientOp",
     "LoopOp",
     "MaskedLoadOp",
@@ -55,7 +57,7 @@ Gather = Dialect(
     "gather",
     [
         *(GatherOp, GatherNdOp, GatherElementsOp, GatherGradOp, GatherNdGradOp, GatherElementsGradOp),
-        *(GatherReduceOp, GatherMaxOp),
+        *(GatherReduceOp, GatherMaxOp, GatherWeightedOp),
         *(LoopOp, YieldOp, ResolveOp, MaskedLoadOp, AccumulateOp),
     ],
     [BoundsAttr, ViewAttr, BytesType],

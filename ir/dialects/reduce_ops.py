@@ -10,11 +10,24 @@ an index outside gives zeros where it is the first, and is left out where it is 
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness
-from xdsl.irdl import irdl_op_definition
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    ComplexType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, opt_prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ..operator_spec import GatherMax, GatherReduce
+from ..operator_spec import GatherMax, GatherReduce, GatherWeighted
 from .gather_ops import AnyShaped, OperatorOp
 from .gradient_ops import verify_summed
 
@@ -24,9 +37,19 @@ class ReductionOp(OperatorOp):
 
     INTEGERS: ClassVar = ()
 
+    def sum_type(self) -> Attribute:
+        """Return the type that elements have when they are added: f32 of narrower floats."""
+        assert isinstance(self.source.type, AnyShaped)
+        element = self.source.type.element_type
+        return Float32Type() if isinstance(element, Float16Type | BFloat16Type) else element
+
+    def infer_type(self) -> TensorType:
+        return TensorType(self.sum_type(), super().infer_type().get_shape())
+
     def verify_(self) -> None:
         super().verify_()
-        verify_summed(self)
+        if not isinstance(self.sum_type(), Float32Type):
+            verify_summed(self)
 
 
 @irdl_op_definition
@@ -63,3 +86,44 @@ class GatherMaxOp(ReductionOp):
         is_unsigned = isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
         if is_unsigned or isinstance(element, ComplexType):
             raise VerifyException(f"gather.gather_max: expected floats or signed integers, got {element}")
+
+
+@irdl_op_definition
+class GatherWeightedOp(ReductionOp):
+    """Sums of slices of data along its first axis, each multiplied by the weight whose bits stand beside its index.
+
+    ```
+    %r = gather.gather_weighted %data, %indices bounds zero
+         : tensor<9x4xf16>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+    ```
+
+    Data of f16, bf16, f32 and integers of 8 bits have indices of i32, beside weights of f32; data of f64 have those of
+    i64, beside weights of f64. `unsigned_data` says that integers were unsigned before their signedness was erased.
+    """
+
+    name = "gather.gather_weighted"
+    SPEC: ClassVar = GatherWeighted
+
+    unsigned_data = opt_prop_def(UnitAttr)
+
+    def sum_type(self) -> Attribute:
+        assert isinstance(self.source.type, AnyShaped)
+        return Float64Type() if self.source.type.element_type == Float64Type() else Float32Type()
+
+    def verify_(self) -> None:
+        super().verify_()
+        assert isinstance(self.source.type, AnyShaped) and isinstance(self.indices.type, AnyShaped)
+        element, index = self.source.type.element_type, self.indices.type.element_type
+        is_byte = isinstance(element, IntegerType) and element.width.data == 8
+        if not is_byte and not isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
+            raise VerifyException(f"gather.gather_weighted: expected floats or integers of 8 bits, got {element}")
+        if index != IntegerType(64 if element == Float64Type() else 32):
+            raise VerifyException(f"gather.gather_weighted: expected indices as wide as the weights, got {index}")
+
+    def print_more(self, printer: Printer) -> None:
+        if self.unsigned_data is not None:
+            printer.print_string(" unsigned_data")
+
+    @classmethod
+    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
+        return {"unsigned_data": UnitAttr()} if parser.parse_optional_keyword("unsigned_data") else {}

@@ -1,16 +1,29 @@
 """What upstream MLIR has and xDSL lacks.
 
-`memref.prefetch`, `vector.from_elements`, `vector.compressstore`, `arith.cmpf` of vectors, and `arith.select` by a
-vector of conditions. xDSL prints `scf.parallel` in the generic form only: `ParallelOp` is xDSL's with upstream's
-syntax.
+`memref.prefetch`, `vector.from_elements`, `vector.compressstore`, and of vectors `arith.cmpf`, `arith.sitofp`,
+`arith.uitofp` and `arith.select` by a vector of conditions. xDSL prints `scf.parallel` in the generic form only:
+`ParallelOp` is xDSL's with upstream's syntax.
 """
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import I1, I32, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType, i1, i32
-from xdsl.ir import Dialect, SSAValue
+from xdsl.dialects.builtin import (
+    I1,
+    I32,
+    BoolAttr,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -239,13 +252,40 @@ class SelectOp(arith.SelectOp):
         return op
 
 
+class _ToFloat(IRDLOperation):
+    """A conversion of integers to floats, as upstream has it: of vectors, too."""
+
+    input = operand_def(base(IntegerType) | base(VectorType))
+    result = result_def(base(Float32Type) | base(Float64Type) | base(VectorType))
+
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue, wanted: Attribute):
+        super().__init__(operands=[value], result_types=[wanted])
+
+
+@irdl_op_definition
+class SIToFPOp(_ToFloat):
+    """`arith.sitofp %a : vector<8xi8> to vector<8xf32>`."""
+
+    name = "arith.sitofp"
+
+
+@irdl_op_definition
+class UIToFPOp(_ToFloat):
+    """`arith.uitofp %a : vector<8xi8> to vector<8xf32>`."""
+
+    name = "arith.uitofp"
+
+
 def _conditions(type_: VectorType) -> VectorType:
     return VectorType(i1, type_.get_shape())
 
 
-_OURS: dict[type, type] = {arith.CmpfOp: CmpfOp, arith.SelectOp: SelectOp, scf.ParallelOp: ParallelOp}
+_OURS = {ours.name: ours for ours in (CmpfOp, SelectOp, SIToFPOp, UIToFPOp, ParallelOp)}
 
-Arith = Dialect("arith", [_OURS.get(op, op) for op in arith.Arith.operations], list(arith.Arith.attributes))
+Arith = Dialect("arith", [_OURS.get(op.name, op) for op in arith.Arith.operations], list(arith.Arith.attributes))
 MemRef = Dialect("memref", [*memref.MemRef.operations, PrefetchOp])
 Vector = Dialect("vector", [*vector.Vector.operations, FromElementsOp, CompressStoreOp], list(vector.Vector.attributes))
-Scf = Dialect("scf", [_OURS.get(op, op) for op in scf.Scf.operations])
+Scf = Dialect("scf", [_OURS.get(op.name, op) for op in scf.Scf.operations])

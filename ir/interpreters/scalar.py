@@ -176,8 +176,9 @@ class Machine(VectorInterpreter):
             result = reference.gradient(op.normalized(), grad, indices, shape, op.bounds.data, op.factor)
         else:
             if op.SPEC.adds:
-                assert isinstance(op.target.type, TensorType | MemRefType)
-                source = source.view(numpy_dtype(op.target.type.element_type))
+                assert isinstance(op.source.type, TensorType | MemRefType)
+                dtype = numpy_dtype(op.source.type.element_type)
+                source = source.view(f"u{dtype.itemsize}" if "unsigned_data" in op.properties else dtype)
             result = reference.run(op.normalized(), source, indices, op.bounds.data)
         if not out:
             return (result,)
@@ -185,7 +186,7 @@ class Machine(VectorInterpreter):
         return ()
 
     run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
-    run_gather_gather_reduce = run_gather_gather_max = run_operator
+    run_gather_gather_reduce = run_gather_gather_max = run_gather_gather_weighted = run_operator
     run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:

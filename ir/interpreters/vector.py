@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import memref, vector
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
+from xdsl.ir import Attribute
 
 from ..dialects.types import numpy_dtype
-from ..dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
+from ..dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, SIToFPOp, UIToFPOp, is_nontemporal
 from ..errors import InternalError
 
 
@@ -87,6 +88,30 @@ class VectorInterpreter:
         self, op: memref.ExtractAlignedPointerAsIndexOp, memory: np.ndarray
     ) -> tuple[int]:
         return (memory.ctypes.data,)
+
+    def run_arith_extf(self, op: arith.ExtFOp | SIToFPOp, value: Any) -> tuple[Any]:
+        return (_converted(value, op.input.type, op.result.type),)
+
+    run_arith_sitofp = run_arith_extf
+
+    def run_arith_uitofp(self, op: UIToFPOp, value: Any) -> tuple[Any]:
+        return (_converted(value, op.input.type, op.result.type, unsigned=True),)
+
+    def run_arith_bitcast(self, op: arith.BitcastOp, value: int) -> tuple[Any]:
+        dtype = numpy_dtype(op.input.type)
+        return (dtype.type(value).view(f"V{dtype.itemsize}"),)
+
+
+def _converted(value: Any, source: Attribute, target: Attribute, *, unsigned: bool = False) -> Any:
+    """Return a float, or an integer, as a float of another type; of a vector each lane."""
+    if isinstance(source, VectorType) and isinstance(target, VectorType):
+        return tuple(_converted(lane, source.element_type, target.element_type, unsigned=unsigned) for lane in value)
+    given, wanted = numpy_dtype(source), numpy_dtype(target)
+    if given.kind == "i":
+        number = int(value) % (1 << 8 * given.itemsize) if unsigned else int(value)
+    else:
+        number = value.view(given)
+    return wanted.type(number).view(f"V{wanted.itemsize}")
 
 
 def lanes(type_: VectorType, subscripts: Sequence[int]) -> list[tuple[int, ...]]:

@@ -34,6 +34,7 @@ from ..dialects.gather_dialect import (
     GatherNdOp,
     GatherOp,
     GatherReduceOp,
+    GatherWeightedOp,
     OperatorOp,
 )
 from ..dialects.graph_op import tensor_of
@@ -42,7 +43,7 @@ from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
 OPERATIONS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp, GatherMaxOp)
+    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp, GatherMaxOp, GatherWeightedOp)
 }
 GRADIENTS: dict[str, type[OperatorOp]] = {
     op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)
@@ -77,7 +78,7 @@ def operator_module(
         InvalidGatherError: the attributes do not fit the shapes.
     """
     shape = operator.normalized(data.shape, indices.shape).result_shape(data.shape, indices.shape)
-    out = out or ArraySpec(shape, data.dtype)
+    out = out or ArraySpec(shape, operator.result_dtype(data.dtype))
     source, target = (data, out) if gradient is None else (out, data)
     result_type = _tensor(target)
     inputs = {"data" if gradient is None else "grad": source}

@@ -7,7 +7,8 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, InvalidGatherError
-from ..reduction.gather_reduce import gather_reduce, gather_reduce_grad
+from ..reduction.gather_reduce import gather_reduce
+from ..reduction.reduce_gradients import gather_reduce_grad
 from .torch_operators import Operator
 from .torch_tensors import array_of, check_index, check_tensor, is_traced, outside, tensor_of, unsigned
 

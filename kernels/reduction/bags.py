@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import GatherMax, GatherReduce
+from ...ir.operator_spec import GatherMax, GatherReduce, GatherWeighted
 from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
-from ..gather import run_operator
 from ..runtime.array_checks import index_array
 from ..runtime.prepare import bounds_error
+from .widened import run_reduction, with_weights
 
-OPERATOR, LARGEST = GatherReduce(), GatherMax()
+OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
 # Bags of different lengths are one array of positions up to so many times as many places as there are indices.
 MOST_PLACES_AN_INDEX = 4
 
@@ -32,6 +32,7 @@ class Bags:
         lengths: (bags) int64: how many positions each has.
         size: of the first axis of data.
         repeats_first: whether rows of positions are filled up with the first position of a bag, and not with `size`.
+        weights: (indices) float32 or float64: what the row at each position is multiplied by; None without weights.
     """
 
     positions: np.ndarray
@@ -39,6 +40,7 @@ class Bags:
     lengths: np.ndarray
     size: int
     repeats_first: bool = False
+    weights: np.ndarray | None = None
 
     def counts(self) -> np.ndarray:
         """Return (bags) int64: how many positions of each bag add something."""
@@ -53,22 +55,34 @@ class Bags:
             self, positions=positions, starts=np.cumsum(lengths) - lengths, lengths=lengths, repeats_first=True
         )
 
+    def of_rows(self) -> "Bags":
+        """Return bags of bags, one for each row of data: those that read the row, in the order of the indices."""
+        order = np.argsort(self.positions, kind="stable")
+        lengths = np.bincount(self.positions, minlength=self.size + 1)[: self.size]
+        order = order[: lengths.sum()]
+        readers = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        weights = None if self.weights is None else self.weights[order]
+        return Bags(readers[order], np.cumsum(lengths) - lengths, lengths, len(self.lengths), weights=weights)
+
     def is_even(self) -> bool:
         """Return whether one array of all bags has few places more than there are indices."""
         longest = int(self.lengths.max(initial=0))
         return longest * len(self.lengths) <= MOST_PLACES_AN_INDEX * (self.positions.size + len(self.lengths))
 
     def rows(self) -> np.ndarray:
-        """Return (bags, longest) int64: the positions of each bag in a row."""
+        """Return (bags, longest) int64: the positions of each bag in a row; with weights as `with_weights` has them."""
         return self._rows(slice(None))
 
     def classes(self) -> Iterator[tuple[slice | np.ndarray, np.ndarray]]:
-        """Yield (bags, rows) of all bags where they are of similar lengths; otherwise of those up to 1, 3, 7, ..."""
+        """Yield (bags, rows) of all bags where they are of similar lengths; otherwise of those up to 1, 3, 7, ...
+
+        Empty bags are in none of the latter.
+        """
         if self.is_even():
             yield slice(None), self.rows()
             return
         kinds = np.frexp(self.lengths)[1]
-        for kind in np.unique(kinds):
+        for kind in np.unique(kinds[self.lengths > 0]):
             (bags,) = np.nonzero(kinds == kind)
             yield bags, self._rows(bags)
 
@@ -76,18 +90,27 @@ class Bags:
         starts, lengths = self.starts[bags], self.lengths[bags]
         longest = int(lengths.max(initial=0))
         if (lengths == longest).all() and isinstance(bags, slice) and longest * len(lengths) == self.positions.size:
-            return self.positions.reshape(len(lengths), longest)
+            shape = len(lengths), longest
+            weights = None if self.weights is None else self.weights.reshape(shape)
+            return self._weighted(self.positions.reshape(shape), weights)
         place = np.arange(longest)
         is_there = place < lengths[:, np.newaxis]
         if not self.positions.size:
-            return np.full(is_there.shape, self.size)
+            return self._weighted(np.full(is_there.shape, self.size), None)
+        firsts = np.minimum(starts, self.positions.size - 1)[:, np.newaxis] if self.repeats_first else 0
+        places = np.where(is_there, starts[:, np.newaxis] + place, firsts)
         if self.repeats_first:
-            places = np.where(
-                is_there, starts[:, np.newaxis] + place, np.minimum(starts, self.positions.size - 1)[:, np.newaxis]
-            )
-            return np.where((lengths > 0)[:, np.newaxis], self.positions[places], self.size)
-        places = np.where(is_there, starts[:, np.newaxis] + place, 0)
-        return np.where(is_there, self.positions[places], self.size)
+            is_there = (lengths > 0)[:, np.newaxis]
+        positions = np.where(is_there, self.positions[places], self.size)
+        return self._weighted(positions, None if self.weights is None else self.weights[places])
+
+    def _weighted(self, positions: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """Return positions, with their weights where there are some."""
+        if self.weights is None:
+            return positions
+        return with_weights(
+            positions, np.zeros(positions.shape, self.weights.dtype) if weights is None else weights, self.size
+        )
 
 
 def make_bags(
@@ -191,21 +214,21 @@ def read_ends(
 
 
 def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
-    """Return (bags, inner...): the sums of bags that may be of different lengths."""
-    return reduce_bags(OPERATOR, data, bags)
+    """Return (bags, inner...): the sums of bags that may be of different lengths, of a dtype that holds them.
+
+    That is data's, but float32 of narrower floats, and the weights' dtype where bags have some.
+    """
+    return reduce_bags(OPERATOR if bags.weights is None else WEIGHTED, data, bags)
 
 
 def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): what an operator gives of bags that may be of different lengths."""
-    shape = (len(bags.lengths), *data.shape[1:])
-    result = None
+    if bags.is_even():
+        return run_reduction(operator, data, bags.rows(), Bounds.ZERO)
+    result = np.zeros((len(bags.lengths), *data.shape[1:]), operator.result_dtype(data.dtype))
     for which, rows in bags.classes():
-        sums = run_operator(operator, data, rows, Bounds.ZERO, None)
-        if isinstance(which, slice):
-            return sums
-        result = np.empty(shape, data.dtype) if result is None else result
-        result[which] = sums
-    return np.zeros(shape, data.dtype) if result is None else result
+        result[which] = run_reduction(operator, data, rows, Bounds.ZERO)
+    return result
 
 
 def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:

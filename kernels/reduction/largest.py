@@ -18,7 +18,7 @@ def rows_of_largest(data: np.ndarray, bags: Bags) -> np.ndarray:
         data: (rows, inner...).
         bags: as `Bags.of_largest` gives them.
     """
-    found = np.empty((len(bags.lengths), *data.shape[1:]), np.int64)
+    found = np.full((len(bags.lengths), *data.shape[1:]), bags.size)
     block = max(BLOCK_ELEMENTS // max(int(np.prod(data.shape[1:])), 1), 1)
     for which, positions in bags.classes():
         places = np.empty((len(positions), *data.shape[1:]), np.int64) if isinstance(which, np.ndarray) else found

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.canonical import CanonicalGather, Operand, Strided, canonical_gather, erased, is_one_run
-from ...ir.element_types import machine_width, number_name, number_width
+from ...ir.element_types import element_type_name, machine_width, number_name, number_width
 from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
 from ...ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds, reaches_past
@@ -24,7 +24,7 @@ class Layout:
     Attributes:
         problem: the problem.
         canonical: the views, strides in elements of `width_bytes`.
-        width_bytes: the size of the elements that are moved.
+        width_bytes: the size of the elements that are moved; of a reduction that widens them, those of data.
         reaches: of each indexed axis, whether the index dtype has values past it.
     """
 
@@ -41,7 +41,8 @@ class Layout:
             width = machine_width(table.dtype.itemsize, [*table.layout_strides, *slices.layout_strides])
         else:
             width = number_width(table.dtype)
-        strided = _strided(table, width), _strided(indices, indices.dtype.itemsize), _strided(slices, width)
+        of_slices = number_width(slices.dtype) if problem.widens else width
+        strided = _strided(table, width), _strided(indices, indices.dtype.itemsize), _strided(slices, of_slices)
         roles = problem.operator.roles(len(strided[0].shape), indices.shape)
         largest = int(np.iinfo(indices.dtype).max)
         return cls(
@@ -78,6 +79,7 @@ class Layout:
             scales=problem.gradient is not None and problem.gradient.scale != 1,
             looked_up=frozenset(canonical.indices.dims),
             index_bytes=problem.indices.dtype.itemsize,
+            sum_bytes=number_width(problem.slices.dtype) if problem.widens else 0,
             is_packed=erased(canonical.out).strides is None,
             has_packed_rows=(strides := erased(canonical.data).strides) is None or strides[-1] == 1,
         )
@@ -98,7 +100,8 @@ class Layout:
         element = f"{8 * self.width_bytes} bits"
         if problem.adds:
             is_scaled = problem.gradient is not None and problem.gradient.scale != 1
-            element = f"{number_name(problem.table.dtype)}{' scaled' if is_scaled else ''}"
+            name = element_type_name if problem.widens else number_name
+            element = f"{name(problem.table.dtype)}{' scaled' if is_scaled else ''}"
         shared = ", shared indices" if problem.has_shared_indices else ""
         return (
             f"{problem.name} {element}, {problem.indices.dtype.name} {reach}{wide}{shared}, bounds {problem.bounds}, "

@@ -1,12 +1,17 @@
-"""Vectors for the adding nest of a gradient: several elements of a row are added at once."""
+"""Vectors for the adding nest of a gradient or a reduction: several elements of a row are added at once.
 
-from xdsl.dialects import func, memref, vector
+Between its load and where it is added, an element of a reduction may be widened, and multiplied by a weight.
+"""
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func, memref, vector
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ...ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ...ir.dialects.types import element_size_bytes
+from ...ir.dialects.upstream import SIToFPOp, UIToFPOp
 from ...ir.errors import ScheduleError
 from .backward_slice import clone_slice, depends_on, slice_of
 from .builder import named
@@ -16,6 +21,7 @@ from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
+Step = arith.ExtFOp | SIToFPOp | UIToFPOp | arith.MulfOp
 
 
 def sum_of(function: func.FuncOp) -> AccumulateOp | None:
@@ -40,15 +46,17 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     body, rest = split_off_remainder(loop, lanes)
     builder = builder_at_end(body, accumulate)
     masks = [value for value in (accumulate.mask, accumulate.first) if value is not None]
-    ops = slice_of([*load.indices, *accumulate.subscripts, *masks], loop)
+    steps = steps_from_load(accumulate.element)[1]
+    weights = [step.rhs for step in steps if isinstance(step, arith.MulfOp)]
+    ops = slice_of([*load.indices, *accumulate.subscripts, *masks, *weights], loop)
     mapping = clone_slice(ops, builder, {loop.induction: body.induction})
 
     def at(values: list[SSAValue]) -> list[SSAValue]:
         return [mapping.get(value, value) for value in values]
 
-    type_ = VectorType(accumulate.element.type, [lanes])
+    type_ = VectorType(load.res.type, [lanes])
     loaded = made_from(load, vector.LoadOp(load.memref, at(list(load.indices)), type_))
-    elements = named(builder, loaded, load.res.name_hint)
+    elements = insert_steps(builder, named(builder, loaded, load.res.name_hint), steps, mapping)
     mask, first = (
         None if value is None else mapping.get(value, value) for value in (accumulate.mask, accumulate.first)
     )
@@ -65,7 +73,7 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     beside = [op for op in loop.body.block.ops if not isinstance(op, plain)]
     if static_size(loop.step) != 1 or any(op.regions or not computes(op) for op in beside):
         raise ScheduleError(f"vectorize-inner: {loop.label} does more than add an element in steps of 1")
-    load = accumulate.element.owner
+    load = steps_from_load(accumulate.element)[0].owner
     if not (
         isinstance(load, memref.LoadOp)
         and runs_along(loop, load.memref, load.indices)
@@ -75,3 +83,28 @@ def _checked_load(accumulate: AccumulateOp, loop: LoopOp) -> memref.LoadOp:
     if accumulate.mask is not None and depends_on(accumulate.mask, loop):
         raise ScheduleError(f"vectorize-inner: each iteration of {loop.label} has an index of its own")
     return load
+
+
+def steps_from_load(element: SSAValue) -> tuple[SSAValue, list[Step]]:
+    """Return what is loaded, and the steps from there to an element, in their order."""
+    steps: list[Step] = []
+    while isinstance(step := element.owner, Step):
+        steps.append(step)
+        element = step.operands[0]
+    return element, steps[::-1]
+
+
+def insert_steps(builder: Builder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]) -> SSAValue:
+    """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of weights."""
+    assert isinstance(loaded.type, VectorType)
+    value, shape = loaded, loaded.type.get_shape()
+    for step in steps:
+        type_ = VectorType(step.results[0].type, shape)
+        if isinstance(step, arith.MulfOp):
+            weight = mapping.get(step.rhs, step.rhs)
+            weights = named(builder, made_from(step, vector.BroadcastOp(weight, type_)), "weights")
+            made: Operation = arith.MulfOp(value, weights)
+        else:
+            made = type(step)(value, type_)  # type: ignore[arg-type]
+        value = named(builder, made_from(step, made), step.results[0].name_hint)
+    return value

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
+    Float32Type,
     IntegerType,
     MemRefType,
     ModuleOp,
@@ -22,12 +23,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.dialects.attributes import LOOP_NAMES
-from ...ir.dialects.upstream import is_nontemporal
+from ...ir.dialects.upstream import SIToFPOp, UIToFPOp, is_nontemporal
 from ...ir.errors import InternalError, ScheduleError
 from ...ir.loop_name import LoopName
 from ..nest.constant_indices import find_global
 from ..nest.queries import functions, viewed
-from .naming import INDENT, Function, numba_type
+from .naming import INDENT, Function, element_of, numba_type, stored_name
 from .program import Parameter, Program
 from .vector_emitter import VectorEmitter
 
@@ -48,6 +49,7 @@ _INFIX = {
     "arith.ori": "|",
     "arith.shrsi": ">>",
 }
+_CONVERSIONS = {"arith.sitofp": "to_float", "arith.uitofp": "to_float_unsigned"}
 _CALLS = {
     "arith.minsi": "min",
     "arith.maxsi": "max",
@@ -206,6 +208,27 @@ class _Emitter(VectorEmitter):
         value = f"{sign}int64({self.value(op.input)})"
         self.assign(op, value if type_ == "int64" else f"{type_}({value})")
 
+    def emit_arith_extf(self, op: arith.ExtFOp) -> None:
+        self.convert(op, f"extend_{str(element_of(op.input.type)).replace('f16', 'half').replace('bhalf', 'bfloat')}")
+
+    def emit_arith_sitofp(self, op: SIToFPOp | UIToFPOp) -> None:
+        self.convert(op, _CONVERSIONS[op.name])
+
+    emit_arith_uitofp = emit_arith_sitofp
+
+    def convert(self, op: Operation, name: str) -> None:
+        """Add the conversion of a number, or of a vector of them, to float32."""
+        type_, value = op.operands[0].type, self.value(op.operands[0])
+        if element_of(op.results[0].type) != Float32Type():
+            raise InternalError(f"the code generator converts to f32, got {op.results[0].type}")
+        if isinstance(type_, VectorType):
+            self.assign(op, self.vector_call(f"{name}_{numba_type(type_)}", value))
+        else:
+            self.assign(op, self.call(f"{name}_{stored_name(type_)}", value))
+
+    def emit_arith_bitcast(self, op: arith.BitcastOp) -> None:
+        self.assign(op, self.call(f"float_of_{op.input.type}", self.value(op.input)))
+
     def emit_arith_trunci(self, op: arith.TruncIOp) -> None:
         self.assign(op, f"{numba_type(op.result.type)}({self.value(op.input)})")
 
@@ -214,7 +237,7 @@ class _Emitter(VectorEmitter):
 
     def emit_memref_load(self, op: memref.LoadOp) -> None:
         kind = "reload" if viewed(op.memref) in self.written else "load"
-        self.assign(op, self.call(f"{kind}_{op.res.type}", self.address(op.memref, op.indices)))
+        self.assign(op, self.call(f"{kind}_{stored_name(op.res.type)}", self.address(op.memref, op.indices)))
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
         store = f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}"

@@ -133,6 +133,49 @@ minui, divui, remui, remsi = (
 )
 
 
+def _wide(kind: ir.Type, lanes: int) -> ir.Type:
+    """Return a type, or that of vectors of it where there are lanes."""
+    return ir.VectorType(kind, lanes) if lanes else kind
+
+
+def _extend_half(builder: Any, value: ir.Value, lanes: int) -> ir.Value:
+    return builder.fpext(builder.bitcast(value, _wide(ir.HalfType(), lanes)), _wide(ir.FloatType(), lanes))
+
+
+def _extend_bfloat(builder: Any, value: ir.Value, lanes: int) -> ir.Value:
+    wide = _wide(ir.IntType(32), lanes)
+    shift = ir.Constant(wide, [16] * lanes if lanes else 16)
+    return builder.bitcast(builder.shl(builder.zext(value, wide), shift), _wide(ir.FloatType(), lanes))
+
+
+# What makes float32 of other numbers, or of vectors of them: `convert(builder, value, lanes)`, without lanes of one.
+CONVERSIONS: dict[str, Callable[[Any, ir.Value, int], ir.Value]] = {
+    "extend_half": _extend_half,
+    "extend_bfloat": _extend_bfloat,
+    "to_float": lambda builder, value, lanes: builder.sitofp(value, _wide(ir.FloatType(), lanes)),
+    "to_float_unsigned": lambda builder, value, lanes: builder.uitofp(value, _wide(ir.FloatType(), lanes)),
+}
+
+
+def _make_conversion(operation: str, kind: Any) -> Any:
+    convert = CONVERSIONS[operation]
+    name, doc = f"{operation}_i{kind.bitwidth}", f"The float of 32 bits that an integer of {kind.bitwidth} holds."
+    return make(name, doc, types.float32(kind), lambda builder, value: convert(builder, value, 0))
+
+
+extend_half_i16, extend_bfloat_i16 = (_make_conversion(f"extend_{name}", types.int16) for name in ("half", "bfloat"))
+to_float_i8, to_float_unsigned_i8 = (_make_conversion(f"to_float{name}", types.int8) for name in ("", "_unsigned"))
+float_of_i32, float_of_i64 = (
+    make(
+        f"float_of_i{bits}",
+        "The float whose bits an integer has.",
+        number(types.Integer.from_bitwidth(bits)),
+        lambda builder, value, llvm=llvm: builder.bitcast(value, llvm),
+    )
+    for bits, number, llvm in ((32, types.float32, ir.FloatType()), (64, types.float64, ir.DoubleType()))
+)
+
+
 @intrinsic
 def zext(typing_context: Any, value: Any) -> tuple[Any, Callable]:
     """Extend an integer to 64 bits with zeros."""

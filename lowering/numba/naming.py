@@ -16,6 +16,8 @@ from typing import Literal
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
+    Float16Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -224,6 +226,10 @@ def _scaled(width: int, terms: Sequence[str]) -> str:
 
 def literal(value: float, type_: Attribute) -> str:
     """Return a constant as the source writes it."""
+    if stored_name(type_) != str(type_):
+        if value:
+            raise InternalError(f"the code generator has no constant {value} of {type_}")
+        return f"{numba_type(type_)}(0)"
     if isinstance(type_, AnyFloat):
         return f"{numba_type(type_)}({float(value)!r})"
     value = int(value)
@@ -236,10 +242,22 @@ def literal(value: float, type_: Attribute) -> str:
     return f"int{type_.width.data}({value})"
 
 
+def element_of(type_: Attribute) -> Attribute:
+    """Return the type of a vector's elements, or the type itself."""
+    return type_.element_type if isinstance(type_, VectorType) else type_
+
+
+def stored_name(type_: Attribute) -> str:
+    """Return the type of a number as loads and stores name it: floats of 16 bits, which Numba has none of, are i16."""
+    return "i16" if isinstance(type_, Float16Type | BFloat16Type) else str(type_)
+
+
 def numba_type(type_: Attribute) -> str:
     """Return what Numba calls the type of a number."""
     if isinstance(type_, VectorType):
         return f"v{type_.get_shape()[0]}xi{element_size_bytes(type_.element_type) * 8}"
     if isinstance(type_, IntegerType):
         return f"int{type_.width.data}"
+    if stored_name(type_) != str(type_):
+        return "int16"
     return str(type_).replace("f", "float")

@@ -3,7 +3,7 @@
 import math
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, VectorType, i1
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, MemRefType, ModuleOp, VectorType, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
@@ -16,7 +16,7 @@ from ..nest.queries import viewed, written
 from ..schedule.machine_model import STREAM_BYTES
 from .naming import Naming, numba_type
 
-_ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf"} | {
+_ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf", "arith.mulf": "mulf"} | {
     f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi", "minui", "remsi", "remui")
 }
 
@@ -148,7 +148,9 @@ class VectorEmitter(Naming):
         self.assign(op, self.vector_call(f"sum_{numba_type(op.vector.type)}", self.value(op.vector)))
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
-        self.assign(op, self.vector_call(f"broadcast_{numba_type(op.vector.type)}", self.value(op.source)))
+        is_number = isinstance(op.source.type, AnyFloat) and not isinstance(op.source.owner, arith.ConstantOp)
+        name = f"broadcast{'f' if is_number else ''}_{numba_type(op.vector.type)}"
+        self.assign(op, self.vector_call(name, self.value(op.source)))
 
     def emit_memref_prefetch(self, op: PrefetchOp) -> None:
         place = self.address(op.memref, op.indices)

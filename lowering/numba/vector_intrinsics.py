@@ -18,7 +18,7 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 
 from ..schedule.machine_model import STREAM_BYTES
-from .intrinsics import make, make_load, make_store, mark, pointer
+from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -91,6 +91,15 @@ def _broadcast(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"Make {type_.name} with one element in every lane.", type_(_element(type_)), build
 
 
+def _broadcastf(type_: VectorType) -> tuple[str, Any, Callable]:
+    number = types.float32 if type_.bits == 32 else types.float64
+
+    def build(builder: Any, element: ir.Value) -> ir.Value:
+        return _repeated(builder, builder.bitcast(element, type_.llvm.element), type_)
+
+    return f"Make {type_.name} with the bits of one float in every lane.", type_(number), build
+
+
 def _floats(type_: VectorType) -> ir.VectorType:
     return ir.VectorType({32: ir.FloatType(), 64: ir.DoubleType()}[type_.bits], type_.lanes)
 
@@ -107,14 +116,23 @@ def _larger(type_: VectorType) -> tuple[str, Any, Callable]:
     )
 
 
-def _addf(type_: VectorType) -> tuple[str, Any, Callable]:
+def _of_floats(type_: VectorType, what: str, operation: Callable) -> tuple[str, Any, Callable]:
     floats = _floats(type_)
 
     def build(builder: Any, left: ir.Value, right: ir.Value) -> ir.Value:
-        total = builder.fadd(builder.bitcast(left, floats), builder.bitcast(right, floats))
+        total = operation(builder, builder.bitcast(left, floats), builder.bitcast(right, floats))
         return builder.bitcast(total, type_.llvm)
 
-    return f"The sums of two {type_.name} that hold floats.", type_(type_, type_), build
+    return f"The {what} of two {type_.name} that hold floats.", type_(type_, type_), build
+
+
+def _to_floats(type_: VectorType, convert: Callable) -> tuple[str, Any, Callable]:
+    wide = VectorType(type_.lanes, 32)
+
+    def build(builder: Any, vector: ir.Value) -> ir.Value:
+        return builder.bitcast(convert(builder, vector, type_.lanes), wide.llvm)
+
+    return f"The floats of 32 bits that the lanes of {type_.name} are.", wide(type_), build
 
 
 def _parts(builder: Any, type_: VectorType, element: ir.Value) -> list[ir.Value]:
@@ -215,6 +233,7 @@ def _repeated(builder: Any, value: ir.Value, type_: Any) -> ir.Value:
 _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "join": _join,
     "broadcast": _broadcast,
+    "broadcastf": _broadcastf,
     "and": lambda v: (f"The bits that two {v.name} share.", v(v, v), ir.IRBuilder.and_),
     "addi": lambda v: (f"The sums of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.add),
     "subi": lambda v: (f"The differences of two {v.name} of integers, modulo their width.", v(v, v), ir.IRBuilder.sub),
@@ -225,7 +244,9 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "minui": lambda v: _chosen(v, "<", "smaller", unsigned=True),
     "remsi": lambda v: (f"The remainders of two {v.name}, with the sign of the left one.", v(v, v), ir.IRBuilder.srem),
     "remui": lambda v: (f"The remainders of two {v.name} of unsigned integers.", v(v, v), ir.IRBuilder.urem),
-    "addf": _addf,
+    "addf": lambda v: _of_floats(v, "sums", ir.IRBuilder.fadd),
+    "mulf": lambda v: _of_floats(v, "products", ir.IRBuilder.fmul),
+    **{name: lambda v, how=how: _to_floats(v, how) for name, how in CONVERSIONS.items()},
     "larger": _larger,
     "steps": _steps,
     "extend": lambda v: _extend(v, unsigned=False),

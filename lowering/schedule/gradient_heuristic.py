@@ -238,15 +238,18 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
             lanes=schedule.lanes,
         )
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
-    prefetches, why = _prefetches(nest, machine) if schedule.specialize is not None else ((), ())
+    loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
+    loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
+    can_prefetch = schedule.specialize is not None and loop and loop not in schedule.parallel
+    prefetches, why = _prefetches(nest, machine, loop) if can_prefetch else ((), ())
     return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
 
 
-def _prefetches(nest: NestShape, machine: MachineModel) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
-    """Return the prefetches of the rows of a bag, which go on into the next bag."""
+def _prefetches(nest: NestShape, machine: MachineModel, loop: str) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
+    """Return the prefetches of the rows of a bag, which go on into the next bag; of bags of one, of those of others."""
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
         return (), ()
-    near, far = near_and_far_rows(nest, machine, "bag", nest.indices)
+    near, far = near_and_far_rows(nest, machine, loop, nest.indices)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         return (near,), (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
     why = f"rows are prefetched {far.distance} indices ahead into L2 and {near.distance} into L1"
@@ -255,11 +258,12 @@ def _prefetches(nest: NestShape, machine: MachineModel) -> tuple[tuple[Prefetch,
 
 def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule of rows: vectors, unless rows are short or strided."""
-    row_bytes, least = nest.run_bytes, max(machine.vector_bytes // 2, 2 * nest.width_bytes)
+    width_bytes = nest.sum_bytes or nest.width_bytes
+    row_bytes, least = width_bytes * nest.innermost[1], max(machine.vector_bytes // 2, 2 * width_bytes)
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule(), ("rows are short or strided: elements are added one by one",)
     if row_bytes <= MOST_SUMMED_VECTORS * machine.wide_vector_bytes:
         vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
-        schedule = Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
-        return schedule, (f"rows of {row_bytes} B are summed in registers: their size is part of the code",)
-    return Schedule(lanes=machine.wide_vector_bytes // nest.width_bytes), ("sums of long rows stay in the first cache",)
+        schedule = Schedule(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
+        return schedule, (f"rows of {nest.run_bytes} B are summed in registers: their size is part of the code",)
+    return Schedule(lanes=machine.wide_vector_bytes // width_bytes), ("sums of long rows stay in the first cache",)

@@ -24,6 +24,7 @@ class NestShape:
         scales: whether it is a gradient whose sums are scaled.
         looked_up: the loops that the indices depend on.
         index_bytes: bytes an index.
+        sum_bytes: bytes a sum, where elements become other numbers before they are added; 0 elsewhere.
         is_packed: whether out is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
         loops: those of `copied` that run more than once, or never; the others are dropped.
@@ -38,6 +39,7 @@ class NestShape:
     scales: bool = False
     looked_up: frozenset[str] = frozenset()
     index_bytes: int = 8
+    sum_bytes: int = 0
     is_packed: bool = True
     has_packed_rows: bool = True
 

@@ -1,5 +1,6 @@
 """`gather_reduce` and its gradient as a caller sees them: bags, padding, means, and what is rejected."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -92,6 +93,58 @@ def test_maximum_leaves_indices_outside_out():
     assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+def test_narrow_floats_are_added_in_float32_and_rounded_once(dtype, reduce):
+    data = DATA.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    for given in ({"indices": ROWS}, {"indices": FLAT, "offsets": OFFSETS, "padding_index": int(FLAT[0])}):
+        got = gn.gather_reduce(data, reduce=reduce, **given)
+        wide = gn.gather_reduce(data.astype(np.float32), reduce=reduce, **given)
+        assert got.dtype == data.dtype
+        assert got.tobytes() == wide.astype(data.dtype).tobytes()
+
+
+WEIGHTS = np.random.default_rng(8).standard_normal(40).astype(np.float32)
+
+
+def weighted(data, weights):
+    """Return the sums of the bags of FLAT and OFFSETS, each row multiplied by its weight, without the padding row."""
+    totals = np.zeros((len(OFFSETS), 24), np.float32)
+    for bag, (start, length) in enumerate(zip(OFFSETS, LENGTHS, strict=True)):
+        for place in range(start, start + length):
+            if FLAT[place] != FLAT[3]:
+                totals[bag] += data[FLAT[place]].astype(np.float32) * weights[place]
+    return totals
+
+
+def test_rows_are_multiplied_by_their_weights():
+    given = {"offsets": OFFSETS, "weights": WEIGHTS, "padding_index": int(FLAT[3])}
+    assert gn.gather_reduce(DATA, FLAT, **given).tobytes() == weighted(DATA, WEIGHTS).tobytes()
+    grad = np.random.default_rng(9).standard_normal((6, 24)).astype(np.float32)
+    bag, left = np.repeat(np.arange(6), LENGTHS), FLAT[3] != FLAT
+    gradient = np.zeros_like(DATA)
+    np.add.at(gradient, FLAT[left], (grad[bag] * WEIGHTS[:, np.newaxis])[left])
+    assert gn.gather_reduce_grad(grad, FLAT, DATA.shape, **given).tobytes() == gradient.tobytes()
+    del given["weights"]
+    got = gn.gather_reduce_weights_grad(grad, DATA, FLAT, **given)
+    np.testing.assert_allclose(got, np.where(left, (DATA[FLAT] * grad[bag]).sum(axis=1), 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_quantised_rows_have_a_scale_and_a_bias(dtype):
+    data = np.random.default_rng(10).integers(0, 256, DATA.shape, np.uint8).view(dtype)
+    scale, bias = DATA[:, 0], DATA[:, 1]
+    real = data * scale[:, np.newaxis] + bias[:, np.newaxis]
+    given = {"offsets": OFFSETS, "scale": scale, "padding_index": int(FLAT[3])}
+    exact = weighted(data, scale[FLAT])
+    assert gn.gather_reduce(data, FLAT, **given).tobytes() == exact.tobytes()
+    got = gn.gather_reduce(data, FLAT, bias=bias, weights=WEIGHTS, **given)
+    np.testing.assert_allclose(got, weighted(real, WEIGHTS), rtol=1e-4, atol=1e-3)
+    means = gn.gather_reduce(data, FLAT, bias=bias, reduce="mean", **given)
+    _, counts = sums(DATA, FLAT, OFFSETS, LENGTHS, FLAT[3])
+    np.testing.assert_allclose(means, weighted(real, np.ones(40)) / counts, rtol=1e-4, atol=1e-3)
+
+
 def test_shapes_follow_those_of_bags_and_rows():
     assert gn.gather_reduce(DATA, [1, 2, 3]).shape == (24,)
     assert gn.gather_reduce(DATA[:, 0], [[1, 2]]).tolist() == [DATA[1, 0] + DATA[2, 0]]
@@ -179,8 +232,20 @@ def test_wrong_arrays_are_rejected():
         gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max")
     with pytest.raises(gn.InvalidGatherError, match=r"data must be an array of shape \(50, 24\) and dtype float32"):
         gn.gather_reduce_grad(DATA[:7], ROWS, DATA.shape, reduce="max", data=DATA[:9])
-    for dtype in ("f2", "O", "M8[s]", "?", ">f4"):
-        with pytest.raises(gn.InvalidGatherError, match=r"data must be float32, float64, .* convert it, for instance"):
+    bytes_ = DATA.astype("i1")
+    for data, given, message in (
+        (DATA, {"weights": [1.0]}, r"weights must be floats, .* of shape \(40,\), got float64 of shape \(1,\)"),
+        (DATA, {"weights": FLAT}, "weights must be floats, one an index"),
+        (DATA, {"weights": WEIGHTS, "reduce": "mean"}, "weights are for reduce='sum', as in torch, got 'mean'"),
+        (bytes_, {"weights": WEIGHTS}, "weights are of rows of floats, or of int8 and uint8 with a scale, got int8"),
+        (DATA, {"scale": DATA[:, 0]}, "scale is for sums and means of rows of int8 or uint8, got float32"),
+        (bytes_, {"scale": DATA[:9, 0]}, r"scale must be floats, one a row of data, of shape \(50,\), got float32"),
+        (bytes_, {"bias": DATA[:, 0]}, "bias is that of quantised rows, which have a scale, too; give scale="),
+    ):
+        with pytest.raises(gn.InvalidGatherError, match=message):
+            gn.gather_reduce(data, FLAT, OFFSETS, **given)
+    for dtype in ("O", "M8[s]", "?", ">f4"):
+        with pytest.raises(gn.InvalidGatherError, match=r"data must be float16 to .* convert it, for instance"):
             gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
 
 

@@ -1,5 +1,6 @@
 """Reductions against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -14,6 +15,8 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve, run
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gather import run_operator
+from gathernest.kernels.reduction.bags import WEIGHTED
+from gathernest.kernels.reduction.widened import run_reduction, with_weights
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
@@ -94,6 +97,49 @@ def test_every_stage_gives_the_maxima(bounds, schedule):
         out = np.full(wanted.shape, 7, np.float32)
         interpret(parse_module(text), data, indices, out, seed=seed)
         assert out.tobytes() == wanted.tobytes(), text
+
+
+def in_places(indices: np.ndarray, dtype: str) -> np.ndarray:
+    """Return indices with weights beside them, the first of them 1."""
+    weights = np.random.default_rng(4).standard_normal(indices.shape).astype(dtype)
+    weights[..., 0] = 1
+    return with_weights(indices, weights, 6)
+
+
+def weighted_one_by_one(data: np.ndarray, places: np.ndarray, dtype: str) -> np.ndarray:
+    """Return what a weighted sum must be, each element by a sum of its own."""
+    sums, number = np.zeros((len(places), data.shape[1]), dtype), np.dtype(dtype).type
+    for bag, column in np.ndindex(*sums.shape):
+        for index, bits in places[bag]:
+            if index < len(data):
+                weight = np.array([bits]).view(dtype)[0]
+                sums[bag, column] = sums[bag, column] + number(data[index, column]) * weight
+    return sums
+
+
+WEIGHED = [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), (ml_dtypes.bfloat16, "f4"), ("i1", "f4"), ("u1", "f4")]
+
+
+@pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
+def test_every_stage_and_the_kernel_give_the_weighted_sums(dtype, wide):
+    data = (numbers((6, 37), np.dtype("f8")) * 20 % 200).astype(dtype)
+    places = in_places(np.random.default_rng(3).integers(0, 7, (5, 4)), wide)
+    wanted = weighted_one_by_one(data, places, wide)
+    assert run(WEIGHTED, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
+    assert run_reduction(WEIGHTED, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
+    plan = make_plan(Problem.checked(WEIGHTED, ArraySpec.of(data), ArraySpec.of(places), Bounds.ZERO))
+    for seed, text in enumerate({stage.text for stage in run_stages(plan)}):
+        out = np.full(wanted.shape, 7, wide)
+        interpret(parse_module(text), data, places, out, seed=seed)
+        assert out.tobytes() == wanted.tobytes(), text
+
+
+def test_bags_of_one_prefetch_rows_of_other_bags():
+    data, indices = ArraySpec((200_000, 256), np.dtype("f4")), ArraySpec((65536, 1), np.dtype("i8"))
+    for threads in (1, 2):
+        with gn.knobs.scope(num_threads=threads):
+            plan = make_plan(Problem.checked(GatherReduce(), data, indices, Bounds.ERROR))
+            assert "prefetch_" in build_program(plan).source
 
 
 @pytest.mark.parametrize(("dtype", "width"), [("f4", 37), ("f8", 5), ("i1", 37)])

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import BYTE_STRIDES
-from ....ir.dialects.gather_dialect import AnyShaped, GradientOp, OperatorOp
+from ....ir.dialects.gather_dialect import AnyShaped, GatherWeightedOp, GradientOp, OperatorOp
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.element_types import machine_width
 from ....ir.errors import InvalidGatherError
@@ -83,6 +83,8 @@ def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
 
 def _erase_to_number(gather: OperatorOp) -> None:
     """Make the elements of a sum what they are added as: signless integers, and the two parts of a complex."""
+    if isinstance(gather, GatherWeightedOp) and _is_unsigned(gather.source.type):
+        gather.unsigned_data = UnitAttr()
     for value in (gather.source, gather.target):
         assert isinstance(value.type, AnyShaped)
         element = value.type.element_type
@@ -91,6 +93,11 @@ def _erase_to_number(gather: OperatorOp) -> None:
         if isinstance(number, IntegerType):
             number = IntegerType(number.width.data)
         Rewriter.replace_value_with_new_type(value, _with_units(value.type, number, units))
+
+
+def _is_unsigned(type_: Attribute) -> bool:
+    element = type_.element_type if isinstance(type_, AnyShaped) else None
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
 
 
 def _with_units(type_: Attribute, element: Attribute, units: int) -> TensorType | MemRefType:

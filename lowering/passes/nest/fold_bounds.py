@@ -24,6 +24,7 @@ from ...nest.constant_indices import fold_constant_indices
 from ...nest.located import builder_at, builder_at_end, builder_before, made_from, replace_op
 from ...nest.queries import enclosing_loops, functions, static_size, view_of
 from ...nest.vector_checks import in_one_run
+from ...nest.vector_sums import steps_from_load
 
 Access = MaskedLoadOp | AccumulateOp
 
@@ -97,7 +98,7 @@ class FoldBounds(ModulePass):
 
 def _summed_load(access: Access) -> MaskedLoadOp | None:
     """Return the masked load of the element that a reduction adds; None of another access."""
-    if isinstance(access, AccumulateOp) and isinstance(load := access.element.owner, MaskedLoadOp):
+    if isinstance(access, AccumulateOp) and isinstance(load := steps_from_load(access.element)[0].owner, MaskedLoadOp):
         return load if load.mask is access.mask else None
     return None
 

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.canonical import dim_names
-from ....ir.dialects.gather_dialect import AccumulateOp, GatherMaxOp, MaskedLoadOp, ReductionOp
+from ....ir.dialects.gather_dialect import AccumulateOp, GatherMaxOp, GatherWeightedOp, MaskedLoadOp, ReductionOp
+from ....ir.dialects.upstream import SIToFPOp, UIToFPOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import NestBuilder, index_constant, named, resolve_indices, size_of, zero_of
 from ...nest.located import builder_before
@@ -26,7 +28,10 @@ class LowerReductionToNest(ModulePass):
     other loops lead to sums of their own. An index that is not valid adds nothing. A gather_max has the same nest,
     whose accumulation takes the larger element, and any in the first iteration of `bag`.
 
-    Preconditions: gather_reduce or gather_max on memrefs of numbers.
+    An element of a gather_weighted is multiplied by its weight before it is added, and narrow elements are extended to
+    those of out.
+
+    Preconditions: gather_reduce, gather_max or gather_weighted on memrefs of numbers.
 
     Input:
         gather.gather_reduce %data, %indices into %out bounds zero
@@ -82,11 +87,30 @@ def _lower(gather: ReductionOp) -> None:
     if isinstance(gather, GatherMaxOp):
         begins = arith.CmpiOp(inductions[index_dims[bag]], zero, "eq")
         first = named(nest.builder, begins, "first")
+    weight = None
+    if isinstance(gather, GatherWeightedOp):
+        places = [one if name == "tuple" else inductions[name] for name in index_dims]
+        bits = named(nest.builder, memref.LoadOp.get(gather.indices, places), "weight_bits")
+        weight = named(nest.builder, arith.BitcastOp(bits, element_type), "weight")
     inductions |= {name: nest.loop(name, sizes[name]) for name in out_dims if name.role != "indices"}
     table, valid = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), [axis_size], [zero])
     load = nest.builder.insert(MaskedLoadOp(gather.source, table, valid))
     load.element.name_hint = "element"
+    element = _widened(nest.builder, gather, load.element, element_type)
+    if weight is not None:
+        element = named(nest.builder, arith.MulfOp(element, weight), "weighted")
     place = [inductions[name] for name in out_dims]
-    nest.builder.insert(AccumulateOp(load.element, gather.target, place, valid, first))
+    nest.builder.insert(AccumulateOp(element, gather.target, place, valid, first))
     nest.close()
     Rewriter.erase_op(gather)
+
+
+def _widened(builder: Builder, gather: ReductionOp, element: SSAValue, wanted: Attribute) -> SSAValue:
+    """Insert the conversion of an element to the type of the sums, where it has another."""
+    if element.type == wanted:
+        return element
+    assert isinstance(wanted, Float32Type | Float64Type)
+    if not isinstance(element.type, IntegerType):
+        return named(builder, arith.ExtFOp(element, wanted), "wide")
+    convert = UIToFPOp if isinstance(gather, GatherWeightedOp) and gather.unsigned_data is not None else SIToFPOp
+    return named(builder, convert(element, wanted), "wide")

@@ -161,7 +161,7 @@ func.func @f(%out: memref<5xf32>, %n: index, %x: f32) {
 // -----
 
 func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x3xi64>) -> tensor<2x4xf16> {
-  // expected-error@+1 {{narrower floats are summed in f32}}
+  // expected-error@+1 {{expected element type f32 as data has, got f16}}
   %r = gather.gather_reduce %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x3xi64> -> tensor<2x4xf16>
   func.return %r : tensor<2x4xf16>
 }
@@ -196,4 +196,20 @@ func.func @f(%a: vector<4xf32>, %c: vector<2xi1>) -> vector<4xf32> {
   // expected-error@+1 {{arith.select: expected vector<4xi1> of conditions, got vector<2xi1>}}
   %r = arith.select %c, %a, %a : vector<2xi1>, vector<4xf32>
   func.return %r : vector<4xf32>
+}
+
+// -----
+
+func.func @f(%data: tensor<9x4xf64>, %indices: tensor<2x3x2xi32>) -> tensor<2x4xf64> {
+  // expected-error@+1 {{expected indices as wide as the weights, got i32}}
+  %r = gather.gather_weighted %data, %indices bounds zero : tensor<9x4xf64>, tensor<2x3x2xi32> -> tensor<2x4xf64>
+  func.return %r : tensor<2x4xf64>
+}
+
+// -----
+
+func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x5x3xi32>) -> tensor<2x4xf32> {
+  // expected-error@+1 {{whose last dimension is an index and its weight, of size 2, got 3}}
+  %r = gather.gather_weighted %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x5x3xi32> -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
 }

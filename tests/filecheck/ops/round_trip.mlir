@@ -100,3 +100,11 @@ func.func @larger(%a: vector<4xf32>, %b: vector<4xf32>, %c: i1) -> vector<4xf32>
   %2 = arith.select %c, %1, %b : vector<4xf32>
   func.return %2 : vector<4xf32>
 }
+
+// CHECK: gather.gather_weighted %data, %indices bounds zero unsigned_data : tensor<9x4xi8>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+// CHECK: arith.uitofp %bytes : vector<4xi8> to vector<4xf32>
+func.func @weighted(%data: tensor<9x4xi8>, %indices: tensor<2x3x2xi32>, %bytes: vector<4xi8>) -> tensor<2x4xf32> {
+  %r = gather.gather_weighted %data, %indices bounds zero unsigned_data : tensor<9x4xi8>, tensor<2x3x2xi32> -> tensor<2x4xf32>
+  %n = arith.uitofp %bytes : vector<4xi8> to vector<4xf32>
+  func.return %r : tensor<2x4xf32>
+}

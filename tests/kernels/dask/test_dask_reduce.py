@@ -78,7 +78,7 @@ def test_wrong_arguments_have_one_error_each():
         ((table, FLAT, da.from_array(OFFSETS)), {}, r"offsets are a dask array, and they say how bags are cut; pass"),
         ((table[table[:, 0] > 0], ROWS), {}, r"data has chunks of unknown size, its shape is \(nan, 4\); find their"),
         ((table, da.from_array(FLAT)[da.from_array(FLAT) > 3], OFFSETS), {}, "indices has chunks of unknown size"),
-        ((table.astype(bool), ROWS), {}, "data must be float32"),
+        ((table.astype(bool), ROWS), {}, "data must be float16 to float64"),
         ((table, ROWS), {"reduce": "max"}, 'reduce="max" is of arrays in memory, got a dask array; compute data'),
         ((table, ROWS), {"padding_index": 23}, "padding_index 23 is out of range"),
     ]:

@@ -1,0 +1,157 @@
+"""What a reduction of bags takes: arrays that can be added, weights, and the scales of quantised rows."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...ir.errors import InvalidGatherError, did_you_mean
+from ...ir.semantics import Shape
+from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, table_array
+from .bags import WEIGHTED, Bags
+
+Reduction = Literal["sum", "mean", "max"]
+_REDUCTIONS = ("sum", "mean", "max")
+_QUANTISED = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What rows are multiplied by before they are added, and what is added to them.
+
+    Attributes:
+        weights: (indices): one for each index; None for ones.
+        scale, bias: (rows) float32: of quantised rows; None of others.
+    """
+
+    weights: np.ndarray | None
+    scale: np.ndarray | None
+    bias: np.ndarray | None
+
+    @property
+    def are_none(self) -> bool:
+        """Whether rows are added as they are."""
+        return self.weights is None and self.scale is None
+
+    def result_dtype(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of the result of data of a dtype: that of data, but float32 of quantised rows."""
+        return dtype if self.scale is None else np.dtype(np.float32)
+
+    def apply(self, bags: Bags, dtype: np.dtype) -> tuple[Bags, np.ndarray | None]:
+        """Return bags with weights for data of a dtype, and what is added to their sums, (bags); None for nothing."""
+        if self.are_none:
+            return bags, None
+        wide = WEIGHTED.result_dtype(dtype)
+        weights = np.ones(bags.positions.size, wide) if self.weights is None else self.weights.astype(wide)
+        if self.scale is None:
+            return replace(bags, weights=weights), None
+        scaled = replace(bags, weights=weights * np.append(self.scale, wide.type(0))[bags.positions])
+        if self.bias is None:
+            return scaled, None
+        added = weights.astype(np.float64) * np.append(self.bias, 0)[bags.positions]
+        readers = np.repeat(np.arange(len(bags.lengths)), bags.lengths)
+        return scaled, np.bincount(readers, added, len(bags.lengths)).astype(wide)
+
+
+def read_factors(
+    weights: ArrayLike | None, scale: ArrayLike | None, bias: ArrayLike | None, given: tuple[np.ndarray, Shape, str]
+) -> Factors:
+    """Return the factors of rows.
+
+    Args:
+        weights: of the shape of indices.
+        scale, bias: (rows).
+        given: data, the shape of indices, and the reduction.
+
+    Raises:
+        InvalidGatherError: they do not fit data, indices or the reduction.
+    """
+    data, shape, reduce = given
+    if bias is not None and scale is None:
+        raise InvalidGatherError("bias is that of quantised rows, which have a scale, too; give scale=")
+    if scale is not None and (data.dtype not in _QUANTISED or reduce == "max"):
+        raise InvalidGatherError(
+            f"scale is for sums and means of rows of int8 or uint8, got {data.dtype} and reduce={reduce!r}; "
+            "multiply other data, or leave it out"
+        )
+    scales = None if scale is None else _of_rows(scale, "scale", len(data))
+    biases = None if bias is None else _of_rows(bias, "bias", len(data))
+    if weights is None:
+        return Factors(None, scales, biases)
+    if reduce != "sum":
+        raise InvalidGatherError(
+            f"weights are for reduce='sum', as in torch, got {reduce!r}; a weighted mean is that sum divided by the "
+            "sums of the weights"
+        )
+    if scale is None and data.dtype.kind in "iuc":
+        raise InvalidGatherError(f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}")
+    return Factors(read_weights(weights, shape), scales, biases)
+
+
+def read_weights(weights: ArrayLike, shape: Shape) -> np.ndarray:
+    """Return weights as one array of one dimension; raises InvalidGatherError where they are none of the indices."""
+    array = data_array(weights, "weights")
+    is_float = isinstance(array, np.ndarray) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+    if not is_float or array.shape != shape:
+        raise InvalidGatherError(
+            f"weights must be floats, one an index, of shape {shape}, got {getattr(array, 'dtype', 'no dtype')} of "
+            f"shape {getattr(array, 'shape', None)}"
+        )
+    return array.reshape(-1)
+
+
+def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
+    array = data_array(values, name)
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != (rows,):
+        raise InvalidGatherError(
+            f"{name} must be floats, one a row of data, of shape ({rows},), got {getattr(array, 'dtype', 'no dtype')} "
+            f"of shape {getattr(array, 'shape', None)}"
+        )
+    return array.astype(np.float32)
+
+
+def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> None:
+    """Check that dask arrays can be reduced so; raises InvalidGatherError."""
+    what = {"a weight, a scale or a bias": any(factor is not None for factor in factors)}
+    what |= {'reduce="max"': reduce == "max", str(dtype): dtype.itemsize == 2 and dtype.kind not in "iu"}
+    for name, is_given in what.items():
+        if is_given:
+            raise InvalidGatherError(f"{name} is of arrays in memory, got a dask array; compute data and indices first")
+
+
+def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return data, or grad, and indices, each in memory or of dask, whose elements a kernel adds."""
+    array, places = table_array(source, name) if name == "data" else data_array(source, name), index_array(indices)
+    if is_stored_array(array) and is_dask_array(places):
+        from dask.array import from_array
+
+        array = from_array(array)
+    if is_dask_array(array) or is_dask_array(places):
+        from ..chunks.blocks import check_dask_arrays
+
+        check_dask_arrays(**{name: array, "indices": places})
+    dtype = array.dtype
+    is_summed = dtype.kind in "iufc" and dtype.isnative and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+    if not is_summed and dtype.name != "bfloat16":
+        raise InvalidGatherError(
+            f"{name} must be float16 to float64, bfloat16, complex or integers of 8 to 64 bits in native byte order, "
+            f"got {dtype}; convert it, for instance with {name}.astype('float32')"
+        )
+    return array, places
+
+
+def check_reduction(reduce: str, dtype: np.dtype) -> None:
+    """Check that elements of a dtype have such a reduction; raises InvalidGatherError."""
+    if reduce not in _REDUCTIONS:
+        raise InvalidGatherError(
+            f"reduce {reduce!r} is not a reduction; use one of {', '.join(_REDUCTIONS)}"
+            f"{did_you_mean(str(reduce), _REDUCTIONS)}"
+        )
+    if reduce == "mean" and dtype.kind in "iu":
+        raise InvalidGatherError(f"the mean is of floats and complex numbers, got {dtype}; use reduce='sum'")
+    if reduce == "max" and dtype.kind in "uc":
+        raise InvalidGatherError(
+            f"the maximum is of floats and signed integers, got {dtype}; convert data, for instance with "
+            "data.astype('int64'), or take data.real"
+        )
