@@ -1,5 +1,6 @@
-"""Shared by every test: a cache folder of the test run, and `--update-golden`."""
+"""Shared by every test: a cache folder of the test run, the garbage collector, and `--update-golden`."""
 
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -19,6 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--update-golden") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--update-golden writes files that several tests share; run it without -n")
+
+
+def pytest_collection_finish() -> None:
+    """Take what lasts to the end of the run from the garbage collector, which walked through it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.fixture
