@@ -6,7 +6,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import gathernest as gn
 from gathernest.ir.interpreters.scalar import interpret
-from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.context import verify_module
+from gathernest.kernels.runtime.compile import module_of, passes_of
 from gathernest.lowering.schedule.schedule import Schedule
 
 DTYPES = {1: "int8", 2: "int16", 4: "float32", 8: "int64", 16: "complex128"}
@@ -25,8 +26,14 @@ def filled(oracle, shape: tuple[int, ...], width: int) -> np.ndarray:
 def last_stages(kernel, known: dict[str, list[ModuleOp]]) -> list[ModuleOp]:
     """Return the stages of a kernel that interpreters run; sizes that are run-time arguments have one kernel."""
     if kernel.source not in known:
-        texts = kernel.stages
-        known[kernel.source] = [parse_module(texts[name]) for name in ("stream-stores", "cse")]
+        passes, context, _ = passes_of(kernel.plan)
+        module, found = module_of(kernel.plan.problem), {}
+        for step in passes:
+            step.apply(context, module)
+            if step.name in ("stream-stores", "cse") and step.name not in found:
+                verify_module(module)
+                found[step.name] = module.clone()
+        known[kernel.source] = [found["stream-stores"], found["cse"]]
     return known[kernel.source]
 
 
