@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ir.errors import DependencyError
 
-SHELLS = ("bash", "zsh")
+SHELLS = ("bash", "zsh", "fish")
 FILES, FOLDERS = ("FILE", "MODEL", "input_file", "output_file"), ("DIR",)
 
 
@@ -15,23 +15,42 @@ class PrintCompletion(argparse.Action):
     """The option `--print-completion=SHELL`: prints the script for a shell, and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        try:
-            import shtab  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise DependencyError(
-                "--print-completion writes the script with shtab, which is not installed: "
-                "pip install 'gathernest[completion]'"
-            ) from None
-        words = _words()
-        for action in _actions(parser):
-            if (kind := _completed(action, words, shtab)) is not None:
-                action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
-        print(shtab.complete(parser, values))
+        print(_script(parser, values, "--print-completion"))
         parser.exit()
 
 
+class InstallCompletion(argparse.Action):
+    """The option `--install-completion[=SHELL]`: puts the script where a shell reads it, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        from .install_completion import install, shell_of_user
+
+        shell = values or shell_of_user(SHELLS)
+        print("\n".join(install(parser.prog, shell, _script(parser, shell, "--install-completion"))))
+        parser.exit()
+
+
+def _script(parser: argparse.ArgumentParser, shell: str, option: str) -> str:
+    """Return what shtab writes for a shell; raises DependencyError where it is not installed."""
+    try:
+        import shtab  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise DependencyError(
+            f"{option} writes the script with shtab, which is not installed: pip install 'gathernest[completion]'"
+        ) from None
+    words = _words()
+    for action in _actions(parser):
+        if (kind := _completed(action, words, shtab)) is not None:
+            action.complete = kind  # type: ignore[attr-defined]  # what shtab reads
+    return shtab.complete(parser, shell)
+
+
 def add_completion(parser: argparse.ArgumentParser) -> None:
-    """Declare the option."""
+    """Declare the options."""
+    said = "complete this command in bash, zsh or fish from the next start on (default: the shell of SHELL)"
+    parser.add_argument(
+        "--install-completion", action=InstallCompletion, nargs="?", choices=SHELLS, metavar="SHELL", help=said
+    )
     said = 'print what completes this command in a shell: eval "$(COMMAND --print-completion=bash)"'
     parser.add_argument("--print-completion", action=PrintCompletion, choices=SHELLS, metavar="SHELL", help=said)
 
@@ -82,5 +101,6 @@ def _completed(action: argparse.Action, words: dict[str, tuple[Iterable[str], bo
     return {
         "bash": name,
         "zsh": f"_values -s , {action.dest} {text}" if are_several else f"({text})",
+        "fish": f"(__fish_append , {text})" if are_several else text,
         "preamble": {"bash": f'{name}() {{ compgen -P {before} -W {shlex.quote(text)} -- "${{1##*,}}"; }}'},
     }
