@@ -22,6 +22,9 @@ from .graph_builder import GraphBuilder, ImportedModel, unsupported
 from .openvino_layers import ELEMENTWISE_AND_MOVING, Kind, element_dtype
 from .openvino_xml import Layer, integer, read_layers
 
+# Types of layers that may have any number of outputs; a Result has none, and every other has one.
+SEVERAL_OUTPUTS = ("Split", "VariadicSplit")
+
 
 def import_openvino(path: Path, *, limits: FileLimits | None = None) -> ImportedModel:
     """Read the `.xml` of an OpenVINO IR, and what it needs of the `.bin` of the same name.
@@ -70,6 +73,8 @@ class _Reader:
         operands = [self.values[source][place] for source, place in layer.sources]
         if not least <= len(operands) <= most:
             raise ModelError(f"{layer.type} has {least} to {most} inputs, got {len(operands)}")
+        if len(layer.outputs) != (layer.type != "Result") and layer.type not in SEVERAL_OUTPUTS:
+            raise ModelError(f"it has {len(layer.outputs)} outputs")
         given = convert(self, layer, operands)
         values = [given] if isinstance(given, SSAValue) else given
         if len(layer.outputs) not in (0, len(values)):
@@ -94,10 +99,10 @@ class _Reader:
         self.builder.limits.check_shape("its value", shape, dtype)
         offset, size_bytes = (integer(layer.required(name), name) for name in ("offset", "size"))
         wanted = math.prod(shape) * dtype.itemsize
-        if size_bytes != wanted:
+        if size_bytes != wanted and wanted:  # what has no elements is written with a byte of padding
             raise ModelError(f"it has size {size_bytes}, and shape {_shown(shape)} of {dtype} has {wanted} bytes")
         self.builder.weights.check_room(wanted, layer.name)
-        data = self.weights().read(offset, size_bytes)
+        data = self.weights().read(offset, wanted)
         return self.builder.constant(layer.name, np.frombuffer(data, dtype).reshape(shape))
 
     def result(self, layer: Layer, operands: list[SSAValue]) -> SSAValue:

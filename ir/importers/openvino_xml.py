@@ -23,8 +23,6 @@ MOST_XML_BYTES = 2**27
 MOST_ELEMENTS = 2_000_000
 MOST_DEPTH = 64
 VERSIONS = ("10", "11")
-# Types of layers that may have any number of outputs; a Result has none, and every other has one.
-SEVERAL_OUTPUTS = ("Split", "VariadicSplit")
 Attributes = dict[str, str]
 # The numbers of the layer and the port that an edge leads from, and of those that it leads to.
 Edge = tuple[int, int, int, int]
@@ -203,8 +201,6 @@ def _layer(
     """Return a layer, from the attributes of its elements and the texts of its outputs' dims; raises ModelError."""
     number = integer(given.get("id"), "the id of a layer")
     kind, name = given.get("type") or "", given.get("name") or f"#{number}"
-    if len(outputs) != (kind != "Result") and kind not in SEVERAL_OUTPUTS:
-        raise ModelError(f"layer {name!r} ({kind}) has {len(outputs)} outputs")
     what = f"a port of layer {name!r}"
     ports = tuple([integer(port.get("id"), what) for port in inputs])
     if len(set(ports)) != len(ports):
