@@ -25,7 +25,7 @@ LOCALITY = 2  # from the second cache on: a tile need not fit in the first one
 
 @dataclass(frozen=True)
 class PrefetchNextTile(ModulePass):
-    """Prefetch what is listed in the next tile, while the elements of this one are added.
+    """Prefetch what the next tile lists, while this one is added.
 
     To list a tile is to read memory in order, and to add it is to reach into a table in a cache: one waits for memory,
     the other for the cache, and neither uses both. Here each addition also prefetches some indices of the next tile,

@@ -27,7 +27,7 @@ LANES = (2, 4, 8)
 
 @dataclass(frozen=True)
 class VectorizeLists(ModulePass):
-    """List several indices at a time, as vectors whose chosen lanes are stored side by side.
+    """List several indices at a time, as vectors of which lanes are packed.
 
     The lanes of a list are resolved and compared as vectors; the owner's lanes are packed and stored by one instruction
     each, and their number is added to the length of the list. The indices that fill no vector go to a remainder loop.
