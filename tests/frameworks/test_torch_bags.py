@@ -56,8 +56,13 @@ def test_gradients_can_be_derived_again(inputs):
         return gnt.embedding_bag(index, each, offsets, mode="mean", padding_idx=4)
 
     assert torch.autograd.gradgradcheck(summed, weight)
-    operator = torch.ops.gathernest.embedding_bag.default
-    assert set(torch.library.opcheck(operator, (weight, index, offsets, True, False, 4)).values()) == {"SUCCESS"}
+    bags = index, offsets
+    grad = torch.rand(summed(weight).shape, dtype=torch.float64, requires_grad=True)
+    for operator, arguments in (
+        (torch.ops.gathernest.embedding_bag.default, (weight, *bags, True, False, 4)),
+        (torch.ops.gathernest.embedding_bag_backward.default, (grad, *bags, 6, True, False, 4)),
+    ):
+        assert set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"}
 
 
 def test_what_does_not_fit_is_named():
