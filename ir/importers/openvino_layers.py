@@ -73,7 +73,9 @@ def _clamp(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSA
         try:
             number = float(layer.required(name))
         except ValueError:
-            raise ModelError(f"{name} must be a number, got {layer.required(name)!r}") from None
+            number = math.nan
+        if math.isnan(number):
+            raise ModelError(f"{name} must be a number, got {layer.required(name)!r}")
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             number = min(max(number, info.min), info.max)

@@ -221,6 +221,13 @@ def test_constant_without_elements_may_have_a_byte_of_padding(ir):
     assert rows.shape == (0, 4)
 
 
+@pytest.mark.parametrize("limit", ["nan", "low"])
+def test_limit_of_clamp_that_is_no_number_is_rejected(ir, limit):
+    ir.result(ir.layer("Clamp", [ir.parameter("x", "5", "i64")], data=f'min="{limit}" max="3"', dims=[5]))
+    with pytest.raises(gn.ModelError, match=f"min must be a number, got '{limit}'"):
+        gn.load(ir.write())
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
