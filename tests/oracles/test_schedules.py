@@ -91,6 +91,7 @@ class Drawing:
     def __init__(self, draw, case, nest: ModuleOp, taken: Container[str], is_planned: bool):
         self.draw, self.case, self.nest, self.is_planned = draw, case, nest, is_planned
         self.ends_in_vectors = "vectorize-inner" in taken
+        self.has_copies = "unroll" in taken or "prefetch-indices" in taken  # of every lane: 4096 compile for minutes
         self.schedule = Schedule()
         for step in (name for name in FIELDS if name in taken):
             for _ in range(draw(st.sampled_from([1, 1, 2])) if step == "prefetch-indices" else 1):
@@ -129,11 +130,15 @@ class Drawing:
             case "hoist-indices":
                 return rotated(self.draw, copy)
             case "vectorize-inner":
-                return rotated(self.draw, [2, 4, 8, 16, 64])
+                return rotated(self.draw, [2, 4, 8] if self.has_copies else [2, 4, 8, 16, 64])
             case "unroll":
                 return itertools.product(every, rotated(self.draw, [2, 4, 3]))
             case "prefetch-indices":
-                kinds = st.sampled_from([1, 16, 2, 4096]), st.sampled_from([1, 2, 5, 64]), st.integers(0, 3)
+                kinds = (
+                    st.sampled_from([1, 16, 2, 4096]),
+                    st.sampled_from([1, 2, 5, 64][: 2 if self.ends_in_vectors else 4]),
+                    st.integers(0, 3),
+                )
                 numbers = [self.draw(kind) for kind in kinds]
                 return [Prefetch(name, *numbers) for name in every]
         return [True]
@@ -214,7 +219,7 @@ def draw_case(draw, oracle, wanted: str | None = None):
 
 
 @pytest.mark.parametrize("wanted", FIELDS)
-@settings(EXACT, max_examples=4 * MORE)
+@settings(EXACT, max_examples=3 * MORE)
 @given(data=st.data())
 def test_a_legal_step_changes_no_byte_at_any_stage(oracle, wanted, data):
     case = draw_case(data.draw, oracle, wanted)
