@@ -238,19 +238,7 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
 SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
-FIELDS = (
-    "specialize",
-    "owners",
-    "lanes",
-    "stream",
-    "tiles",
-    "parallel",
-    "prefetch",
-    "fuse_owned",
-    "compact",
-    "slices",
-    "owner_block",
-)
+FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
 
 
 def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
