@@ -1,7 +1,7 @@
 """Inputs for a model at random, with what is used as indices in range."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,30 +22,43 @@ def random_inputs(
 ) -> dict[str, np.ndarray]:
     """Return an array for each input that is not given; what reaches the indices of a gather is in range of its axis.
 
+    See `random_arrays`.
+    """
+    return random_arrays(model.inputs, given, rng, sizes or {}, lambda bound: index_limits(model, bound))
+
+
+def random_arrays(
+    inputs: Mapping[str, TensorSpec],
+    given: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    sizes: Mapping[str, int],
+    limits_for: Callable[[Mapping[str, int]], Mapping[str, int]],
+) -> dict[str, np.ndarray]:
+    """Return an array for each input that is not given.
+
     Args:
-        model: the model.
+        inputs: of a model.
         given: the arrays of other inputs, by name; their sizes are those of the same names.
         rng: fills the arrays.
         sizes: sizes that are not known before the model runs, by their names or as `INPUT.AXIS`.
+        limits_for: gives, for all sizes, the numbers that integers of an input are below, by its name; 100 for others.
 
     Raises:
         ModelError: an input has a size that is not known, a size contradicts an array, or there is none of that name.
     """
-    known = {dim for name, spec in model.inputs.items() for dim in spec.size_names(name) if dim is not None}
-    bound = dict(sizes or {})
+    known = {dim for name, spec in inputs.items() for dim in spec.size_names(name) if dim is not None}
+    bound = dict(sizes)
     for dim in bound:
         if dim not in known:
             there = ", ".join(sorted(known)) or "none that are not known"
             raise ModelError(f"--size {dim!r} is no size of the model; it has {there}{did_you_mean(dim, known)}")
-    for dim, size in bound_sizes(model.inputs, {name: array.shape for name, array in given.items()}).items():
+    for dim, size in bound_sizes(inputs, {name: array.shape for name, array in given.items()}).items():
         if bound.setdefault(dim, size) != size:
             raise ModelError(f"--size {dim}={bound[dim]} contradicts the arrays, whose size is {size}")
-    missing = [name for name in model.inputs if name not in given]
-    shapes = {name: _shape(model.inputs[name], name, bound) for name in missing}
-    limits = index_limits(model, bound)
-    return {
-        name: filled(replace(model.inputs[name], shape=shapes[name]), limits.get(name, 100), rng) for name in missing
-    }
+    missing = [name for name in inputs if name not in given]
+    shapes = {name: _shape(inputs[name], name, bound) for name in missing}
+    limits = limits_for(bound)
+    return {name: _filled(replace(inputs[name], shape=shapes[name]), limits.get(name, 100), rng) for name in missing}
 
 
 def _shape(spec: TensorSpec, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -64,8 +77,7 @@ def _shape(spec: TensorSpec, name: str, sizes: Mapping[str, int]) -> tuple[int, 
     return shape
 
 
-def filled(spec: TensorSpec, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Return an array of a static spec at random; integers are below a limit."""
+def _filled(spec: TensorSpec, limit: int, rng: np.random.Generator) -> np.ndarray:
     shape, dtype = tuple(size for size in spec.shape if isinstance(size, int)), spec.dtype
     if dtype.kind in "iu":
         return rng.integers(0, max(min(limit, int(np.iinfo(dtype).max) + 1), 1), shape).astype(dtype)

@@ -2,15 +2,14 @@
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.errors import ModelError, did_you_mean
 from ...kernels.host.cpu import cpu_model, usable_cores
-from ...kernels.models.tensor_spec import TensorSpec, check_input_names
+from ...kernels.models.tensor_spec import check_input_names
+from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive
 from .input_files import named_files, read_input
 
@@ -29,13 +28,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE", help="the array of an input, a .npy file; repeat"
     )
-    parser.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="of a dimension that the model names, for inputs at random; repeat",
-    )
+    add_size_option(parser)
     parser.add_argument(
         "--random", type=int, default=0, metavar="SEED", help="of the inputs that are filled at random (default: 0)"
     )
@@ -51,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Split the model, and time it beside the whole one."""
     from ...kernels.splitting.split_model import LEAST_GAIN, split
 
-    files, sizes = named_files(options.input), _sizes(options.size)
+    files, sizes = named_files(options.input), parse_sizes(options.size)
     if options.random < 0:
         raise UsageError(f"--random takes a seed of 0 or more, got {options.random}")
     model = split(options.model, allow_external_data=options.allow_external_data)
@@ -78,46 +71,17 @@ def run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _sizes(entries: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for entry in entries:
-        name, _, size = entry.rpartition("=")
-        if not name or not size.isascii() or not size.isdigit() or not int(size):
-            raise UsageError(f"--size {entry!r} is not NAME=N with a whole number from 1, as in --size batch=64")
-        found[name] = int(size)
-    return found
-
-
 def _inputs(
     model: "SplitModel", files: dict[str, Path], sizes: dict[str, int], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Return the arrays of the inputs, from files and at random; raises ModelError for what is not known."""
+    from .random_inputs import random_arrays
+
     check_input_names(model.inputs, files)
-    named = {size for spec in model.inputs.values() for size in spec.shape if isinstance(size, str)}
-    for name in sizes.keys() - named:
-        there = ", ".join(sorted(named)) or "none"
-        raise UsageError(f"--size {name}: the model names no such size; it names {there}{did_you_mean(name, named)}")
+    given = {name: read_input(name, model.inputs[name], path) for name, path in files.items()}
     limits = model.index_limits()
-    arrays: dict[str, np.ndarray] = {}
-    for name, spec in model.inputs.items():
-        if name in files:
-            arrays[name] = read_input(name, spec, files[name])
-        else:
-            arrays[name] = _at_random(name, spec, sizes, limits.get(name, 2), rng)
-    return arrays
-
-
-def _at_random(name: str, spec: TensorSpec, sizes: dict[str, int], limit: int, rng: np.random.Generator) -> np.ndarray:
-    from .random_inputs import filled
-
-    shape = tuple(sizes.get(size, size) if isinstance(size, str) else size for size in spec.shape)
-    known = replace(spec, shape=shape)
-    if not known.is_static:
-        asked = " ".join(f"--size {size}=N" for size in dict.fromkeys(shape) if isinstance(size, str))
-        raise ModelError(
-            f"input {name!r} ({spec}) has sizes that are not known; give {asked or f'--input {name}=FILE.npy'}"
-        )
-    return filled(known, limit, rng)
+    arrays = given | random_arrays(model.inputs, given, rng, sizes, lambda bound: limits)
+    return {name: arrays[name] for name in model.inputs}
 
 
 def _write(model: "SplitModel", folder: Path) -> dict[str, str]:
