@@ -79,14 +79,14 @@ def build_program(plan: Plan) -> Program:
 def _lowered(plan: Plan) -> ModuleOp:
     """Return the module of a plan at the last stage; raises as `stages_of` does.
 
-    No stage is printed, nor the last one read back, which takes as long as the passes and the checks after them.
+    No stage is printed, none but the last is verified, and it is not read back: each takes as long as the passes.
     """
     module, context = module_of(plan.problem), make_context()
     passes = parse_passes(plan.pipeline)
     try:
         for step in passes:
             step.apply(context, module)
-            verify_module(module)
+        verify_module(module)
     except Exception as error:
         if not isinstance(error, GathernestError) or isinstance(error, InternalError):
             run_stages(plan)  # names the pass that failed, and saves the stage before it

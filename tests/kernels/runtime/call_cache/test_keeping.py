@@ -79,7 +79,8 @@ def test_calls_leave_no_reference_behind(warm):
     work()
     gc.collect()
     after = [sys.getrefcount(value) for value in watched]
-    assert all(abs(now - then) < 20 for now, then in zip(after, before, strict=True)), (before, after)
+    # 200 rounds of a leak leave 200 references; threads of earlier tests may take some of None.
+    assert max(now - then for now, then in zip(after, before, strict=True)) < 100, (before, after)
 
 
 def test_a_remembered_call_keeps_its_dtypes():
