@@ -95,7 +95,7 @@ def test_choices_and_predictions_of_today_are_near_what_was_measured_on_a_zen4()
     measured = judged(stored_regret(RECORDED), replace(BUILT_IN["zen4"], threads=2))
     gathers = [one for one in measured.cases if not one.case.is_gradient]
     found = summary(gathers)
-    assert sum(one.regret is None for one in gathers) <= 4  # chosen with passes that are newer than the file
+    assert sum(one.regret is None for one in gathers) <= 5  # chosen with passes that are newer than the file
     assert found.geometric_mean <= 1.04
     assert found.worst <= 1.20
     assert found.median_error is not None
