@@ -121,10 +121,9 @@ def test_the_code_lives_as_long_as_the_kernel_or_cfunc_and_no_longer(arrays, mon
     kernel = gn.compile("gather", **SHAPES, bounds="zero")
     address, function = kernel.address, kernel.cfunc
     RUNTIME.loaded.clear()
-    gone = set(kernel_code._GONE)
     del kernel
-    gc.collect()
-    assert set(kernel_code._GONE) == gone
+    gc.collect()  # frees kernels of other tests too
+    assert address not in kernel_code._GONE
     assert function(data.ctypes, indices.ctypes, out.ctypes) == 0
     del function
     gc.collect()
