@@ -151,31 +151,33 @@ class Watched(Prepared):
             prepared = self.plain if turn is None or turn.other is None or turn.is_trial else turn.other
             prepared.run(data, indices, out)
             taken_s = time.perf_counter() - start
-            reason = self._try(turn.other, data, indices, out) if turn is not None and turn.is_trial else None
+            tried = self._try(turn.other, data, indices, out) if turn is not None and turn.is_trial else None
         except BaseException:
             calls.abandon(turn)
             raise
         self.was_run = True
-        if turn is None or reason is None:
+        if turn is None or tried is None:
             calls.end(turn, taken_s)
         else:
-            calls.end_trial(turn, taken_s, time.perf_counter() - start - taken_s, reason)
+            calls.end_trial(turn, taken_s, time.perf_counter() - start - taken_s, *tried)
 
-    def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> str:
-        """Run a candidate over a result; return what is wrong with it, in which case the result is put back."""
+    def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> tuple[float, str]:
+        """Run a candidate over a result; return its seconds and what is wrong with it: then the result is put back."""
         from ...ir.byte_comparison import first_difference
 
         expected, is_same = out.copy(), False
         as_bytes(out)[...] = np.frombuffer(OTHER_BYTE * out.dtype.itemsize, f"V{out.dtype.itemsize}")
+        start = time.perf_counter()
         try:
             other.run(data, indices, out)
+            taken_s = time.perf_counter() - start
             is_same = first_difference(out, expected) is None
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return 0.0, f"{type(error).__name__}: {error}"
         finally:
             if not is_same:
                 as_bytes(out)[...] = as_bytes(expected)
-        return "" if is_same else "it gives other bytes; please report it with the schedule"
+        return taken_s, "" if is_same else "it gives other bytes; please report it with the schedule"
 
 
 def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Plan:

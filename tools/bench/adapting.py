@@ -19,7 +19,7 @@ from typing import Any
 
 from ...kernels.adapting import adapter as adapters
 from ...kernels.adapting.budget import Budget
-from ...kernels.adapting.call_class import CallClass
+from ...kernels.adapting.call_class import CallClass, Outcome
 from ...kernels.gather import gather, gather_elements, gather_nd
 from ...kernels.gradient import gather_grad
 from ...kernels.host.cpu import cpu_model, usable_cores
@@ -52,7 +52,7 @@ class Adapted:
         last: how many times as fast as without adapting the last calls were: the median of the last blocks.
         is_over: whether all candidates have raced.
         before, after: texts of the schedules.
-        outcomes: of each candidate its text, what came of it, and its ratio.
+        outcomes: of each candidate its text, what came of it (with the reason of a failure), and its ratio.
     """
 
     case: Case
@@ -147,7 +147,7 @@ def _adapted(case: Case, adapter: adapters.Adapter, seconds: float) -> Adapted:
         found.state == "over",
         str(found.default),
         _kept(found),
-        tuple((str(each.schedule), each.outcome, each.ratio) for each in found.outcomes),
+        tuple((str(each.schedule), _what_came(each), each.ratio) for each in found.outcomes),
     )
 
 
@@ -161,6 +161,10 @@ def _kept(found: CallClass) -> str:
     """Return the schedule that calls have now."""
     won = [outcome.schedule for outcome in found.outcomes if outcome.outcome == "won"]
     return str(won[-1]) if won else str(found.default)
+
+
+def _what_came(one: Outcome) -> str:
+    return f"{one.outcome} ({one.reason})" if one.reason else one.outcome
 
 
 def _function(case: Case, inputs: Inputs, number: int) -> Call:

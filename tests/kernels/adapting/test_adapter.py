@@ -76,7 +76,8 @@ class World:
         if turn is None:
             watched.add(self.time_s(own))
         elif turn.is_trial:
-            watched.end_trial(turn, self.time_s(own), self.time_s(turn.other) + 0.2 * self.usual_s, failure)
+            other_s = self.time_s(turn.other)
+            watched.end_trial(turn, self.time_s(own), other_s + 3 * self.usual_s, other_s, failure)
         else:
             watched.end(turn, self.time_s(own if turn.other is None else turn.other))
         self.worst_share = max(self.worst_share, self.adapter.budget.share)

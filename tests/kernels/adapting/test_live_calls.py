@@ -26,7 +26,7 @@ def adapting(monkeypatch, own_records):
     """An adapter without a budget, whose candidate races at once, in two pairs."""
     for module, name, value in (
         *((budget, "SHARE", 1e9), (call_class, "LEAST_SPENT_S", 0.0), (call_class, "SHORTEST_S", 0.0)),
-        (call_class, "WORST_TRIAL", 1e5),
+        (call_class, "WORST_FIRST", 1e5),
         *((race, "PAIRS", PAIRS), (race, "MOST_LOSSES", PAIRS), (race, "LOST_AT_ONCE", 0)),
         (adapters, "next_candidates", lambda *arguments, **options: iter([CANDIDATE])),
     ):

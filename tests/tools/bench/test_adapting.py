@@ -21,7 +21,7 @@ def at_once(monkeypatch):
     """Candidates race at once, without a budget."""
     for module, name, value in (
         *((budget, "SHARE", 1e9), (call_class, "LEAST_SPENT_S", 0.0), (call_class, "SHORTEST_S", 0.0)),
-        (call_class, "WORST_TRIAL", 1e5),
+        (call_class, "WORST_FIRST", 1e5),
         *((adapting, "BLOCK_S", 1e-4), (adapting, "LAST_BLOCKS", 2)),
         (adapters, "next_candidates", lambda *arguments, **options: iter([TILED])),
     ):
