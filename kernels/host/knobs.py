@@ -143,7 +143,7 @@ class Settings(NamedTuple):
 _UNASSIGNED = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # The dictionary behind `os.environ`, which takes 400 ns for what this takes 40.
-_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 # Knobs that a call prepared without them does not know of.
 _DECIDE_WHAT_RUNS = ("schedule", "interpret", "always_compile")
 # Those that calls are planned by: when one is assigned, prepared calls are forgotten, and planned anew by it.
@@ -220,8 +220,8 @@ class Knobs:
             of a knob that calls are planned by;
             the dictionary behind `os.environ`; and its keys for them.
         """
-        variables = tuple(_environment_key(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
-        return self._assigned_deciding.buffer_info()[0], self._deciding, _ENVIRONMENT, variables
+        variables = tuple(environment_key(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
+        return self._assigned_deciding.buffer_info()[0], self._deciding, ENVIRONMENT, variables
 
     @contextmanager
     def scope(self, **values: Any) -> Iterator[None]:
@@ -241,15 +241,15 @@ class Knobs:
             self._scoped.reset(token)
 
 
-def _environment_key(variable: str) -> Any:
-    """Return the key of a variable in `_ENVIRONMENT`."""
-    return os.environ.encodekey(variable) if isinstance(_ENVIRONMENT, dict) else variable  # type: ignore[attr-defined]
+def environment_key(variable: str) -> Any:
+    """Return the key of an environment variable in `ENVIRONMENT`."""
+    return os.environ.encodekey(variable) if isinstance(ENVIRONMENT, dict) else variable  # type: ignore[attr-defined]
 
 
 def _property(knob: Knob) -> Any:
     """Return what reads a knob, in some 200 ns: a call reads four."""
     name, variable, default = knob.name, knob.variable, knob.default
-    key = _environment_key(variable)
+    key = environment_key(variable)
 
     def read(self: Knobs) -> Any:
         scoped = self._scoped.get()
@@ -257,7 +257,7 @@ def _property(knob: Knob) -> Any:
             return scoped[name]
         if name in self._assigned:
             return self._assigned[name]
-        if not _ENVIRONMENT.get(key):
+        if not ENVIRONMENT.get(key):
             return default
         text = os.environ[variable]
         return _read(knob, text, f"{variable}={text!r}")
