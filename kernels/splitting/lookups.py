@@ -1,4 +1,4 @@
-"""Find the lookups of an ONNX graph: gathers of large constant tables, with the sum or mean over their indices."""
+"""Find the lookups of an ONNX graph: gathers of large constant tables, perhaps with the sum over their indices."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,11 +49,16 @@ class Lookup:
         return what if self.reduce is None else f"{what}, {self.reduce} of each bag"
 
 
-def find_lookups(model: onnx.ModelProto) -> list[Lookup]:
-    """Return the lookups of a model whose indices do not depend on one another's results, in the graph's order."""
+def find_lookups(model: onnx.ModelProto, *, with_sums: bool = False) -> list[Lookup]:
+    """Return the lookups of a model whose indices do not depend on one another's results, in the graph's order.
+
+    Args:
+        model: whose graph it is.
+        with_sums: whether a sum or mean over the indices of a lookup belongs to it.
+    """
     graph = model.graph
     tables = {tensor.name: tensor for tensor in graph.initializer if _is_table(tensor)}
-    ranks = _ranks(model, tables.values())
+    ranks = _ranks(model, tables.values()) if with_sums else {}
     after: set[str] = set()  # values that depend on a lookup
     found: list[Lookup] = []
     for place, node in enumerate(graph.node):
@@ -62,7 +67,8 @@ def find_lookups(model: onnx.ModelProto) -> list[Lookup]:
         if not depends and _is_gather(node) and _has_axis(tables.get(node.input[0]), axis):
             depends = True
             lookup = Lookup(node.input[0], node.input[1], node.output[0], axis, (place,))
-            found.append(_with_reduction(lookup, graph, tables[lookup.table], ranks) or lookup)
+            reduced = _with_reduction(lookup, graph, tables[lookup.table], ranks) if with_sums else None
+            found.append(reduced or lookup)
         if depends:
             after.update(node.output)
     return found

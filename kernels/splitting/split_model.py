@@ -33,12 +33,14 @@ class Comparison:
     Attributes:
         whole_us, split_us: the median times of a call, in microseconds.
         rounds: of how many.
-        largest_difference: for each output the largest difference of two elements; 0 where all bytes are the same.
+        has_same_bytes: of each output.
+        largest_difference: for each output the largest difference of two elements, NaNs aside.
     """
 
     whole_us: float
     split_us: float
     rounds: int
+    has_same_bytes: Mapping[str, bool]
     largest_difference: Mapping[str, float]
 
     @property
@@ -65,7 +67,9 @@ class SplitModel:
     lookups: "tuple[Lookup, ...]"
     parts: "Mapping[str, onnx.ModelProto]"
 
-    def __init__(self, model: "onnx.ModelProto", reader: Any, name: str, source: "onnx.ModelProto | str"):
+    def __init__(
+        self, model: "onnx.ModelProto", reader: Any, name: str, source: "onnx.ModelProto | str", with_sums: bool
+    ):
         """Split a model; see `split`."""
         from ...ir.importers.onnx import check_model
         from .lookups import find_lookups
@@ -76,7 +80,7 @@ class SplitModel:
         self.name, self._source = name, source
         self.inputs = _input_specs(model)
         self.outputs = tuple(info.name for info in model.graph.output)
-        self.lookups = tuple(find_lookups(model))
+        self.lookups = tuple(find_lookups(model, with_sums=with_sums))
         if not self.lookups:
             raise ModelError(
                 f"{name} has no lookup to take out: no Gather of a constant table of 64 KiB or more; run it in ONNX "
@@ -167,11 +171,14 @@ class SplitModel:
         """Run this model and the whole one in ONNX Runtime in turn on the same inputs; raises as `run` does."""
         arrays = dict(zip(self.inputs, checked_inputs(self.inputs, inputs), strict=True))
         ours, theirs = self.run(arrays), self._run_whole(arrays)
-        differences = {name: _largest_difference(ours[name], theirs[name]) for name in self.outputs}
+        same = {name: _has_same_bytes(ours[name], theirs[name]) for name in self.outputs}
+        differences = {
+            name: 0.0 if same[name] else _largest_difference(ours[name], theirs[name]) for name in self.outputs
+        }
         calls = {"whole": lambda: self._run_whole(arrays), "split": lambda: self.run(arrays)}
         timings = time_interleaved(calls, rounds=rounds)
         whole, split = (1e6 * timings.median_s(name) for name in calls)
-        return Comparison(whole, split, rounds, differences)
+        return Comparison(whole, split, rounds, same, differences)
 
     def index_limits(self) -> dict[str, int]:
         """Return the least number of rows that the indices of a lookup, which come from an input, select from."""
@@ -207,18 +214,23 @@ def _input_specs(model: "onnx.ModelProto") -> dict[str, TensorSpec]:
     return found
 
 
-def _largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+def _has_same_bytes(ours: np.ndarray, theirs: np.ndarray) -> bool:
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    return ours.tolist() == theirs.tolist() if ours.dtype.hasobject else ours.tobytes() == theirs.tobytes()
+
+
+def _largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype or ours.dtype.kind not in "bfiu":
         return float("inf")
-    if ours.tobytes() == theirs.tobytes():
-        return 0.0
-    return float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max())
+    return float(np.nanmax(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)), initial=0.0))
 
 
 def split(
     model: "str | os.PathLike[str] | onnx.ModelProto",
     inputs: Mapping[str, Any] | None = None,
     *,
+    fast_sums: bool = False,
     allow_external_data: bool = False,
     max_file_bytes: int = DEFAULT_MAX_BYTES,
     max_tensor_bytes: int = DEFAULT_MAX_BYTES,
@@ -226,13 +238,14 @@ def split(
 ) -> SplitModel:
     """Take the lookups out of an ONNX model: they run here, and the rest in ONNX Runtime.
 
-    A lookup is a gather of a constant table of 64 KiB or more, with the sum or mean over the last dimension of its
-    indices where the model takes that. Sums are added in the order of the indices, ONNX Runtime's in another one, so
-    their last bits may differ; gathers give the same bytes.
+    A lookup is a gather of a constant table of 64 KiB or more. The outputs have the bytes of ONNX Runtime alone.
 
     Args:
         model: a `.onnx` file, or an `onnx.ModelProto`.
         inputs: for a run on which both ways are timed: the model is left whole unless it is 1.05 times as fast split.
+        fast_sums: whether the sum or mean over the last dimension of a lookup's indices is taken here, too, without the
+            memory of the rows. It is added in the order of the indices, ONNX Runtime's in another one, so the last bits
+            may differ.
         allow_external_data: whether weights may be read from other files in the model's folder.
         max_file_bytes, max_tensor_bytes, max_total_bytes: limits of memory, as for `load`.
 
@@ -250,9 +263,9 @@ def split(
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         reader, proto = TensorReader(limits, path.parent, allow_external_data), read_model(path, limits)
-        found = SplitModel(proto, reader, path.name, str(path))
+        found = SplitModel(proto, reader, path.name, str(path), fast_sums)
     else:
-        found = SplitModel(model, TensorReader(limits, None, False), "the model", model)
+        found = SplitModel(model, TensorReader(limits, None, False), "the model", model, fast_sums)
     if inputs is not None and found.compare(inputs).gain < LEAST_GAIN:
         found.leave_whole()
     return found

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import gathernest as gn
 from gathernest.kernels.splitting import runtime_session
 from gathernest.kernels.splitting.lookups import find_lookups
+from gathernest.kernels.splitting.split_model import _has_same_bytes, _largest_difference
 
 random = np.random.default_rng(0)
 # Integers, so that sums are exact in any order.
@@ -105,11 +106,13 @@ def model_of(body: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_parts_give_what_the_whole_model_gives(name, runtime):
+@pytest.mark.parametrize("sums", [False, True], ids=["sums in ONNX Runtime", "fast sums"])
+def test_parts_give_what_the_whole_model_gives(name, sums, runtime):
     body, lookups = BODIES[name]
+    lookups = [wanted if sums else wanted.partition(",")[0] for wanted in lookups]
     model = model_of(body)
     ids = IDS % 8 if name == "indices from another lookup" else IDS % 300
-    split = gn.split(model)
+    split = gn.split(model, fast_sums=sums)
     assert [str(lookup).endswith(wanted) for lookup, wanted in zip(split.lookups, lookups, strict=True)] == [
         True
     ] * len(lookups)
@@ -121,10 +124,60 @@ def test_parts_give_what_the_whole_model_gives(name, runtime):
         assert (got.shape, got.dtype, got.tobytes()) == (wanted.shape, wanted.dtype, wanted.tobytes())
 
 
+def floats(*shape):
+    return onnx.numpy_helper.from_array(random.standard_normal(shape, dtype=np.float32))
+
+
+# A recommender's bags beside its dense part, and a static embedding's mean.
+MODELS = {
+    "DLRM": (
+        """(float[b, 13] dense, int64[b, n] ids, int64[b, n] ids2) => (float[b, 1] y) {
+        bottom = Gemm (dense, w0) r = Relu (bottom) g = Gather (table, ids) s = ReduceSum <keepdims = 0> (g, one)
+        h = Gather (other, ids2) t = ReduceSum <keepdims = 0> (h, one) c = Concat <axis = 1> (r, s, t)
+        top = Gemm (c, w1) y = Tanh (top) }""",
+        {"table": (600, 32), "other": (700, 32), "w0": (13, 32), "w1": (96, 1)},
+        ["gather table by ids", "gather other by ids2"],
+    ),
+    "static embeddings": (
+        """(int64[b, n] ids) => (float[b, 8] y) {
+        g = Gather (table, ids) m = ReduceMean <keepdims = 0> (g, one) p = MatMul (m, w0) y = Tanh (p) }""",
+        {"table": (600, 32), "w0": (32, 8)},
+        ["gather table by ids"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sums_and_means_of_floats_have_the_bytes_of_the_whole_model(name, runtime):
+    text, weights, lookups = MODELS[name]
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]> test {text}""")
+    for weight, shape in weights.items():
+        model.graph.initializer.append(floats(*shape))
+        model.graph.initializer[-1].name = weight
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+    split = gn.split(model)
+    assert [str(lookup) for lookup in split.lookups] == lookups
+    for bags, length in ((1, 9), (5, 4), (64, 33)):
+        ids = random.integers(-600, 600, (2, bags, length))
+        arrays = {"dense": random.standard_normal((bags, 13), dtype=np.float32), "ids": ids[0], "ids2": ids[1]}
+        found = split.compare({key: arrays[key] for key in split.inputs}, rounds=1)
+        assert found.has_same_bytes == {"y": True}
+
+
+def test_outputs_that_differ_are_told_apart():
+    zero = np.zeros(2, np.float32)
+    assert not _has_same_bytes(zero, -zero) and _largest_difference(zero, -zero) == 0.0
+    nan = np.array([np.nan, 1.0])
+    assert not _has_same_bytes(nan, nan + 1) and _largest_difference(nan, nan + 1) == 1.0
+    texts = np.array(["a", "b"], object)
+    assert _has_same_bytes(texts, texts.copy()) and _largest_difference(texts, texts[::-1]) == np.inf
+    assert _largest_difference(zero, zero[:1]) == np.inf
+
+
 def test_memory_of_results_is_used_again_and_outputs_are_new(monkeypatch):
     monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
     monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
-    split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"))
+    split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"), fast_sums=True)
     assert split.parts == {}
     assert split(ids=IDS)["y"] is not split(ids=IDS)["y"]
     split = gn.split(model_of(BODIES["on another axis"][0]))
@@ -138,7 +191,8 @@ def test_a_model_that_does_not_gain_is_left_whole(runtime, monkeypatch):
     model = model_of(BODIES["sums"][0])
     split = gn.split(model)
     found = split.compare({"ids": IDS}, rounds=2)
-    assert found.largest_difference == {"y": 0.0} and found.gain == found.whole_us / found.split_us
+    assert (found.has_same_bytes, found.largest_difference) == ({"y": True}, {"y": 0.0})
+    assert found.gain == found.whole_us / found.split_us
     monkeypatch.setattr("gathernest.kernels.splitting.split_model.LEAST_GAIN", 1e9)
     whole = gn.split(model, {"ids": IDS})
     assert (whole.lookups, whole.parts) == ((), {}) and repr(whole).endswith("left whole>")
