@@ -10,6 +10,7 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Node, OperatorS
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
+from .argument_names import elsewhere, shown_without_elsewhere
 from .runtime.array_checks import READERS, index_array, is_dask_array, is_stored_array, out_array, table_array
 from .runtime.call_cache import CALLS, NO_KEYS, Keys
 from .runtime.dispatch import run_gather
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from .fill import Fill
 
 
+@shown_without_elsewhere
 def gather(
     data: ArrayLike,
     indices: ArrayLike,
     axis: Any = 0,
-    *,
+    dim: None = None,
+    mode: None = None,
+    keepdim: None = None,
     batch_dims: int = 0,
     bounds: "BoundsMode | Fill" = "error",
     out: np.ndarray | None = None,
@@ -59,16 +63,21 @@ def gather(
 
     Spec: OpenVINO Gather-8 (bounds="zero"), ONNX Gather-13 (bounds="error").
     """
+    if dim is not None or mode is not None or keepdim is not None:
+        raise elsewhere(gather, dim=dim, mode=mode, keepdim=keepdim)
     found = CALLS.find(data, indices, out, axis, batch_dims, bounds)
     if found is not None:
         return found
     return _run_as_arrays(data, indices, out, (axis, batch_dims, bounds))
 
 
+@shown_without_elsewhere
 def gather_nd(
     data: ArrayLike,
     indices: ArrayLike,
-    *,
+    dim: None = None,
+    mode: None = None,
+    keepdim: None = None,
     batch_dims: int = 0,
     bounds: "BoundsMode | Fill" = "error",
     out: np.ndarray | None = None,
@@ -96,17 +105,22 @@ def gather_nd(
 
     Spec: ONNX GatherND-13, OpenVINO GatherND-8.
     """
+    if dim is not None or mode is not None or keepdim is not None:
+        raise elsewhere(gather_nd, dim=dim, mode=mode, keepdim=keepdim)
     found = CALLS.find(data, indices, out, GatherNd, batch_dims, bounds)
     if found is not None:
         return found
     return _run_as_arrays(data, indices, out, (GatherNd, batch_dims, bounds))
 
 
+@shown_without_elsewhere
 def gather_elements(
     data: ArrayLike,
     indices: ArrayLike,
     axis: Any = 0,
-    *,
+    dim: None = None,
+    mode: None = None,
+    keepdim: None = None,
     bounds: "BoundsMode | Fill" = "error",
     out: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -131,6 +145,8 @@ def gather_elements(
 
     Spec: ONNX GatherElements-13, OpenVINO GatherElements-6; NumPy `take_along_axis` without its broadcasting.
     """
+    if dim is not None or mode is not None or keepdim is not None:
+        raise elsewhere(gather_elements, dim=dim, mode=mode, keepdim=keepdim)
     found = CALLS.find(data, indices, out, GatherElements, axis, bounds)
     if found is not None:
         return found

@@ -11,12 +11,14 @@ from ..ir.operator_spec import Gather, GatherElements, GatherNd, Gradient, Node,
 from ..ir.semantics import Bounds, BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import Schedule
+from .argument_names import reject_others, shown_without_elsewhere
 from .host.knobs import knobs
 from .runtime.array_checks import checked_scale, index_array, is_dask_array, out_array, table_array
 from .runtime.call_cache import CALLS, one_object
 from .runtime.dispatch import Request, run
 
 
+@shown_without_elsewhere
 def gather_grad(
     grad: ArrayLike,
     indices: ArrayLike,
@@ -27,6 +29,7 @@ def gather_grad(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
+    **others: Any,
 ) -> np.ndarray:
     """Return the gradient of `gather` with respect to data: `scale` times a scatter-add of `grad`.
 
@@ -58,10 +61,12 @@ def gather_grad(
 
     Spec: the gradient of OpenVINO Gather-8 and ONNX Gather-13.
     """
+    reject_others(gather_grad, others)
     operator = Gather(integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims"))
     return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
+@shown_without_elsewhere
 def gather_nd_grad(
     grad: ArrayLike,
     indices: ArrayLike,
@@ -71,6 +76,7 @@ def gather_nd_grad(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
+    **others: Any,
 ) -> np.ndarray:
     """Return the gradient of `gather_nd` with respect to data: `scale` times a scatter-add of `grad`.
 
@@ -93,10 +99,12 @@ def gather_nd_grad(
 
     Spec: the gradient of ONNX GatherND-13.
     """
+    reject_others(gather_nd_grad, others)
     operator = GatherNd(integer_argument(batch_dims, "batch_dims"))
     return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
+@shown_without_elsewhere
 def gather_elements_grad(
     grad: ArrayLike,
     indices: ArrayLike,
@@ -106,6 +114,7 @@ def gather_elements_grad(
     bounds: BoundsMode = "error",
     scale: float = 1.0,
     out: np.ndarray | None = None,
+    **others: Any,
 ) -> np.ndarray:
     """Return the gradient of `gather_elements` with respect to data: `scale` times a scatter-add of `grad`.
 
@@ -127,6 +136,7 @@ def gather_elements_grad(
 
     Spec: the gradient of ONNX GatherElements-13.
     """
+    reject_others(gather_elements_grad, others)
     operator = GatherElements(integer_argument(axis, "axis", allow_array=True))
     return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 

@@ -1,5 +1,6 @@
 """`take` and `take_along_axis`: gathers by the names, defaults and rules of NumPy and JAX."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 from ..ir.errors import BoundsError, InvalidGatherError, did_you_mean
 from ..ir.positions import first_where
 from ..ir.semantics import BoundsMode, integer_argument, normalize_axis
+from .argument_names import reject_others, shown_without_elsewhere
 from .fill import Fill
 from .gather import gather, gather_elements
 from .runtime.array_checks import data_array, index_array, table_array
@@ -19,21 +21,9 @@ _BOUNDS: dict[str, BoundsMode] = {"raise": "error", "wrap": "wrap", "clip": "cli
 _MODES = (*_BOUNDS, "fill")
 # What `bounds` of `gather` is here.
 _MODES_OF_BOUNDS = {"error": "raise", "zero": "fill", "unchecked": "raise", "drop": "fill"}
-# Arguments of other functions and libraries, with what is meant by them here.
-_ELSEWHERE = {
-    "dim": "axis=, as NumPy calls it",
-    "batch_dims": "gathernest.gather, which has batch_dims",
-    "batch_axis": "gathernest.gather, which has batch_dims",
-    "bounds": "mode=: 'raise', 'wrap', 'clip' or 'fill'",
-    "keepdim": "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1",
-    "keepdims": "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1",
-    "index": "indices=",
-    "input": "the array as the first argument",
-    "data": "the array as the first argument",
-    "sparse_grad": "gathernest.gather_elements_grad for a gradient",
-}
 
 
+@shown_without_elsewhere
 def take(
     a: ArrayLike,
     indices: ArrayLike,
@@ -71,7 +61,7 @@ def take(
 
     Spec: NumPy `take`; JAX `jax.numpy.take` for "fill".
     """
-    bounds = _bounds("take", mode, fill_value, others)
+    bounds = _bounds(take, mode, fill_value, others)
     array = table_array(a)
     if axis is None:
         array, axis = _flat(array), 0
@@ -83,6 +73,7 @@ def take(
     return gather(array, _positions(indices, size, mode, negative_indices), axis, bounds=bounds, out=out)
 
 
+@shown_without_elsewhere
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
@@ -112,7 +103,7 @@ def take_along_axis(
 
     Spec: NumPy `take_along_axis`; JAX `jax.numpy.take_along_axis` for "fill".
     """
-    bounds = _bounds("take_along_axis", mode, fill_value, others)
+    bounds = _bounds(take_along_axis, mode, fill_value, others)
     array, index_values = table_array(arr), index_array(indices)
     if axis is None:
         if index_values.ndim != 1:
@@ -127,13 +118,9 @@ def take_along_axis(
     return gather_elements(array, index_values, axis, bounds=bounds, out=out)
 
 
-def _bounds(function: str, mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:
+def _bounds(function: Callable[..., object], mode: Any, fill_value: Any, others: dict[str, Any]) -> BoundsMode | Fill:
     """Return the bounds mode that a mode is; raises InvalidGatherError for it and for arguments that there are not."""
-    for name in others:
-        meant = _ELSEWHERE.get(name)
-        names = ("axis", "out", "mode", "fill_value", "negative_indices")
-        hint = f"; pass {meant}" if meant else did_you_mean(name, names)
-        raise InvalidGatherError(f"{function} has no argument {name!r}{hint}")
+    reject_others(function, others)
     if mode == "fill":
         return Fill(fill_value)
     if fill_value is not None:
@@ -142,7 +129,9 @@ def _bounds(function: str, mode: Any, fill_value: Any, others: dict[str, Any]) -
     if bounds is None:
         here = _MODES_OF_BOUNDS.get(mode) if isinstance(mode, str) else None
         meant = f"; did you mean '{here}'?" if here else did_you_mean(str(mode), _MODES)
-        raise InvalidGatherError(f"mode {mode!r} is not a mode of {function}; use one of {', '.join(_MODES)}{meant}")
+        raise InvalidGatherError(
+            f"mode {mode!r} is not a mode of {function.__name__}; use one of {', '.join(_MODES)}{meant}"
+        )
     return bounds
 
 

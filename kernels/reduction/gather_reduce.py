@@ -1,9 +1,12 @@
 """The public function `gather_reduce`."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
+from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
 from .bags import LARGEST, OPERATOR, divisors, make_bags, read_bags, read_ends, reduce_bags, sum_bags
@@ -11,6 +14,7 @@ from .operands import Reduction, check_chunked, check_reduction, read_arrays, re
 from .widened import run_reduction
 
 
+@shown_without_elsewhere
 def gather_reduce(
     data: ArrayLike,
     indices: ArrayLike,
@@ -24,6 +28,7 @@ def gather_reduce(
     padding_index: int | None = None,
     bounds: BoundsMode = "error",
     out: np.ndarray | None = None,
+    **others: Any,
 ) -> np.ndarray:
     """Sum the rows of `data` that each bag of indices selects, or take their mean or maximum; no row is stored.
 
@@ -61,6 +66,7 @@ def gather_reduce(
 
     Spec: torch.nn.functional.embedding_bag; torch.ops.quantized.embedding_bag_byte of rows with scale and bias.
     """
+    reject_others(gather_reduce, others)
     data, indices = read_arrays(data, indices, "data")
     mode = parse_bounds(bounds)
     check_reduction(reduce, data.dtype if scale is None else np.dtype(np.float32))

@@ -1,6 +1,7 @@
 """The gradients of `gather_reduce`, with respect to data and to weights."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 from ...ir.array_spec import integers
 from ...ir.errors import InvalidGatherError
 from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
+from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import gather
 from ..gradient import gather_elements_grad, gather_grad
 from ..runtime.array_checks import check_out, data_array, is_dask_array
@@ -16,6 +18,7 @@ from .largest import BLOCK_ELEMENTS, rows_of_largest
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
 
 
+@shown_without_elsewhere
 def gather_reduce_grad(
     grad: ArrayLike,
     indices: ArrayLike,
@@ -29,6 +32,7 @@ def gather_reduce_grad(
     bounds: BoundsMode = "error",
     data: ArrayLike | None = None,
     out: np.ndarray | None = None,
+    **others: Any,
 ) -> np.ndarray:
     """Return the gradient of `gather_reduce` with respect to data: each bag's row is added where the bag was read.
 
@@ -49,6 +53,7 @@ def gather_reduce_grad(
     Raises:
         BoundsError, IndexTypeError, InvalidGatherError: as `gather_reduce` does.
     """
+    reject_others(gather_reduce_grad, others)
     grad, indices = read_arrays(grad, indices, "grad")
     mode, shape = parse_bounds(bounds), integers(data_shape, "sizes")
     check_reduction(reduce, grad.dtype)

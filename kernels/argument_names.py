@@ -1,0 +1,82 @@
+"""Arguments that other functions and libraries have, and what they are called here.
+
+A function that is timed in nanoseconds cannot take all names and look at them: `**others` costs 22 ns. Its `dim`,
+`mode` and `keepdim` have a default each, which costs less than a name-only argument.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ..ir.errors import InvalidGatherError, did_you_mean
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+_AXIS = "axis=, as NumPy calls it"
+_BOUNDS = "bounds=: 'error', 'zero', 'clip', 'wrap', 'unchecked' or gathernest.Fill(value)"
+_KEPT = "indices of one more dimension, such as [2] in place of 2: the axis stays with size 1"
+_BATCHED = "gathernest.gather, which has batch_dims"
+# What is meant, by the argument that the function has, or none of its own ("").
+_MEANT = {
+    "dim": {
+        "axis": _AXIS,
+        "reduce": "data with that axis first: numpy.moveaxis(data, dim, 0)",
+        "": "tuples of indices, whose last dimension has an index for each leading axis of data",
+    },
+    "axis": {"": "gathernest.gather, which has axis"},
+    "mode": {"reduce": "reduce=: 'sum', 'mean' or 'max'", "bounds": _BOUNDS},
+    "bounds": {"mode": "mode=: 'raise', 'wrap', 'clip' or 'fill'"},
+    "keepdim": {"axis": _KEPT, "": "the result to numpy.expand_dims, which adds a dimension"},
+    "batch_dims": {"": _BATCHED},
+    "batch_axis": {"": _BATCHED},
+    "index": {"": "indices="},
+    "input": {"": "the array as the first argument"},
+    "data": {"": "the array as the first argument"},
+    "sparse_grad": {"": "gathernest.gather_elements_grad for a gradient"},
+}
+
+
+def reject_others(function: Callable[..., object], others: Iterable[str]) -> None:
+    """Raise InvalidGatherError for the first of the arguments that a function does not have; names the one meant."""
+    for name in others:
+        raise _not_an_argument(function, name)
+
+
+def _not_an_argument(function: Callable[..., object], name: str) -> InvalidGatherError:
+    there = list(inspect.signature(function).parameters)
+    meant = _MEANT.get("keepdim" if name == "keepdims" else name, {})
+    known = next((text for argument, text in meant.items() if argument in ("", *there)), None)
+    hint = f"; pass {known}" if known else did_you_mean(name, there)
+    return InvalidGatherError(f"{function.__name__} has no argument {name!r}{hint}")
+
+
+def shown_without_elsewhere(function: _Function) -> _Function:
+    """Show a function without `**others`, and without the names of elsewhere, which are annotated as None.
+
+    The arguments after the latter are shown as passed by name only.
+    """
+    signature, parameters, by_name = inspect.signature(function), list[inspect.Parameter](), False
+    for parameter in signature.parameters.values():
+        if parameter.annotation is None:
+            by_name = True
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            kind = inspect.Parameter.KEYWORD_ONLY if by_name else parameter.kind
+            parameters.append(parameter.replace(kind=kind))
+    vars(function)["__signature__"] = signature.replace(parameters=parameters)
+    return function
+
+
+def elsewhere(function: Callable[..., object], **given: object) -> InvalidGatherError:
+    """Return the error of a call of a function that `shown_without_elsewhere` shows, with a name of elsewhere.
+
+    Args:
+        function: that was called.
+        given: the names of elsewhere in their order; those that were not passed are None.
+    """
+    name = next(name for name, value in given.items() if value is not None)
+    error = _not_an_argument(function, name)
+    if name != next(iter(given)):
+        return error
+    parameters = inspect.signature(function).parameters.values()
+    first = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+    return InvalidGatherError(f"{error}; only {', '.join(first)} go by position")
