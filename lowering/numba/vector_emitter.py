@@ -70,8 +70,9 @@ class VectorEmitter(Naming):
         kind = "store"
         if is_nontemporal(op):
             given = op.attributes.get("alignment")
-            is_anywhere = isinstance(given, IntegerAttr) and given.value.data < STREAM_BYTES
-            kind = "stream_anywhere" if is_anywhere else "stream"
+            alignment = given.value.data if isinstance(given, IntegerAttr) else STREAM_BYTES
+            kind = "stream_anywhere" if alignment < STREAM_BYTES else "stream"
+            kind = "stream_whole" if alignment > STREAM_BYTES else kind
         place, value = self.address(op.base, op.indices), self.value(op.vector)
         self.current.add(self.vector_call(f"{kind}_{numba_type(op.vector.type)}", place, value), op)
 

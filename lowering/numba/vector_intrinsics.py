@@ -2,7 +2,7 @@
 
 A vector is a Numba type of its own, one LLVM vector. The operations are made when a kernel imports them by name:
 `load_v8xi32`, `store_v8xi32`, `stream_v8xi32`, `join_v8xi32`, `prefetch_3`, `stack_256xi32`. Loads and stores need no
-alignment, but non-temporal stores do.
+alignment, but non-temporal stores do: 16 bytes for `stream`, the size of the vector for `stream_whole`.
 """
 
 import functools
@@ -61,7 +61,8 @@ def _make(operation: str, type_: VectorType) -> Any:
     if operation in ("load", "reload"):
         return make_load(type_.name, type_, type_.llvm, again=operation == "reload")
     if operation not in _MAKERS:
-        alignment = min(type_.lanes * type_.bits // 8, STREAM_BYTES) if operation == "stream" else 1
+        size = type_.lanes * type_.bits // 8
+        alignment = {"stream": min(size, STREAM_BYTES), "stream_whole": size}.get(operation, 1)
         return make_store(type_.name, type_, type_.llvm, operation, alignment)
     return make(f"{operation}_{type_.name}", *_MAKERS[operation](type_))
 
@@ -260,7 +261,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
         for sign in "su"
     },
 }
-_OPERATIONS = (*_MAKERS, "load", "reload", "store", "stream", "stream_anywhere")
+_OPERATIONS = (*_MAKERS, "load", "reload", "store", "stream", "stream_anywhere", "stream_whole")
 
 
 @functools.cache

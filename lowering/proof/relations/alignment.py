@@ -17,6 +17,8 @@ def misaligned(meaning: Meaning) -> tuple[int, isl.Set] | None:
         Undecided: the code knows a remainder, and how far the store is from there is not affine.
     """
     for stream in meaning.streams:
+        if stream.domain.is_empty():
+            continue
         here = names_of(stream.domain)
         known = [
             (name, address)
