@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     check_options(options)
     from .cases.suite import chosen
 
-    cases = chosen(options.case, options.family)
+    cases = chosen(options.case, options.family, _more_cases(options))
     if options.list:
         return _print_list(cases)
     if options.json not in (None, "-"):
@@ -265,6 +265,15 @@ def _print_regret(cases: "Sequence[Case]", options: argparse.Namespace) -> int:
     wrong = [text for one in measured.cases for text in one.wrong]
     _say("wrong", wrong)
     return FAILED if wrong else DONE
+
+
+def _more_cases(options: argparse.Namespace) -> "Sequence[Case]":
+    """Return the cases that only this command has."""
+    if not options.by_hand:
+        return ()
+    from .by_hand.compare import MORE
+
+    return MORE
 
 
 def _print_by_hand(cases: "Sequence[Case] | None", options: argparse.Namespace) -> int:

@@ -8,10 +8,12 @@ import pytest
 
 from gathernest.ir.errors import DependencyError
 from gathernest.tools.bench.by_hand import library as by_hand
-from gathernest.tools.bench.by_hand.compare import Beside, as_markdown
-from gathernest.tools.bench.by_hand.library import CHECKS, SEPARATE, UNCHECKED, Variant, sizes_of
+from gathernest.tools.bench.by_hand.compare import EARLY, MORE, Beside, as_markdown, compare
+from gathernest.tools.bench.by_hand.library import CHECKS, FUSED, SEPARATE, UNCHECKED, Variant, sizes_of
 from gathernest.tools.bench.by_hand.variants import check_bytes, unchecked_variants
 from gathernest.tools.bench.cases.case import Case
+from gathernest.tools.bench.cases.suite import chosen
+from gathernest.tools.console.terminal import UsageError
 
 CASES = [
     *(Case(dtype, "scalars", (300,), (301,), dtype=dtype) for dtype in ("int8", "int16", "float32", "float64")),
@@ -60,6 +62,24 @@ def test_separate_check_leaves_the_result_untouched(library):
     assert np.all(inputs.out == 1)
 
 
+def test_result_that_is_given_is_compared_with_c_that_checks_before_it_writes(library, monkeypatch):
+    monkeypatch.setattr("gathernest.tools.bench.by_hand.compare.built", lambda: library)
+    (beside,) = compare(CASES[2:3], rounds=1, threads=1, advance=lambda _: None)
+    assert {mode: beside.fastest[mode].check for mode in ("out=", "unchecked", EARLY)} == {
+        "out=": SEPARATE,
+        "unchecked": UNCHECKED,
+        EARLY: FUSED,
+    }
+    assert beside.fastest["new"].fresh
+    assert beside.fastest["new"].check in (SEPARATE, FUSED)
+
+
+def test_cases_that_only_by_hand_has_can_be_chosen():
+    assert [case.name for case in chosen(["batches-of-sc*"], [], MORE)] == ["batches-of-scalars"]
+    with pytest.raises(UsageError, match="no case is called 'batches-of-scalars'"):
+        chosen(["batches-of-scalars"], [])
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -85,7 +105,8 @@ def test_compiler_that_is_not_there_is_named(gathernest, monkeypatch):
 def test_markdown_has_a_row_a_case_and_marks_where_c_is_faster():
     ways = {mode: Variant("words", near=64, threads=2, check="fused check") for mode in ("out=", "new", "unchecked")}
     times, ratios = dict.fromkeys(ways, 12.0), {"out=": 0.5, "new": 2.0, "unchecked": 1.0}
-    table = as_markdown([Beside(CASES[2], ways, times, times, ratios, 0.25)], 2, 7).splitlines()
-    shown = "12.0 µs | 12.0 µs | words, 64 ahead, fused check, 2 threads | **0.50×** | 2.00× | 1.00× | **0.25×** |"
+    table = as_markdown([Beside(CASES[2], ways, times, times, ratios, 1.5, 0.25)], 2, 7).splitlines()
+    ways_shown = "12.0 µs | 12.0 µs | words, 64 ahead, fused check, 2 threads"
+    shown = f"{ways_shown} | **0.50×** | 2.00× | 1.00× | 1.50× | **0.25×** |"
     assert table[2] == f"| float32 | 300xf32 by 301xi64 | {shown}"
     assert table[3].startswith("| geometric mean |")

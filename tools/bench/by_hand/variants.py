@@ -11,6 +11,7 @@ from ....lowering.schedule.machine_model import LINE_BYTES
 from ..cases.case import Case, Inputs, expected
 from ..measure import in_turn
 from .library import (
+    CHECKS,
     FUSED,
     MOST_STAGED,
     NEXT,
@@ -112,8 +113,8 @@ def fastest(
 
 def best_variants(
     library: Library, case: Case, sizes: Sizes, inputs: Inputs, threads: int, *, fresh: bool
-) -> tuple[Variant, Variant]:
-    """Return the fastest variant without a check and the fastest with one, after comparing the bytes of all tried."""
+) -> dict[str, Variant]:
+    """Return the fastest variant of each of `CHECKS`, after comparing the bytes of all that are tried."""
     candidates = unchecked_variants(library, case, sizes, inputs, threads, fresh=fresh)
     check_bytes(library, case, sizes, inputs, candidates)
     best = fastest(library, sizes, inputs, candidates, most=3)
@@ -121,4 +122,5 @@ def best_variants(
         best = fastest(library, sizes, inputs, [replace(one, threads=n) for one in best for n in (1, threads)], most=3)
     checked = [variant for one in best for variant in checked_variants(one)]
     check_bytes(library, case, sizes, inputs, checked)
-    return fastest(library, sizes, inputs, best)[0], fastest(library, sizes, inputs, checked)[0]
+    by_check = {check: [one for one in (*best, *checked) if one.check == check] for check in CHECKS}
+    return {check: fastest(library, sizes, inputs, variants)[0] for check, variants in by_check.items()}

@@ -10,12 +10,13 @@ from ...console.terminal import UsageError
 __all__ = ["APART", "FAMILIES", "SUITE", "chosen"]
 
 
-def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]:
+def chosen(patterns: Sequence[str], families: Sequence[str], more: Sequence[Case] = ()) -> tuple[Case, ...]:
     """Return the cases that a command line selects by patterns of names and by families, in the order of the suite.
 
-    Empty ones select all. Raises UsageError where a name or family does not exist, or no case is left.
+    Empty ones select all. `more` are cases beside the suite's. Raises UsageError where a name or family does not exist,
+    or no case is left.
     """
-    names = [case.name for case in SUITE]
+    names = [case.name for case in (*SUITE, *more)]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(
@@ -29,7 +30,7 @@ def chosen(patterns: Sequence[str], families: Sequence[str]) -> tuple[Case, ...]
             )
     left = tuple(
         case
-        for case in SUITE
+        for case in (*SUITE, *more)
         if (not patterns or any(fnmatchcase(case.name, pattern) for pattern in patterns))
         and (not families or case.family in families)
     )
