@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.semantics import Shape
 from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, table_array
-from .bags import WEIGHTED, Bags
+from .bags import WEIGHTED, Bags, sum_bags
 
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
@@ -49,9 +49,9 @@ class Factors:
         scaled = replace(bags, weights=weights * np.append(self.scale, wide.type(0))[bags.positions])
         if self.bias is None:
             return scaled, None
-        added = weights.astype(np.float64) * np.append(self.bias, 0)[bags.positions]
-        readers = np.repeat(np.arange(len(bags.lengths)), bags.lengths)
-        return scaled, np.bincount(readers, added, len(bags.lengths)).astype(wide)
+        biases = self.bias.astype(np.float64)[:, np.newaxis]
+        of_indices = None if self.weights is None else weights.astype(np.float64)
+        return scaled, sum_bags(biases, replace(bags, weights=of_indices)).astype(wide)[:, 0]
 
 
 def read_factors(

@@ -240,7 +240,7 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
-    can_prefetch = schedule.specialize is not None and loop and loop not in schedule.parallel
+    can_prefetch = schedule.specialize is not None and loop
     prefetches, why = _prefetches(nest, machine, loop) if can_prefetch else ((), ())
     return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
 

@@ -1,5 +1,7 @@
 """Reductions against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
 
+import random
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.ir.interpreters.scalar import interpret
+from gathernest.ir.interpreters.scalar import Machine, interpret
 from gathernest.ir.modules.context import parse_module
 from gathernest.ir.operator_spec import GatherMax, GatherReduce
 from gathernest.ir.problem import Problem
@@ -189,3 +191,32 @@ def test_sums_of_rows_that_fit_are_in_registers():
     assert "reload" not in code
     assert "clear" not in code
     assert code.count("store_v") == code.count("addf_v") > 1
+
+
+class _Reader(Machine):
+    """An interpreter that notes each row of data that it reads, with the row that it prefetched before."""
+
+    def __init__(self, module, rows: int):
+        super().__init__(module, random.Random(1), None)
+        self.rows, self.prefetched, self.seen = rows, [], []
+
+    def run_memref_prefetch(self, op, memory, *subscripts):
+        self.prefetched.append(subscripts[0])
+        return ()
+
+    def load(self, memory, subscripts):
+        if len(memory) == self.rows and self.prefetched:
+            self.seen.append((subscripts[0], self.prefetched.pop()))
+        return super().load(memory, subscripts)
+
+
+@pytest.mark.parametrize("distance", [1, 2, 3, 4, 7, 9])
+def test_rows_of_later_bags_are_prefetched_however_far_ahead(distance):
+    data, indices = np.ones((15, 2), np.float32), np.arange(15).reshape(5, 3)
+    prefetch = f"prefetch-indices{{loop=bag distance={distance} lines=1 locality=3}}"
+    schedule = Schedule.parse(f"tile-loops{{loops=indices sizes=2}},{prefetch}")
+    problem = Problem.checked(GatherReduce(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.UNCHECKED)
+    reader = _Reader(parse_module(run_stages(make_plan(problem, schedule))[-1].text), len(data))
+    reader.run(data, indices, np.zeros((5, 2), np.float32))
+    assert len(reader.seen) == 15
+    assert [ahead - row for row, ahead in reader.seen if row + distance < 15] == [distance] * (15 - distance)

@@ -165,7 +165,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = builder_at_start(loop)
     if loop.label == "bag":
-        later = _of_next_bag(builder, loop, options.distance)
+        later = _of_later_bag(builder, loop, options.distance)
     else:
         end = _last_end(function, loop, loads)
         later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
@@ -205,23 +205,29 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
         inside.insert(PrefetchOp(memory, [mapping.get(place, place) for place in subscripts], options.locality))
 
 
-def _of_next_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
-    """Insert the place `distance` indices ahead: in this bag, or in the next one where this one ends before."""
-    later = named(builder, arith.AddiOp(loop.induction, index_constant(builder, distance)), "later")
-    last = named(builder, arith.SubiOp(loop.upper, index_constant(builder, 1)), "last")
+def _of_later_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
+    """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
+
+    All bags have as many places, so it is some whole bags and some places ahead.
+    """
     bags = loop.parent_op()
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
-        return {loop.induction: named(builder, arith.MinSIOp(later, last), "ahead")}
+        return {loop.induction: later_iteration(PrefetchIndices.name, builder, loop, loop.upper, distance)}
+    one, ahead = index_constant(builder, 1), index_constant(builder, distance)
+    size = named(builder, arith.MaxSIOp(loop.upper, one), "bag_size")
+    whole_bags = named(builder, arith.DivUIOp(ahead, size), "whole_bags")
+    places = named(builder, arith.RemUIOp(ahead, size), "places")
+    later = named(builder, arith.AddiOp(loop.induction, places), "later")
     is_next = named(builder, arith.CmpiOp(later, loop.upper, "sge"), "is_next")
     over = named(builder, arith.SubiOp(later, loop.upper), "over")
-    chosen = named(builder, arith.SelectOp(is_next, over, later), "place")
-    following = named(builder, arith.AddiOp(bags.induction, index_constant(builder, 1)), "following")
-    end = tiled_end(bags) or bags.upper
-    last_bag = named(builder, arith.SubiOp(end, index_constant(builder, 1)), "last_bag")
+    last_bag = named(builder, arith.SubiOp(tiled_end(bags) or bags.upper, one), "last_bag")
+    later_bag = named(builder, arith.AddiOp(bags.induction, whole_bags), "later_bag")
+    following = named(builder, arith.AddiOp(later_bag, one), "following")
+    this_bag = named(builder, arith.MinSIOp(later_bag, last_bag), "this_bag")
     next_bag = named(builder, arith.MinSIOp(following, last_bag), "next_bag")
     return {
-        loop.induction: named(builder, arith.MinSIOp(chosen, last), "ahead"),
-        bags.induction: named(builder, arith.SelectOp(is_next, next_bag, bags.induction), "bag"),
+        loop.induction: named(builder, arith.SelectOp(is_next, over, later), "ahead"),
+        bags.induction: named(builder, arith.SelectOp(is_next, next_bag, this_bag), "bag"),
     }
 
 
