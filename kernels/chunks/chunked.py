@@ -1,11 +1,14 @@
 """The tasks of a gather of chunked arrays: what is done with one chunk of data and one of indices. NumPy alone.
 
-Where the indexed axes are one chunk, a task is a gather (`gather_block`). Where they are several, indices are resolved
-and sorted by the chunk that they point into (`split`), every chunk gives the rows that it holds (`take`), and the rows
-are put in the places of their indices (`merge`). So each element of the result comes from exactly one chunk, and what a
-chunk gives is never larger than its share of the result. The tasks are methods of a value that pickles.
+Where the indexed axes are one chunk, a task is a gather (`gather_block`). Where they are several, known indices are
+resolved and sorted by the chunk that they point into (`split`), every chunk gives the rows that it holds (`take`), and
+the rows are put in the places of their indices (`merge`). Of indices that are not known yet, every chunk looks for its
+own (`take_own`), and `merge_own` puts the rows in their places. So each element of the result comes from exactly one
+chunk, and what a chunk gives is never larger than its share of the result. The tasks are methods of a value that
+pickles.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,6 +70,19 @@ class Split:
     def where(self, places: np.ndarray) -> tuple[Any, ...]:
         """Return places as a NumPy index of an array whose first dimensions are the grid."""
         return np.unravel_index(places, self.grid) if self.grid else (np.newaxis,)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What one chunk gives for a block of indices.
+
+    Attributes:
+        places: (hits,) int64 or int32; which indices, or tuples of them, counted in C order.
+        rows: (hits, dimensions that are not indexed...).
+    """
+
+    places: np.ndarray
+    rows: np.ndarray
 
 
 def _narrow(numbers: np.ndarray) -> np.ndarray:
@@ -147,6 +163,49 @@ class ChunkedGather:
             assert isinstance(operator, Gather | GatherNd)
             columns = [*where[: operator.batch_dims], *columns]
         return run_gather(GatherNd(), data, np.stack(columns, -1), Bounds.UNCHECKED)
+
+    def take_own(
+        self, origin: Shape, share: tuple[tuple[int, int], ...], data: np.ndarray, indices: np.ndarray
+    ) -> Own | None:
+        """Return the rows that a block of indices takes from one chunk; None when there are none.
+
+        Args:
+            origin: where the block of indices starts in the whole.
+            share: of each indexed axis, where the chunk starts and where it ends.
+            data: the chunk.
+            indices: the block.
+
+        Raises:
+            BoundsError: an index is not valid, also where it is one of another chunk.
+        """
+        indices = self._checked(origin, indices)
+        grid = indices.shape[:-1] if isinstance(self.problem.operator, GatherNd) else indices.shape
+        positions = self._positions(origin, indices)
+        starts, ends = np.array(share).T
+        (places,) = ((positions >= starts) & (positions < ends)).all(-1).nonzero()
+        if not len(places):
+            return None
+        rows = self.take(0, data, Split(grid, {0: Picks(places, positions[places] - starts)}, places[:0]))
+        assert rows is not None
+        return Own(_narrow(places), rows)
+
+    def merge_own(self, shape: Shape, grid: Shape, parts: list[Own | None]) -> np.ndarray:
+        """Return a block of the result, of that shape, made of what `take_own` gave of every chunk.
+
+        Args:
+            shape: of the block.
+            grid: the shape of the block of indices, without the components of tuples.
+            parts: of all chunks.
+        """
+        own = [part for part in parts if part is not None]
+        nowhere = np.zeros(0, np.int64)
+        if self.problem.bounds is Bounds.ZERO:
+            is_nowhere = np.ones(math.prod(grid), bool)
+            for part in own:
+                is_nowhere[part.places] = False
+            (nowhere,) = is_nowhere.nonzero()
+        picks = {number: Picks(part.places, part.places[:0]) for number, part in enumerate(own)}
+        return self.merge(shape, list(picks), Split(grid, picks, nowhere), [part.rows for part in own])
 
     def merge(self, shape: Shape, numbers: list[int], split: Split, parts: list[np.ndarray | None]) -> np.ndarray:
         """Return a block of the result, of that shape, made of the rows of the chunks of those numbers.

@@ -1,7 +1,8 @@
 """Gathers of dask arrays: a graph of the tasks in `chunked.py`, and nothing computed while it is made.
 
 A block of the result is one task where the indexed axes of data are one chunk. Where they are several it is one task a
-chunk and one that merges; of indices that are an ndarray, only the chunks that they point into have tasks at all.
+chunk and one that merges; of indices that are an ndarray, only the chunks that they point into have tasks at all. No
+task splits indices that are dask's: each chunk looks for its own, so the graph has no task more than `data[indices]`.
 """
 
 import itertools
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import BoundsError
-from ...ir.operator_spec import Gather, GatherElements, OperatorSpec
+from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline
@@ -77,7 +78,7 @@ def gather_dask(
     split = f"split-{tokenize(chunked.ends, repr(chunked.splitter()), indices.name)}"
     graph = _Graph(chunked, Grid(chunks), (name, split, data.name, indices.name), labels, known)
     tasks: Any = dict(graph.tasks())
-    reads_indices = math.prod(map(len, chunked.ends)) == 1 or any(key[0] == split for key in tasks)
+    reads_indices = known is None or math.prod(map(len, chunked.ends)) == 1 or any(key[0] == split for key in tasks)
     sources = [data, indices] if reads_indices else [data]
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=sources)
     result_chunks = tuple(chunks[label] for label in labels[2])
@@ -150,7 +151,9 @@ class _Graph:
 
     def tasks(self) -> Iterator[tuple[tuple, tuple]]:
         """Return every task with its key."""
-        return self._whole() if math.prod(map(len, self.chunked.ends)) == 1 else self._in_parts()
+        if math.prod(map(len, self.chunked.ends)) == 1:
+            return self._whole()
+        return self._unsplit() if self.known is None else self._in_parts(self.known)
 
     def _whole(self) -> Iterator[tuple[tuple, tuple]]:
         """Return one task a block, for indexed axes in one chunk."""
@@ -160,22 +163,40 @@ class _Graph:
             keys = grid.key(data, of_data, place), grid.key(indices, of_indices, place)
             yield grid.key(name, of_result, place), (work, *keys)
 
-    def _in_parts(self) -> Iterator[tuple[tuple, tuple]]:
-        """Return the tasks that split indices, those that take from a chunk, and those that merge.
+    def _unsplit(self) -> Iterator[tuple[tuple, tuple]]:
+        """Return the tasks of unknown indices: those in which a chunk takes its own rows, and those that merge."""
+        axes, (of_data, of_indices, of_result) = self.chunked.problem.axes, self.labels
+        grid, (name, _, data, indices) = self.grid, self.names
+        lean = replace(self.chunked, ends=())  # each task is pickled by itself, and the ends may be thousands
+        shares = [list(itertools.pairwise((0, *ends))) for ends in self.chunked.ends]
+        every_chunk = list(itertools.product(*map(enumerate, shares)))
+        for place in grid.places(of_result):
+            origin, block = grid.origin(of_indices, place), grid.key(indices, of_indices, place)
+            parts = [(*grid.key(f"part-{name}", of_result, place), number) for number in range(len(every_chunk))]
+            for part, chunk in zip(parts, every_chunk, strict=True):
+                numbers, share = zip(*chunk, strict=True)
+                source = grid.key(data, of_data, place | dict(zip(axes, numbers, strict=True)))
+                yield part, (partial(lean.take_own, origin, share), source, block)
+            shape, counts = grid.shape(of_result, place), grid.shape(of_indices, place)
+            counts = counts[:-1] if isinstance(self.chunked.problem.operator, GatherNd) else counts
+            yield grid.key(name, of_result, place), (partial(lean.merge_own, shape, counts), parts)
 
-        Known indices are split here, where each of their blocks is for one block of the result.
+    def _in_parts(self, known: np.ndarray) -> Iterator[tuple[tuple, tuple]]:
+        """Return the tasks of known indices: those that split them, those that take from a chunk, and those that merge.
+
+        They are split here, where each of their blocks is for one block of the result.
         """
         axes, (of_data, of_indices, of_result) = self.chunked.problem.axes, self.labels
         grid, (name, split_name, data, _) = self.grid, self.names
         lean = replace(self.chunked, ends=())  # each task is pickled by itself, and the ends may be thousands
         every_chunk = list(itertools.product(*(range(len(ends)) for ends in self.chunked.ends)))
-        ready, operator = self._ready_splits(), self.chunked.problem.operator
+        ready, operator = self._ready_splits(known), self.chunked.problem.operator
         needs_places = not (isinstance(operator, Gather) and operator.batch_dims == 0)
         hit: dict[tuple, Sequence[int]] = {}
         if not ready:
-            for key, task, numbers in split_tasks(self.chunked, grid, of_indices, self.names[1::2], self.known):
+            for key, task, numbers in split_tasks(self.chunked, grid, of_indices, self.names[1::2], known):
                 yield key, task
-                hit[key] = range(len(every_chunk)) if numbers is None else numbers
+                hit[key] = numbers or ()
         for place in grid.places(of_result):
             key = grid.key(split_name, of_indices, place)
             split, parts = ready.get(key), []
@@ -193,16 +214,16 @@ class _Graph:
             else:
                 yield merged, (partial(lean.merge, shape, sorted(split.picks), split.of_result()), parts)
 
-    def _ready_splits(self) -> dict[tuple, Split]:
+    def _ready_splits(self, known: np.ndarray) -> dict[tuple, Split]:
         """Return the split of every block of indices by its key, or none where tasks do it."""
         _, of_indices, of_result = self.labels
         is_one_to_one = all(len(self.grid.chunks[label]) == 1 for label in of_result if label not in of_indices)
-        if self.known is None or is_mapped(self.known) or not is_one_to_one:
+        if is_mapped(known) or not is_one_to_one:
             return {}
         try:
             return {
                 self.grid.key(self.names[1], of_indices, place): self.chunked.split(
-                    self.grid.origin(of_indices, place), self.grid.block(self.known, of_indices, place)
+                    self.grid.origin(of_indices, place), self.grid.block(known, of_indices, place)
                 )
                 for place in self.grid.places(of_indices)
             }

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import tracemalloc
 
 import dask
 import dask.array as da
@@ -75,3 +76,23 @@ def test_a_worker_that_dies_in_the_middle_changes_no_byte():
         assert not future.done()
         os.kill(next(iter(started.workers.values())).pid, signal.SIGKILL)
         assert [part.tobytes() for part in future.result(timeout=120)] == wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["known", "of dask"])
+def test_a_gather_needs_no_more_than_its_result_and_three_blocks_a_thread(kind, threads):
+    chunk_bytes, chunks, result_chunks = 2**20, 24, 6
+    rows = chunk_bytes // 1024
+    data = da.zeros((chunks * rows, 256), chunks=(rows, 256), dtype="f4")
+    data = data.map_blocks(lambda block: block + 1, dtype="f4")
+    indices = np.random.default_rng(0).integers(0, len(data), result_chunks * rows)
+    with dask.config.set({"array.chunk-size": f"{chunk_bytes}B"}):
+        gathered = gn.gather(data, indices if kind == "known" else da.from_array(indices, chunks=rows))
+    assert gathered.chunksize == (rows, 256)
+    seen = gathered.map_blocks(lambda block: block[:, :1].copy(), dtype="f4", chunks=(gathered.chunks[0], (1,)))
+    seen.compute(scheduler="threads", num_workers=threads)  # compiles
+    tracemalloc.start()
+    seen.compute(scheduler="threads", num_workers=threads)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < (result_chunks + 3 * threads + 0.5) * chunk_bytes
