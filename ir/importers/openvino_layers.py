@@ -192,7 +192,7 @@ def _convert_like(builder: GraphBuilder, layer: Layer, operands: list[SSAValue])
 
 ELEMENTWISE_AND_MOVING: Mapping[str, Kind] = {
     **{
-        function.openvino: (("opset1",), function.operands, function.operands, partial(_elementwise, name))
+        function.openvino: ((function.opset,), function.operands, function.operands, partial(_elementwise, name))
         for name, function in FUNCTIONS.items()
         if function.openvino
     },

@@ -265,3 +265,20 @@ def test_long_chains_need_no_deep_stack(load, make):
     proto = make(nodes, {"x": "Nx4xf32", "z": "?xf32"}, {"y": "?x4xf32"}, {"axes": np.array([0])})
     model = load(proto)
     assert model(x=TABLE, z=TABLE.reshape(-1))["y"].tolist() == TABLE.tolist()
+
+
+@pytest.mark.parametrize("kind", ["i64", "u8", "i32"])
+def test_bits_of_integers(load, make, kind):
+    nodes = [
+        make_node("BitwiseAnd", ["x", "y"], ["both"]),
+        make_node("BitwiseOr", ["x", "y"], ["either"]),
+        make_node("BitwiseXor", ["x", "y"], ["one"]),
+        make_node("BitwiseNot", ["x"], ["neither"]),
+    ]
+    outputs = {"both": f"3x4x{kind}", "either": f"3x4x{kind}", "one": f"3x4x{kind}", "neither": f"3x1x{kind}"}
+    dtype = f"{kind[0]}{int(kind[1:]) // 8}"
+    inputs = {"x": RNG.integers(0, 200, (3, 1)).astype(dtype), "y": RNG.integers(0, 200, 4).astype(dtype)}
+    load.checked(make(nodes, {"x": f"3x1x{kind}", "y": f"4x{kind}"}, outputs, opset=18), inputs)
+    floats = make([make_node("BitwiseNot", ["x"], ["y"])], {"x": "3xf32"}, {"y": "3xf32"}, opset=18)
+    with pytest.raises(gn.ModelError, match=r"bitwise_not is of bool, int8, .* got f32"):
+        load(floats)

@@ -97,6 +97,7 @@ def _checked_dtype(function: Function, given: Sequence[np.dtype]) -> np.dtype:
         Rule.ARITHMETIC: (*INTEGERS, *FLOATS),
         Rule.COMPARISON: ("bool", *INTEGERS, *FLOATS),
         Rule.LOGIC: ("bool",),
+        Rule.BITS: ("bool", *INTEGERS),
         Rule.CHOICE: (),
     }[function.rule]
     checked = given

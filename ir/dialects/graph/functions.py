@@ -19,12 +19,14 @@ class Rule(StrEnum):
     ARITHMETIC  numbers of one type, and so is the result.
     COMPARISON  numbers or booleans of one type; the result is of booleans.
     LOGIC       booleans, and so is the result.
+    BITS        integers of one type, or booleans, and so is the result.
     CHOICE      booleans, then two operands of any one type, which is the result's.
     """
 
     ARITHMETIC = "arithmetic"
     COMPARISON = "comparison"
     LOGIC = "logic"
+    BITS = "bits"
     CHOICE = "choice"
 
 
@@ -38,6 +40,7 @@ class Function:
         operands: how many.
         compute: carries it out on arrays, as a NumPy ufunc does.
         onnx, openvino: the operators that are nothing else; empty where attributes decide, or the format has none.
+        opset: of the OpenVINO operator.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Function:
     compute: Callable[..., np.ndarray]
     onnx: str = ""
     openvino: str = ""
+    opset: str = "opset1"
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -86,7 +90,7 @@ def _table(*functions: Function) -> Mapping[str, Function]:
     return {function.name: function for function in functions}
 
 
-_A, _C, _L = Rule.ARITHMETIC, Rule.COMPARISON, Rule.LOGIC
+_A, _C, _L, _B = Rule.ARITHMETIC, Rule.COMPARISON, Rule.LOGIC, Rule.BITS
 FUNCTIONS = _table(
     Function("add", _A, 2, np.add, "Add", "Add"),
     Function("subtract", _A, 2, np.subtract, "Sub", "Subtract"),
@@ -113,6 +117,10 @@ FUNCTIONS = _table(
     Function("or", _L, 2, np.logical_or, "Or", "LogicalOr"),
     Function("xor", _L, 2, np.logical_xor, "Xor", "LogicalXor"),
     Function("not", _L, 1, np.logical_not, "Not", "LogicalNot"),
+    Function("bitwise_and", _B, 2, np.bitwise_and, "BitwiseAnd", "BitwiseAnd", "opset13"),
+    Function("bitwise_or", _B, 2, np.bitwise_or, "BitwiseOr", "BitwiseOr", "opset13"),
+    Function("bitwise_xor", _B, 2, np.bitwise_xor, "BitwiseXor", "BitwiseXor", "opset13"),
+    Function("bitwise_not", _B, 1, np.bitwise_not, "BitwiseNot", "BitwiseNot", "opset13"),
     Function("select", Rule.CHOICE, 3, np.where, "Where", "Select"),
 )
 
