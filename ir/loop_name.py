@@ -85,6 +85,11 @@ class LoopName(str):
         return LoopName(f"{self}_head")
 
     @property
+    def parts(self) -> "LoopName":
+        """The loop that stores in parts what is before or behind vectors that are stored whole."""
+        return LoopName(f"{self}_parts")
+
+    @property
     def cached(self) -> "LoopName":
         """The loop that stores through the caches where another does not."""
         return LoopName(f"{self}_cached")

@@ -142,5 +142,6 @@ def test_source_streams_and_prefetches_as_the_schedule_says():
     streaming = gn.compile("gather", "1000x64xf32", "500xi64", schedule=f"{schedule},stream-stores").source
     assert "prefetch_0(data, " in plain
     assert "store_v8xi32(out + " in plain
-    assert "stream_v8xi32(out + " in streaming
-    assert "store_v8xi32(out" not in streaming
+    assert "stream_whole_v8xi32(out + " in streaming
+    assert "stream_v4xi32(out + " in streaming
+    assert " store_v8xi32(out" not in streaming

@@ -8,11 +8,11 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, VectorType, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
-from ....ir.dialects.upstream import is_nontemporal
+from ....ir.dialects.upstream import PrefetchOp, is_nontemporal
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import index_constant, named, size_of
@@ -22,8 +22,9 @@ from ...nest.split_loop import split_off_remainder, whole_end
 from ...nest.vector_checks import rows_of
 from ...schedule.machine_model import MIN_SINGLE_BYTES, STREAM_BYTES
 
-# The shortest rows whose vectors are stored whole. In C on a Zen 4 rows of 256 B from memory are 1.1 to 1.3 times as
-# fast so as in parts of 16 bytes, 1 KB 1.2, 4 KB 1.1, and 64 B and 128 B no faster.
+# The shortest rows of known size whose vectors are stored whole. In C on a Zen 4 rows of 256 B from memory are 1.1 to
+# 1.3 times as fast so as in parts of 16 bytes, 1 KB 1.2, and 64 B and 128 B no faster. Rows of 1 KB of unknown size are
+# 1.05 to 1.3 times as fast, and those of 4 KB and 64 KB, whose loop prefetches the next row, 0.95 to 1.0.
 MIN_WHOLE_BYTES = 256
 
 
@@ -42,7 +43,8 @@ class StreamStores(ModulePass):
       unaligned, in parts, and before the vectors between them: a full line goes to memory at once.
     * A loop over a known number of whole vectors streams all of them when out is aligned, and none when it is not.
     * Where these are rows of 256 bytes or more, vectors longer than 16 bytes are aligned to their size, and both ends
-      of the row, before and behind them, are stored 16 bytes at a time.
+      of the row, before and behind them, are stored 16 bytes at a time. So are they in rows of unknown size, between
+      the single elements, but not in a loop that also prefetches the next row.
 
     before                              after stream-stores
         for inner in 0..w step 8            for inner_head in 0..h
@@ -246,11 +248,14 @@ class _Streaming:
         _either(builder, aligned, [_streaming(self.loop, self.alignment_bytes)], [self.loop])
 
     def _is_worth_whole_stores(self) -> bool:
-        """Return whether a known row is long enough to store its vectors whole, and can be stored in parts as well."""
+        """Return whether a row of known size is long enough to store its vectors whole."""
         row_bytes = (static_trips(self.loop) or 0) * self.width_bytes
-        lanes = self.alignment_bytes // self.width_bytes
-        is_long = self.size_bytes > self.alignment_bytes and row_bytes >= MIN_WHOLE_BYTES
-        return is_long and lanes > 1 and _only_copies(self.loop, self.store)
+        return row_bytes >= MIN_WHOLE_BYTES and self._has_parts()
+
+    def _has_parts(self) -> bool:
+        """Return whether vectors are longer than their parts, and can be stored in parts as well."""
+        is_long = self.size_bytes > self.alignment_bytes > self.width_bytes
+        return is_long and _only_copies(self.loop, self.store)
 
     def _stream_between_parts(self) -> None:
         """Stream the vectors from the first multiple of their size on whole, and both ends of the row in parts."""
@@ -289,15 +294,19 @@ class _Streaming:
     def _peel(self, remainder: LoopOp) -> None:
         """Stream a loop of vectors, and the elements of its peeled prologue and its remainder one by one."""
         builder = builder_before(self.loop)
-        lower, upper = self.loop.lower, remainder.upper
-        over = self._over(builder, self._address(builder))
+        lower, upper, lanes = self.loop.lower, remainder.upper, self.alignment_bytes // self.width_bytes
+        has_parts = self._has_parts() and not any(isinstance(op, PrefetchOp) for op in self.loop.walk())
+        beyond = over = self._over(builder, self._address(builder), self.size_bytes if has_parts else 0)
+        if has_parts:
+            over = self._over(builder, beyond)
         size = index_constant(builder, self.alignment_bytes)
         short = named(builder, arith.RemUIOp(self._short(builder, over), size), "short")
         stop = named(builder, arith.MinSIOp(self._behind(builder, short), upper), "first")
-        if self.width_bytes > 1:
-            stop = builder.insert(arith.SelectOp(self._fits(builder, over), stop, upper)).result
+        fits = self._fits(builder, over) if self.width_bytes > 1 else None
+        if fits is not None:
+            stop = builder.insert(arith.SelectOp(fits, stop, upper)).result
         stop.name_hint = "aligned"
-        end = whole_end(builder, stop, upper, self.lanes)
+        end = whole_end(builder, stop, upper, lanes if has_parts else self.lanes)
         first = remainder.clone()
         first.label = self.loop.label.prologue
         first.body.block.args[0].name_hint = self.loop.induction.name_hint
@@ -305,9 +314,31 @@ class _Streaming:
         builder.insert(first)
         self.loop.operands[0], self.loop.operands[1] = stop, end
         remainder.operands[0] = end
-        _mark(self.store, self.alignment_bytes)
         for end_loop in (first, remainder):
             _mark_elements(end_loop)
+        if has_parts:
+            self._store_whole(builder, self._whole_start(builder, lower, beyond, fits))
+        _mark(self.store, self.size_bytes if has_parts else self.alignment_bytes)
+
+    def _whole_start(self, builder: Builder, lower: SSAValue, beyond: SSAValue, fits: SSAValue | None) -> SSAValue:
+        """Insert the induction value of the first vector at a multiple of its size, at most the loop's end."""
+        end, size = self.loop.upper, index_constant(builder, self.size_bytes)
+        short = named(builder, arith.SubiOp(size, beyond), "short")
+        head = named(builder, arith.RemUIOp(short, size), "short")
+        head = named(builder, arith.DivUIOp(head, index_constant(builder, self.width_bytes)), "head")
+        first = named(builder, arith.MinSIOp(named(builder, arith.AddiOp(lower, head), "first"), end), "first")
+        return first if fits is None else named(builder, arith.SelectOp(fits, first, end), "first")
+
+    def _store_whole(self, builder: Builder, first: SSAValue) -> None:
+        """Let the loop store its vectors whole from one of them on, and loops beside it the others in parts."""
+        lanes, loop = self.alignment_bytes // self.width_bytes, self.loop
+        head, rest = (_in_parts(builder, loop, lanes, self.alignment_bytes) for _ in range(2))
+        end = whole_end(builder, first, loop.upper, self.lanes)
+        head.label, head.operands[1] = loop.label.prologue.parts, first
+        rest.label, rest.operands[0] = loop.label.remainder.parts, end
+        loop.operands[0], loop.operands[1] = first, end
+        builder.insert(head)
+        Rewriter.insert_op(rest, InsertPoint.after(loop))
 
     def _short(self, builder: Builder, over: SSAValue) -> SSAValue:
         """Insert the bytes, at least one, from the first element to the next multiple of the alignment."""
