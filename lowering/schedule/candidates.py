@@ -64,7 +64,8 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     """Return the candidate with the least predicted time, with reasons.
 
     Prefetches, then vectors with their stores, then staged indices differ from what the rules propose where the
-    prediction for others is clearly less.
+    prediction for others is clearly less. Lanes are gathered where loads may be far slower: the values of the indices
+    are not known.
     """
     rules = proposed.schedule
     model, changes, reasons = CostModel(nest, machine), Variation(), list[str]()
@@ -85,7 +86,31 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
         if time_us >= fixed.TOLD_GAIN * least_us:
             told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
             reasons.append(f"{describe(rules, {})}: {told}")
-    return Choice(replace(rules, **changes) if changes else rules, (*proposed.reasons, *reasons))
+    found, why = _gathered(nest, model, replace(rules, **changes) if changes else rules)
+    return Choice(found, (*proposed.reasons, *reasons, *why))
+
+
+def _gathered(nest: NestShape, model: CostModel, loaded: Schedule) -> tuple[Schedule, tuple[str, ...]]:
+    """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
+
+    The regret of a way is how many times as long as the other it takes, for random or for ascending indices, whichever
+    is more: nothing is known of the indices but their number.
+    """
+    has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
+    is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetch]
+    is_loaded = loaded.lanes is not None and not nest.is_row and not loaded.gather and loaded.specialize is None
+    if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
+        return loaded, ()
+    gathered = replace(loaded, gather=True)
+    at_random, ascending = (
+        model.predict(gathered, ascending=order).time_us / model.predict(loaded, ascending=order).time_us
+        for order in (False, True)
+    )
+    worst_of_gathers, worst_of_loads = max(at_random, ascending, 1.0), max(1 / at_random, 1 / ascending, 1.0)
+    if worst_of_loads < fixed.LEAST_PREDICTED_GAIN * worst_of_gathers:
+        return loaded, ()
+    orders = f"{at_random:.2f} times as long for random indices, {ascending:.2f} times for ascending ones"
+    return gathered, (f"but lanes are loaded by gather instructions: predicted to take {orders}",)
 
 
 def _ahead(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import NestShape, trips
-from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel
+from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from .prefetch_heuristic import NEAR
 from .schedule import Prefetch, Schedule
 from .tiling import Tiles
@@ -30,8 +30,6 @@ L1, L2, L3, MEMORY = range(4)
 # The parts of a working set in L1, L2, L3 and memory.
 Parts = tuple[float, float, float, float]
 IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
-# For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
-LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9
 
 
 class Prediction(NamedTuple):
@@ -83,7 +81,7 @@ class Traffic(NamedTuple):
         first, again: lines of data, read for the first time in a window and read again.
         stores_ns, indices_ns: nanoseconds of one thread for the result and for the indices.
         memory_bytes: read from memory and written to it.
-        missed: the part of out and of the indices that lies in memory.
+        missed, far: the parts of out and of the indices, and of lines of data, that lie in memory.
         number: counts the traffics of a model.
     """
 
@@ -93,7 +91,17 @@ class Traffic(NamedTuple):
     indices_ns: float
     memory_bytes: float
     missed: float
+    far: float
     number: int
+
+
+class Fetched(NamedTuple):
+    """Nanoseconds of lines, first read and read again; instructions of prefetches in each step and with each index."""
+
+    first_ns: float
+    again_ns: float
+    step_uops: float
+    index_uops: float
 
 
 class CostModel:
@@ -110,7 +118,7 @@ class CostModel:
             out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
         self._index_bytes = nest.all_index_bytes * max(axes, 1)  # of a tuple one for each axis
-        self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1)
+        self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1) + fixed.COMBINE_UOPS * max(axes - 1, 0)
         self._uop_ns = machine.lane_load_ns / fixed.LANE_UOPS
         self._sizes = dict(nest.loops)
         self._is_row, (_, self._run) = nest.is_row, nest.innermost
@@ -121,24 +129,36 @@ class CostModel:
         self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
         self._count_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
         self._traffics: dict[tuple[bool, int], Traffic] = {}
-        self._fetched: dict[Any, tuple[float, float, float]] = {}
+        self._fetched: dict[Any, Fetched] = {}
         self._bodies: dict[Any, float] = {}
         self._teams: dict[Any, tuple[int, int, float]] = {}
 
-    def predict(self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES) -> Prediction:
-        """Return the time of a schedule, or of one that differs from it in some fields."""
+    def predict(
+        self, schedule: Schedule, changes: Mapping[str, Any] = NO_CHANGES, *, ascending: bool = False
+    ) -> Prediction:
+        """Return the time of a schedule, or of one that differs from it in some fields.
+
+        Indices are uniformly random, or else ascending: then a line that is read again is still in L1.
+        """
         given, us = changes.get, 1e-3
         lanes, stream = given("lanes", schedule.lanes), given("stream", schedule.stream)
         prefetches, tiles = given("prefetch", schedule.prefetch), given("tiles", schedule.tiles)
+        is_gathered = lanes is not None and given("gather", schedule.gather)
         threads, checking, count = self._team(given("parallel", schedule.parallel), tiles)
         traffic = self._traffic(stream, threads)
-        lines, step_uops, index_uops = self._fetch(prefetches, tiles, traffic)
+        lines, again, step_uops, index_uops = self._fetch(prefetches, tiles, traffic)
+        if not ascending:
+            lines += again
+        else:
+            lines *= self._distinct / max(self._first_reads, 1)
+            if not (is_gathered or self._is_row):
+                lines += self._strayed_lines * self._machine.line_ns[MEMORY] * traffic.far
         is_staged = given("hoist", schedule.hoist) is not None
         uops = index_uops + step_uops / (1 if self._is_row else lanes or 1)
         uops += self._resolve_uops * (self._nest.indices if is_staged else self._places)
         uops += self._body_uops(lanes, stream, given("specialize", schedule.specialize))
-        if lanes is not None and given("gather", schedule.gather):
-            lines *= 1.0 if prefetches else fixed.GATHERED
+        if lanes is not None and is_gathered:
+            lines *= 1.0 if prefetches else 1 - (1 - fixed.GATHERED) * (1 - traffic.far)
             uops += self._gathered_uops(lanes)
         stores, read, check = traffic.stores_ns, traffic.indices_ns, self._check_ns
         instructions = self._uop_ns * uops
@@ -173,6 +193,8 @@ class CostModel:
         found = -pieces * math.expm1(-self._reads)
         self._is_dense = 2 * found > pieces
         self._first_reads = self._places if self._windows == 1 else min(self._windows * found, self._places)
+        self._distinct = min(self._windows * found, self._places)  # pieces
+        self._strayed_lines = self._machine.strayed_lines * self._distinct * (1 - found / pieces)
 
     def _traffic(self, stream: bool, threads: int) -> Traffic:
         """Return the times and bytes of what all prefetches have in common: of out, the indices, and each line."""
@@ -206,7 +228,8 @@ class CostModel:
             stores_ns, stored_bytes = self._copy_ns(self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
             stores_ns, stored_bytes = self._copy_ns(self._out_bytes, stored, 2.0), 2 * missed * self._out_bytes
-        found = Traffic(first, again, stores_ns, indices_ns, memory_bytes + stored_bytes, missed, len(self._traffics))
+        memory_bytes += stored_bytes
+        found = Traffic(first, again, stores_ns, indices_ns, memory_bytes, missed, table[MEMORY], len(self._traffics))
         self._traffics[stream, threads] = found
         return found
 
@@ -225,8 +248,12 @@ class CostModel:
         following = self._copy_ns(LINE_BYTES, parts)
         beside_ns, late = self._beside * following, min(self._beside, fixed.LATE_LINES)
         latency, into_l2 = parts[MEMORY] * memory_ns, (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-        both, alone_ns = near + last + far, latency / (misses / 2)
-        # Each cache waits for so many lines at once; the window of instructions, without prefetches, for half of L1's.
+        is_far_row = self._is_row and self._span_bytes > machine.l2_room_bytes
+        both, alone_ns = (
+            near + last + far,
+            latency / (misses * (fixed.ROWS_UNDER_WAY if is_far_row else fixed.UNDER_WAY)),
+        )
+        # Each cache waits for so many lines at once; the window of instructions, without prefetches, for some of L1's.
         of_l2 = (1 + late) * latency / machine.l2_misses
         late_ns = (fixed.UNPREFETCHED - 1) * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
         late_ns += max(alone_ns - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
@@ -243,48 +270,52 @@ class CostModel:
             latency,
         )
 
-    def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles, traffic: Traffic) -> tuple[float, float, float]:
-        """Return the nanoseconds of the lines, and the instructions of prefetches in each step and with each index."""
+    def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles, traffic: Traffic) -> Fetched:
+        """Return what lines and their prefetches cost."""
         if (known := self._fetched.get((prefetches, tiles, traffic.number))) is not None:
             return known
-        localities, ahead, late, step_uops, index_uops = set[int](), 1, 0.0, 0.0, 0.0
+        late, ahead, step_uops, index_uops = dict[int, float](), 1, 0.0, 0.0
         step = 1 if self._is_row else max(self._machine.vector_bytes // self._nest.width_bytes, 1)
         for prefetch in prefetches:
             name = LoopName(prefetch.loop).untiled
             if name != self._ahead:  # the next slice of data, some lines in each step
                 step_uops += self._places * fixed.PREFETCH_UOPS * prefetch.lines
                 continue
-            localities.add(prefetch.locality)
             lines = prefetch.lines or self._row_bytes // LINE_BYTES
             index_uops += self._places * (self._resolve_uops + fixed.PREFETCH_UOPS * lines)
             count = self._sizes[name]
             count = min(count, dict(tiles).get(name, count))
-            late = max(late, min(prefetch.distance / count, 1.0))
+            late[prefetch.locality] = min(prefetch.distance / count, 1.0)
             ahead = max(ahead, prefetch.distance * step)
         first, again = traffic.first, self._places - self._first_reads
-        lines_ns = again * self._piece_ns(traffic.again, localities, ahead, late)
+        again_ns = again * self._piece_ns(traffic.again, late, ahead)
         if step_uops:
-            in_order_ns = (1 + self._beside) * first.following
-            lines_ns += self._first_reads * (in_order_ns if self._is_dense else first.next_slice)
+            piece_ns = (1 + self._beside) * first.following if self._is_dense else first.next_slice
         else:
-            lines_ns += self._first_reads * self._piece_ns(first, localities, ahead, late)
-        found = self._fetched[prefetches, tiles, traffic.number] = lines_ns, step_uops, index_uops
+            piece_ns = self._piece_ns(first, late, ahead)
+        found = Fetched(self._first_reads * piece_ns, again_ns, step_uops, index_uops)
+        self._fetched[prefetches, tiles, traffic.number] = found
         return found
 
-    def _piece_ns(self, lines: "Lines", localities: set[int], ahead: int, late: float) -> float:
-        """Return what a row or an element costs that is prefetched so far ahead, but for a part that is late."""
-        if not localities:
+    def _piece_ns(self, lines: "Lines", late: dict[int, float], ahead: int) -> float:
+        """Return what a row or an element costs; `late` is the part that each prefetch is too late for."""
+        if not late:
             return lines.unprefetched
-        found = lines.both if len(localities) > 1 else lines.near if NEAR in localities else lines.far
-        found = max(found, lines.latency / ahead)  # so many are under way
-        return late * lines.unprefetched + (1 - late) * min(found, lines.unprefetched)
+        under_way = lines.latency / ahead
+        first, found = min(late.values()), lines.near if NEAR in late else lines.far
+        found = min(max(found, under_way), lines.unprefetched)
+        if len(late) > 1:
+            later = max(late.values()) - first  # the near prefetch alone comes in time
+            both = min(max(lines.both, under_way), lines.unprefetched)
+            return first * lines.unprefetched + later * found + (1 - first - later) * both
+        return first * lines.unprefetched + (1 - first) * found
 
     # instructions and threads
 
     def _gathered_uops(self, lanes: int) -> float:
-        """Return how many more instructions gathers are worth than loads of lanes: indices are resolved in vectors."""
+        """Return how many more instructions gathered lanes are worth than loaded ones, whose indices count, too."""
         dearer = self._machine.lane_gather_ns / self._machine.lane_load_ns - 1
-        return self._places * (fixed.LANE_UOPS * dearer - self._resolve_uops * (1 - 1 / lanes))
+        return self._places * dearer * (self._resolve_uops + fixed.LANE_UOPS + fixed.VECTOR_UOPS / lanes)
 
     def _body_uops(self, lanes: int | None, stream: bool, specialize: int | None) -> float:
         """Return the instructions that copy all rows or elements whose indices are resolved."""
@@ -325,56 +356,6 @@ class CostModel:
         threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
         self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
         return found
-
-
-class Held(NamedTuple):
-    """The parts of lines that a cache still holds when they are read again.
-
-    Attributes:
-        passing: of arrays that are read or written once in a call.
-        table: of the table.
-        calls: for how many calls a line stays there, on average.
-    """
-
-    passing: float
-    table: float
-    calls: float
-
-    @property
-    def there(self) -> float:
-        """The part that is there at any time of what passes once in a call."""
-        return self.calls * (1 - self.passing) if self.calls < MOST_CALLS else 1.0
-
-
-def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: float, is_window: bool) -> Held:
-    """Return what a cache that evicts lines at random holds from one read of a line to the next one.
-
-    A line that stays for T calls on average is still there after t of them with the probability exp(-t / T). T is the
-    one with which the lines that are there fill the cache.
-
-    Args:
-        cache_bytes: its size.
-        passing_bytes: of the arrays that are read or written once in a call.
-        table_bytes: of the table.
-        reads: how often a line of the table is read in a call, on average.
-        is_window: whether the reads of a line are soon after one another, and not spread over the call.
-    """
-    if passing_bytes + table_bytes <= cache_bytes:
-        return Held(1.0, 1.0, math.inf)
-    read = -math.expm1(-reads)  # the part of the table that a call reads
-    least, most = LEAST_CALLS, MOST_CALLS
-    calls = passing = table = 1.0
-    for _ in range(HALVINGS):
-        calls = math.sqrt(least * most)
-        passing = math.exp(-1 / calls)
-        if is_window:  # the last call that read a line was the k-th before with the probability read (1 - read)^(k-1)
-            table = read * passing / (1 - (1 - read) * passing)
-            there = read * calls * (1 - table)
-        else:
-            table = there = reads * calls / (1 + reads * calls)
-        fits = passing_bytes * calls * (1 - passing) + table_bytes * there <= cache_bytes
-        least, most = (calls, most) if fits else (least, calls)
-    return Held(passing, table, calls)
 
 
 def _parts(l2: float, last: float) -> Parts:

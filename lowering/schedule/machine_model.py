@@ -3,8 +3,9 @@
 Times and rates are those of one thread. Derived thresholds are properties here; the others are in `thresholds`.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .thresholds import TILE_SIZES, UNPREFETCHED, UNROLLED_VECTORS
 
@@ -13,6 +14,8 @@ from .thresholds import TILE_SIZES, UNPREFETCHED, UNROLLED_VECTORS
 # the elements that gather instructions load.
 LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
 GATHERED_BYTES = (4, 8)
+# For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
+LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,10 @@ class MachineModel:
         memory_bytes_per_ns: what memory reads and writes for all threads together.
         line_ns: a line at a random place, prefetched far ahead: in L1, L2, L3 and memory.
         byte_ns: a byte that a gather reads or writes, instructions included.
-        lane_load_ns, lane_gather_ns: one lane of a vector by a load of its own, and by a gather instruction.
+        lane_load_ns: one lane of a vector by a load of its own.
+        lane_gather_ns: so much more, as an element takes whose lane a gather instruction loads, index included.
+        strayed_lines: lines of memory that the processor fetches in vain for each line that loads of lanes read, by
+            indices that ascend and skip lines.
         check_ns: one index checked in a nest of its own, without its memory traffic.
         fused_check_ns: one index checked while it is used.
         page_fault_ns: the first touch of 4 KiB of new memory, in large arrays.
@@ -56,6 +62,7 @@ class MachineModel:
     byte_ns: float
     lane_load_ns: float
     lane_gather_ns: float
+    strayed_lines: float
     check_ns: float
     fused_check_ns: float
     page_fault_ns: float
@@ -149,6 +156,56 @@ class MachineModel:
         return UNROLLED_VECTORS * self.vector_bytes
 
 
+class Held(NamedTuple):
+    """The parts of lines that a cache still holds when they are read again.
+
+    Attributes:
+        passing: of arrays that are read or written once in a call.
+        table: of the table.
+        calls: for how many calls a line stays there, on average.
+    """
+
+    passing: float
+    table: float
+    calls: float
+
+    @property
+    def there(self) -> float:
+        """The part that is there at any time of what passes once in a call."""
+        return self.calls * (1 - self.passing) if self.calls < MOST_CALLS else 1.0
+
+
+def held(cache_bytes: float, passing_bytes: float, table_bytes: float, reads: float, is_window: bool) -> Held:
+    """Return what a cache that evicts lines at random holds from one read of a line to the next one.
+
+    A line that stays for T calls on average is still there after t of them with the probability exp(-t / T). T is the
+    one with which the lines that are there fill the cache.
+
+    Args:
+        cache_bytes: its size.
+        passing_bytes: of the arrays that are read or written once in a call.
+        table_bytes: of the table.
+        reads: how often a line of the table is read in a call, on average.
+        is_window: whether the reads of a line are soon after one another, and not spread over the call.
+    """
+    if passing_bytes + table_bytes <= cache_bytes:
+        return Held(1.0, 1.0, math.inf)
+    read = -math.expm1(-reads)  # the part of the table that a call reads
+    least, most = LEAST_CALLS, MOST_CALLS
+    calls = passing = table = 1.0
+    for _ in range(HALVINGS):
+        calls = math.sqrt(least * most)
+        passing = math.exp(-1 / calls)
+        if is_window:  # the last call that read a line was the k-th before with the probability read (1 - read)^(k-1)
+            table = read * passing / (1 - (1 - read) * passing)
+            there = read * calls * (1 - table)
+        else:
+            table = there = reads * calls / (1 + reads * calls)
+        fits = passing_bytes * calls * (1 - passing) + table_bytes * there <= cache_bytes
+        least, most = (calls, most) if fits else (least, calls)
+    return Held(passing, table, calls)
+
+
 def tile_size(wanted: int) -> int:
     """Return the largest of the few tile sizes there are up to `wanted`, or 1."""
     return next((size for size in TILE_SIZES if size <= wanted), 1)
@@ -161,6 +218,10 @@ def _power_of_two(number: float) -> int:
 
 # Zen 4: rates, times and distances measured on an EPYC (docs/performance.md); misses and latency from AMD's "Software
 # Optimization Guide for the Zen4 Microarchitecture" (57647) and chipsandcheese.com.
+# Strayed lines: where indices ascend, each load of a lane goes through data in strides of its own, and prefetchers
+# fetch what each stride leads to; gather instructions have none. 8 lanes of float32 take 0.8 to 0.96 of the time of
+# gathers where places are 16 B apart, 1.1 for 32 B, 1.3 for 48, 1.7 for 64, 1.7 for 96, 1.8 for 128 and 1.4 for 256
+# (one thread of a Zen 4); nothing was measured on the others.
 # Zen 3: AMD's guide 56665 and anandtech.com/show/16214; rates: Zen 4 by clock, DDR4-3200 to DDR5-4800.
 # Checks: of int64, in vectors, in a nest of its own and in tiles. Page faults: huge pages, zeroed at 10 GB/s.
 # Xeon, Ice Lake and later: Intel's "Optimization Reference Manual" (248966), chipsandcheese.com/p/a-peek-at-sapphire-
@@ -181,6 +242,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "byte_ns": (0.035, 0.04, 0.045, 0.05),
     "lane_load_ns": (0.15, 0.15, 0.25, 0.25),
     "lane_gather_ns": (0.20, 0.35, 0.20, 0.35),
+    "strayed_lines": (2.0, 0.0, 0.0, 0.0),
     "check_ns": (0.15, 0.15, 0.15, 0.15),
     "fused_check_ns": (0.12, 0.12, 0.12, 0.12),
     "page_fault_ns": (400.0, 400.0, 400.0, 400.0),

@@ -95,7 +95,8 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
         one = far if row_bytes <= machine.line_bytes else near_one
         return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"
     why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
-    if soon == later:
+    is_tuple = sum(name.role == "axis" for name, _ in nest.table) > 1
+    if soon == later or (is_tuple and row_bytes <= LINE_BYTES):
         return (far,), why
     return (far, near_one), f"{why} and {soon} rows ahead into L1"
 

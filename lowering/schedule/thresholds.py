@@ -101,16 +101,21 @@ SLICES_AHEAD = 2
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 
 # instructions, counted in the assembly of kernels, of which a lane that is loaded has three: an index resolved; an
-# element by itself; a vector; a line prefetched; a row besides its vectors, of any size and of a known one
+# element by itself; a vector; a line prefetched; a row besides its vectors, of any size and of a known one; one more
+# index of a tuple made a place in data
 LANE_UOPS, RESOLVE_UOPS, ELEMENT_UOPS, VECTOR_UOPS, PREFETCH_UOPS = 3, 4, 5, 4, 2
+COMBINE_UOPS = 3
 ROW_UOPS, SPECIALIZED_ROW_UOPS = 50, 8
 # What the last cache holds of ours, in rooms of a thread, of which there are 4 unless described. Of a table as large as
 # the cache a chain of reads finds half of the lines there; with 2 to 3 the median error of predictions is 15 to 18 %.
 LAST_CACHE_ROOMS = 2.5
 LATE_LINES = 8  # of a row: the processor itself prefetches those behind
-GATHERED = 0.65  # of the time of lines that are not prefetched
+GATHERED = 0.65  # of the time of lines that are not prefetched, of those in the last cache
 # how many times as long a random line takes without a prefetch, and with one into the first cache alone
 UNPREFETCHED, NEAR_PREFETCHED = 2.0, 1.0 / 0.65
+# Which part of the misses of L1 is under way from memory without a prefetch, of elements and of rows at places that are
+# not near one another: rows of 16 B to 1 KB take 1.2 to 2.4 times as long as with a half.
+UNDER_WAY, ROWS_UNDER_WAY = 1 / 2, 1 / 3
 
 # Others are chosen where their predicted time is so many times less, and told in the reasons. The median error of what
 # prefetches and staged indices are worth is 12 % over the suite, and of what stores are worth 6 %.

@@ -47,6 +47,7 @@ _RULES: dict[str, Rule] = {
     "line_bytes": _among(32, 64, 128, 256),
     **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(16, 32, 64)),
     **dict.fromkeys(("l1_share", "l2_share", "l3_share"), _number(1)),
+    "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
     **dict.fromkeys(_NUMBERS, _number(1e9)),

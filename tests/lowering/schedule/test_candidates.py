@@ -111,13 +111,45 @@ def test_prefetches_are_added_where_the_second_cache_lacks_what_the_third_is_slo
     assert [bool(choice(machine, nest).schedule.prefetch) for machine in (near, far)] == [False, True]
 
 
+def scalars(axis: int, indices: int, width_bytes: int = 4) -> NestShape:
+    table, looked_up = (("axis", axis),), frozenset({"indices"})
+    return NestShape((("indices", indices),), (), width_bytes, table, looked_up=looked_up)
+
+
+def test_lanes_are_gathered_where_loads_are_far_slower_for_ascending_indices():
+    found = choice(MACHINE, scalars(64_000_000, 4_000_000))
+    assert not choose_schedule(scalars(64_000_000, 4_000_000), MACHINE).schedule.gather
+    assert found.schedule.gather
+    way = "but lanes are loaded by gather instructions: predicted to take"
+    times = re.fullmatch(
+        rf"{way} ([\d.]+) times as long for random indices, ([\d.]+) times for ascending ones", found.reasons[-1]
+    )
+    assert times is not None
+    assert float(times[1]) < 1.1
+    assert float(times[2]) < 0.85
+
+
+@pytest.mark.parametrize(
+    ("nest", "machine"),
+    [
+        (scalars(16_000_000, 4_000_000), MACHINE),  # each line is read, so no load leads the processor astray
+        (scalars(1_000_000, 60_000), MACHINE),  # from the last cache
+        (scalars(64_000_000, 4_000_000, 16), MACHINE),  # no gather instruction has such lanes
+        (scalars(64_000_000, 4_000_000), replace(MACHINE, lane_gather_ns=1.0)),
+        (replace(scalars(64_000, 4_000_000), table=(("axis", 8_000), ("axis_1", 8_000))), MACHINE),
+    ],
+)
+def test_lanes_are_loaded_where_gathers_may_be_the_slower_ones(nest, machine):
+    assert not choice(machine, nest).schedule.gather
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_choice_takes_a_dozen_predictions_of_some_ten_microseconds(name, monkeypatch):
     nest, asked, predict = Layout.of(PROBLEMS[name]).nest, list[Schedule](), CostModel.predict
 
-    def counted(model, rules, *changes):
+    def counted(model, rules, *changes, **order):
         asked.append(rules)
-        return predict(model, rules, *changes)
+        return predict(model, rules, *changes, **order)
 
     monkeypatch.setattr(CostModel, "predict", counted)
     choice(MACHINE, nest)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gathernest.lowering.schedule.cost_model import CostModel, held, predict_us
+from gathernest.lowering.schedule.cost_model import CostModel, predict_us
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
-from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.machine_model import BUILT_IN, held
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
@@ -98,6 +98,21 @@ def test_what_a_cache_holds_is_what_random_eviction_leaves(passing, table, reads
     expected = held(100, passing, table, reads, is_window)
     assert found[False] / seen[False] == pytest.approx(expected.passing, abs=0.06)
     assert not table or found[True] / seen[True] == pytest.approx(expected.table, abs=0.06)
+
+
+@pytest.mark.parametrize(("axis", "is_led_astray"), [(64_000_000, True), (16_000_000, False)])
+def test_loads_of_lanes_fetch_lines_in_vain_where_ascending_indices_skip_lines(axis, is_led_astray):
+    shape = NestShape((("indices", 4_000_000),), (), 4, (("axis", axis),), looked_up=frozenset({"indices"}))
+    schedule, model = choose_schedule(shape, MACHINE).schedule, CostModel(shape, MACHINE)
+    loads, gathers = (model.predict(schedule, {"gather": way}, ascending=True).lines for way in (False, True))
+    assert (loads > 1.5 * gathers) == is_led_astray
+    assert gathers <= loads
+    assert gathers < model.predict(schedule).lines  # a line that is read again is in L1
+
+
+def test_a_row_waits_longer_for_its_lines_than_an_element():
+    rows, elements = nest(4_000_000, 1_000_000, 4), nest(16_000_000, 1_000_000, 1)
+    assert predicted(rows, prefetch=()).lines > 1.4 * predicted(elements, prefetch=(), lanes=8).lines
 
 
 def test_stores_of_what_the_caches_hold_are_cheaper_than_non_temporal_ones():

@@ -398,3 +398,11 @@ def test_a_schedule_is_chosen_for_sizes_of_zero_at_every_place():
     for (shape, is_gradient), machine in product(nests, machines):
         schedule = (choose_gradient_schedule if is_gradient else choose_schedule)(shape, machine).schedule
         assert Schedule.parse(str(schedule)) == schedule
+
+
+@pytest.mark.parametrize(("inner", "axes", "distances"), [(16, 1, [256, 16]), (16, 2, [256]), (64, 2, [64, 16])])
+def test_short_rows_of_tuples_are_prefetched_into_the_second_cache_alone(inner, axes, distances):
+    table = (*(("axis" if at == 0 else f"axis_{at}", 10 ** (6 // axes)) for at in range(axes)), ("inner", inner))
+    copied = (("indices", 400_000), ("inner", inner))
+    shape = NestShape(copied, (), 4, table, looked_up=frozenset({"indices"}))
+    assert [each.distance for each in choose_schedule(shape, MACHINE).schedule.prefetch] == distances

@@ -60,4 +60,4 @@ def test_a_built_in_model_has_larger_and_slower_caches_outwards(model: MachineMo
     assert model.l1_bytes < model.l2_bytes < model.l3_bytes
     assert list(model.line_ns) == sorted(model.line_ns)
     assert sorted(model.copy_bytes_per_ns, reverse=True) == list(model.copy_bytes_per_ns)
-    assert all(getattr(model, field.name) for field in fields(model))
+    assert all(getattr(model, field.name) for field in fields(model) if field.name != "strayed_lines")

@@ -22,9 +22,10 @@ from gathernest.tools.bench.regret import (
     summary,
 )
 
-# `gathernest bench --regret --candidates 14 --json` of a quiet EPYC Zen 4 (family 25 model 17, two cores), without the
-# candidates that took more than 1.7 times as long as the best.
-RECORDED = Path(__file__).parent / "regret-zen4.json"
+# `gathernest bench --regret --candidates 14 --json` of an EPYC Zen 4 (family 25 model 17, two cores), without the
+# candidates that took more than 1.7 times as long as the best: in a quiet hour, and in one whose memory was slow.
+HERE = Path(__file__).parent
+RECORDED, IN_A_SLOW_HOUR = HERE / "regret-zen4.json", HERE / "regret-zen4-slow.json"
 
 ROWS = Case("rows", "rows", (400, 64), (500,))
 
@@ -91,15 +92,19 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
     assert len(said["cases"][0]["candidates"]) == 2
 
 
-def test_choices_and_predictions_of_today_are_near_what_was_measured_on_a_zen4():
-    measured = judged(stored_regret(RECORDED), replace(BUILT_IN["zen4"], threads=2))
+@pytest.mark.parametrize(
+    ("file", "mean", "worst", "error", "newer"),
+    [(RECORDED, 1.03, 1.15, 0.16, 10), (IN_A_SLOW_HOUR, 1.04, 1.15, 0.26, 0)],
+)
+def test_choices_and_predictions_of_today_are_near_what_was_measured_on_a_zen4(file, mean, worst, error, newer):
+    measured = judged(stored_regret(file), replace(BUILT_IN["zen4"], threads=2))
     gathers = [one for one in measured.cases if not one.case.is_gradient]
     found = summary(gathers)
-    assert sum(one.regret is None for one in gathers) <= 5  # chosen with passes that are newer than the file
-    assert found.geometric_mean <= 1.04
-    assert found.worst <= 1.20
+    assert sum(one.regret is None for one in gathers) <= newer  # chosen with passes that are newer than the file
+    assert found.geometric_mean <= mean
+    assert found.worst <= worst
     assert found.median_error is not None
-    assert found.median_error <= 0.18
+    assert found.median_error <= error
 
 
 def test_a_stored_measurement_is_judged_as_it_was_measured_where_nothing_changed(measured, tmp_path):
