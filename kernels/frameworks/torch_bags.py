@@ -10,9 +10,10 @@ from ...ir.errors import BoundsError, InvalidGatherError
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.reduce_gradients import gather_reduce_grad
 from .torch_operators import Operator
-from .torch_tensors import array_of, check_index, check_tensor, is_traced, outside, tensor_of, unsigned
+from .torch_tensors import array_of, check_index, check_tensor, is_traced, is_transformed, outside, tensor_of, unsigned
 
-_SUMMED = {torch.float32, torch.float64}
+_SUMMED = {torch.bfloat16, torch.float32, torch.float64}
+_READ = {torch.float16, *_SUMMED}
 _OWN_MODES = ("sum", "mean")
 
 
@@ -31,8 +32,8 @@ def embedding_bag(
 ) -> Tensor:
     """Return the sum or the mean of the rows of each bag, as `torch.nn.functional.embedding_bag` does.
 
-    Sums and means of float32 and float64 with dense gradients are gathernest's; `mode="max"`, `per_sample_weights`,
-    `sparse`, `scale_grad_by_freq` and other dtypes are handed to torch's own function.
+    Sums and means of float32, float64 and bfloat16 with dense gradients are gathernest's. So are float16, `mode="max"`
+    and `per_sample_weights` where no gradient is wanted and nothing is traced; the rest is handed to torch's function.
 
     Args:
         input: integers in [0, rows - 1], (bags, bag) or (indices).
@@ -56,8 +57,10 @@ def embedding_bag(
         check_index(input, "input", "embedding_bag")
         if offsets is not None:
             check_index(offsets, "offsets", "embedding_bag")
-    is_own = mode in _OWN_MODES and per_sample_weights is None and not sparse and not scale_grad_by_freq
-    if not is_own or weight.dtype not in _SUMMED:
+    is_plain = per_sample_weights is None and not sparse and not scale_grad_by_freq
+    is_own = mode in _OWN_MODES and is_plain and weight.dtype in _SUMMED
+    is_read_only = not is_own and _is_read_only(input, weight, mode, per_sample_weights)
+    if not (is_own or is_read_only):
         rest = scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
         return functional.embedding_bag(input, weight, offsets, max_norm, norm_type, *rest)
     _check_shapes(input, weight, offsets, padding_idx)
@@ -65,6 +68,9 @@ def embedding_bag(
         with torch.no_grad():
             torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
+    if is_read_only:
+        bags = input, offsets, mode, include_last_offset and offsets is not None, padding
+        return _reduced(weight, *bags, per_sample_weights)
     return EMBEDDING_BAG(weight, input, offsets, mode == "mean", include_last_offset and offsets is not None, padding)
 
 
@@ -78,6 +84,16 @@ class EmbeddingBag(torch.nn.EmbeddingBag):
         norm = self.max_norm, self.norm_type
         rest = self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx
         return embedding_bag(input, self.weight, offsets, *norm, self.scale_grad_by_freq, *rest)
+
+
+def _is_read_only(input: Any, weight: Any, mode: str, factors: Any) -> bool:
+    """Return whether a call wants no gradient, nobody watches it, and gathernest has its mode and its weights."""
+    if is_traced() or is_transformed() or weight.dtype not in _READ or mode not in (*_OWN_MODES, "max"):
+        return False
+    tensors = [weight] if factors is None else [weight, factors]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return False
+    return factors is None or (mode == "sum" and factors.dtype == weight.dtype and factors.shape == input.shape)
 
 
 def _check_shapes(input: Any, weight: Any, offsets: Any, padding_idx: int | None) -> None:
@@ -95,29 +111,37 @@ def _check_shapes(input: Any, weight: Any, offsets: Any, padding_idx: int | None
         raise InvalidGatherError(f"padding_idx {padding_idx} is out of range [{-rows}, {rows - 1}] for {rows} rows")
 
 
-def _bags(index: Any, offsets: Any, is_mean: bool, has_last: bool, padding: int) -> tuple[Any, dict[str, Any]]:
+def _bags(index: Any, offsets: Any, mode: str, has_last: bool, padding: int) -> tuple[Any, dict[str, Any]]:
     """Return the indices and the options of a reduction as gathernest's own functions take them."""
     picks, begins = unsigned(index), None if offsets is None else array_of(offsets)
     if has_last and begins is not None:
         picks, begins = picks[: int(begins[-1])], begins[:-1]
     padding_index = None if padding < 0 else padding
-    return picks, {"offsets": begins, "reduce": "mean" if is_mean else "sum", "padding_index": padding_index}
+    return picks, {"offsets": begins, "reduce": mode, "padding_index": padding_index}
 
 
-def _embedding_bag(
-    weight: Any, index: Any, offsets: Any, is_mean: bool, has_last: bool = False, padding: int = -1
+def _reduced(
+    weight: Any, index: Any, offsets: Any, mode: str, has_last: bool, padding: int, factors: Any = None
 ) -> Any:
-    picks, options = _bags(index, offsets, is_mean, has_last, padding)
+    picks, options = _bags(index, offsets, mode, has_last, padding)
+    if factors is not None:
+        options["weights"] = array_of(factors)[: len(picks)]
     try:
         return tensor_of(gather_reduce(array_of(weight), picks, **options), weight.dtype)
     except BoundsError:
         raise outside(index, "input", 0, weight.shape[0]) from None
 
 
+def _embedding_bag(
+    weight: Any, index: Any, offsets: Any, is_mean: bool, has_last: bool = False, padding: int = -1
+) -> Any:
+    return _reduced(weight, index, offsets, "mean" if is_mean else "sum", has_last, padding)
+
+
 def _backward(
     grad: Any, index: Any, offsets: Any, rows: int, is_mean: bool, has_last: bool = False, padding: int = -1
 ) -> Any:
-    picks, options = _bags(index, offsets, is_mean, has_last, padding)
+    picks, options = _bags(index, offsets, "mean" if is_mean else "sum", has_last, padding)
     return tensor_of(gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), **options), grad.dtype)
 
 

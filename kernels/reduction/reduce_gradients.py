@@ -74,7 +74,7 @@ def gather_reduce_grad(
         return gather_elements_grad(grad, places, shape, bounds="zero", out=out)
     if reduce == "mean":
         grad = np.divide(grad, divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
-    if factors.are_none and bags.is_even():
+    if factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
         return gather_grad(spread, rows, shape, bounds="zero", out=out)

@@ -102,6 +102,8 @@ def test_narrow_floats_are_added_in_float32_and_rounded_once(dtype, reduce):
         wide = gn.gather_reduce(data.astype(np.float32), reduce=reduce, **given)
         assert got.dtype == data.dtype
         assert got.tobytes() == wide.astype(data.dtype).tobytes()
+        strided = np.repeat(data, 2, axis=1)[::-1, ::2]
+        assert gn.gather_reduce(strided[::-1], reduce=reduce, **given).tobytes() == got.tobytes()
 
 
 WEIGHTS = np.random.default_rng(8).standard_normal(40).astype(np.float32)

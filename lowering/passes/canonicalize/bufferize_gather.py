@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
-    Float32Type,
-    Float64Type,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -98,7 +97,7 @@ def _buffer(type_: Attribute, attributes: ArrayAttr[DictionaryAttr] | None, numb
     if not isinstance(given, DenseArrayBase):
         return memref_type(type_.get_shape(), type_.element_type, None)
     element = type_.element_type
-    if not isinstance(element, IntegerType | Float32Type | Float64Type):
+    if not isinstance(element, IntegerType | AnyFloat):
         raise ScheduleError(
             f"bufferize-gather: elements of a strided array are {element}; run erase-element-type first"
         )

@@ -16,10 +16,10 @@ func.func @strides(%data: tensor<5xi32> {gather.byte_strides = array<i64: 7>}, %
 
 // -----
 
-// expected-error@unknown {{elements of a strided array are f16; run erase-element-type first}}
-func.func @float(%data: tensor<5xf16> {gather.byte_strides = array<i64: 8>}, %indices: tensor<3xi64>) -> tensor<3xf16> {
-  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xf16>, tensor<3xi64> -> tensor<3xf16>
-  func.return %r : tensor<3xf16>
+// expected-error@unknown {{elements of a strided array are complex<f32>; run erase-element-type first}}
+func.func @complex(%data: tensor<5xcomplex<f32>> {gather.byte_strides = array<i64: 8>}, %indices: tensor<3xi64>) -> tensor<3xcomplex<f32>> {
+  %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds zero : tensor<5xcomplex<f32>>, tensor<3xi64> -> tensor<3xcomplex<f32>>
+  func.return %r : tensor<3xcomplex<f32>>
 }
 
 // -----
