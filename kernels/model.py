@@ -22,7 +22,7 @@ from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..ir.operator_spec import OperatorSpec, gathered_shape
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
-from .gather import run_operator
+from .gather import gather, run_operator
 from .models.sources import ModelSource, read_model
 from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 from .runtime.array_checks import index_array
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ..ir.modules.weights import Weights
 
 PIPELINE = "graph"
+# Smaller views are copied by NumPy, whose copy costs less than it takes to compile one.
+LEAST_BYTES_FOR_A_KERNEL = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,15 @@ def _collector_paused() -> Iterator[None]:
 def _owned(array: np.ndarray, taken: Mapping[int, np.ndarray]) -> np.ndarray:
     """Return an array that nobody else holds: a copy of a view, and of what `taken` has by its `id`."""
     is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
-    return array if is_ours and id(array) not in taken else array.copy()
+    return array if is_ours and id(array) not in taken else _copied(array)
+
+
+def _copied(array: np.ndarray) -> np.ndarray:
+    """Return a C-contiguous copy; of a large view by a kernel, on all threads, as a gather of all its slices."""
+    if array.size < 2 or array.nbytes < LEAST_BYTES_FOR_A_KERNEL or not is_movable(array.dtype):
+        return array.copy()
+    axis = next(dim for dim, size in enumerate(array.shape) if size > 1)
+    return gather(array, np.arange(array.shape[axis]), axis, bounds="unchecked")
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:

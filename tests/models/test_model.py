@@ -57,6 +57,27 @@ def test_outputs_share_no_memory_with_inputs_and_weights(model, load, make):
     assert first["b"].tolist() == second["a"].tolist() == TABLE.reshape(-1).tolist()
 
 
+@pytest.mark.parametrize("kind", ["f32", "u8", "bf16"])
+def test_large_views_are_copied_by_kernels(monkeypatch, load, make, kind):
+    copied = []
+    monkeypatch.setattr("gathernest.kernels.model.LEAST_BYTES_FOR_A_KERNEL", 24)
+    monkeypatch.setattr("gathernest.kernels.model.gather", lambda *a, **b: copied.append(a) or gn.gather(*a, **b))
+    nodes = [
+        make_node("Transpose", ["x"], ["turned"], perm=[2, 0, 1]),
+        make_node("Expand", ["x", "s"], ["wide"]),
+        make_node("Reshape", ["x", "none"], ["flat"]),
+    ]
+    sizes = {"turned": "4x1x3", "wide": "5x1x3x4", "flat": "12"}
+    proto = make(
+        nodes,
+        {"x": f"1x3x4x{kind}"},
+        {name: f"{size}x{kind}" for name, size in sizes.items()},
+        {"s": np.array([5, 1, 1, 1]), "none": np.array([-1])},
+    )
+    load.checked(proto, {"x": np.arange(12).reshape(1, 3, 4).astype(load(proto).inputs["x"].dtype)})
+    assert {data.shape for data, *_ in copied} >= ({(5, 1, 3, 4)} if kind == "u8" else {(4, 1, 3), (5, 1, 3, 4)})
+
+
 def test_inputs_of_any_layout_are_read(model):
     strided = np.array([5, 9, 0, 9, -1, 9])[::2]
     assert model(i=strided, x=X[::-1])["rows"].tolist() == TABLE[[5, 0, -1]].tolist()
