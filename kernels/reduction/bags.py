@@ -193,11 +193,11 @@ def read_ends(
     if lengths is not None:
         if given.size and given.min() < 0:
             raise InvalidGatherError(f"lengths must not be negative, got {int(given.min())}")
+        total = sum(given.tolist()) if given.max(initial=0) > count else int(given.sum())  # without overflow
+        if total != count:
+            raise InvalidGatherError(f"lengths must sum to the number of indices, {count}, got {total}")
         sizes = given.astype(np.int64)
         ends = np.cumsum(sizes)
-        if (int(ends[-1]) if len(ends) else 0) != count:
-            total = int(ends[-1]) if len(ends) else 0
-            raise InvalidGatherError(f"lengths must sum to the number of indices, {count}, got {total}")
         return ends - sizes, sizes
     if given.size == 0:
         if count:

@@ -1,5 +1,6 @@
 """The gradients of `gather_reduce`, with respect to data and to weights."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,11 +125,12 @@ def gather_reduce_weights_grad(
     _check_grad(grad, indices, ends, data.shape)
     bags = make_bags(indices, data.shape[0], mode, padding_index, ends)
     wide = OPERATOR.result_dtype(grad.dtype)
-    rows_of_grad = grad.reshape(len(bags.lengths), -1).astype(wide, copy=False)
+    inner = math.prod(data.shape[1:])
+    rows_of_grad = grad.reshape(len(bags.lengths), inner).astype(wide, copy=False)
     readers = np.repeat(np.arange(len(bags.lengths)), bags.lengths)
     found = np.empty(bags.positions.size, wide)
-    table = data.reshape(len(data), -1)
-    block = max(BLOCK_ELEMENTS // max(table.shape[1], 1), 1)
+    table = data.reshape(len(data), inner)
+    block = max(BLOCK_ELEMENTS // max(inner, 1), 1)
     for start in range(0, len(found), block):
         part = slice(start, start + block)
         rows = gather(table, bags.positions[part], bounds="zero").astype(wide, copy=False)

@@ -132,6 +132,14 @@ def test_rows_are_multiplied_by_their_weights():
     np.testing.assert_allclose(got, np.where(left, (DATA[FLAT] * grad[bag]).sum(axis=1), 0), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("count", "rows", "length"), [(0, 5, 3), (2, 0, 0), (2, 0, 3)])
+def test_gradient_of_weights_without_bags_or_rows_is_zero(count, rows, length):
+    grad, data, indices = np.ones((count, 4)), np.ones((rows, 4)), np.zeros((count, length), int)
+    got = gn.gather_reduce_weights_grad(grad, data, indices, bounds="zero")
+    assert got.shape == (count, length)
+    assert not got.any()
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_quantised_rows_have_a_scale_and_a_bias(dtype):
     data = np.random.default_rng(10).integers(0, 256, DATA.shape, np.uint8).view(dtype)
@@ -198,6 +206,7 @@ REJECTED = {
     "offsets must have one dimension, one entry a bag, got shape": {"offsets": [[0, 1]]},
     "offsets has no bag for 40 indices": {"offsets": np.zeros(0, int)},
     "lengths must sum to the number of indices, 40, got 41": {"lengths": [41]},
+    "lengths must sum to the number of indices, 40, got 18446744073709551656": {"lengths": [2**62] * 4 + [40]},
     "lengths must not be negative, got -1": {"lengths": [41, -1]},
     "reduce 'summ' is not a reduction; use one of sum, mean, max; did you mean 'sum'": {"reduce": "summ"},
     "padding_index 50 is out of range \\[-50, 49\\] for data of 50 rows": {"padding_index": 50},

@@ -144,6 +144,17 @@ def test_bags_of_one_prefetch_rows_of_other_bags():
             assert "prefetch_" in build_program(plan).source
 
 
+@pytest.mark.parametrize("distance", [1, 2, 7])
+def test_prefetch_of_unrolled_bags_reads_no_place_behind_a_bag(distance):
+    steps = f"unroll{{loop=bag factor=4}},prefetch-indices{{loop=bag distance={distance} lines=1 locality=3}}"
+    data, indices = numbers((6, 1), np.dtype("f4")), bags((3, 10), 6, Bounds.UNCHECKED)
+    problem = Problem.checked(GatherReduce(), ArraySpec.of(data), ArraySpec.of(indices), Bounds.UNCHECKED)
+    *_, last = run_stages(make_plan(problem, Schedule.parse(steps)))
+    out = np.full((3, 1), 7, np.float32)
+    interpret(parse_module(last.text), data, indices, out)  # which checks each load
+    assert out.tobytes() == sums_one_by_one(data, indices, Bounds.UNCHECKED).tobytes()
+
+
 @pytest.mark.parametrize(("dtype", "width"), [("f4", 37), ("f8", 5), ("i1", 37)])
 def test_compiled_maxima_are_those_of_the_loop(dtype, width):
     data, indices = numbers((7, width), np.dtype(dtype)), bags((5, 9), 7, Bounds.ZERO)

@@ -208,12 +208,13 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
 def _of_later_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:
     """Insert the place `distance` indices ahead: in this bag, or in a later one where this one ends before.
 
-    All bags have as many places, so it is some whole bags and some places ahead.
+    All bags have as many places, so it is some whole bags and some places ahead. Where a step takes several places,
+    `distance` counts steps, and what is ahead begins one.
     """
     bags = loop.parent_op()
     if not isinstance(bags, LoopOp) or bags.label.role != "indices":
         return {loop.induction: later_iteration(PrefetchIndices.name, builder, loop, loop.upper, distance)}
-    one, ahead = index_constant(builder, 1), index_constant(builder, distance)
+    one, ahead = index_constant(builder, 1), index_constant(builder, distance * (static_size(loop.step) or 1))
     size = named(builder, arith.MaxSIOp(loop.upper, one), "bag_size")
     whole_bags = named(builder, arith.DivUIOp(ahead, size), "whole_bags")
     places = named(builder, arith.RemUIOp(ahead, size), "places")
