@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 _OF_OWNERS = (
-    *("owner-computes", "interleave-owners", "fuse-into-owners", "compact-indices", "vectorize-lists"),
+    *("group-indices", "owner-computes", "interleave-owners", "fuse-into-owners", "compact-indices", "vectorize-lists"),
     "prefetch-next-tile",
 )
 ROOMS = {
@@ -121,7 +121,9 @@ def default_pipeline(
     nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if fused is None else [f"{FUSION}{{loop={fused}}}"]
-    loops = [name for name in ROOMS["loops"] if name not in (FUSION, "" if reduction else PROMOTION)]
+    loops = [
+        name for name in ROOMS["loops"] if name not in (FUSION, "" if reduction or schedule.grouped else PROMOTION)
+    ]
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
 

@@ -267,8 +267,8 @@ class _Recorder(Machine):
             self.iteration.prefetches.append(event)
         return ()
 
-    def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
-        (buffer,) = super().run_memref_alloca(op)
+    def run_memref_alloca(self, op: memref.AllocaOp | memref.AllocOp, *sizes: int) -> tuple[np.ndarray]:
+        (buffer,) = super().run_memref_alloca(op, *sizes)
         self.own.add(id(buffer))
         return (buffer,)
 

@@ -67,14 +67,21 @@ class VectorInterpreter:
     def run_memref_prefetch(self, op: PrefetchOp, memory: np.ndarray, *subscripts: int) -> tuple[()]:
         return ()
 
-    def run_memref_alloca(self, op: memref.AllocaOp) -> tuple[np.ndarray]:
+    def run_memref_alloca(self, op: memref.AllocaOp | memref.AllocOp, *sizes: int) -> tuple[np.ndarray]:
         type_ = op.memref.type
         assert isinstance(type_, MemRefType)
-        dtype = numpy_dtype(type_.element_type)
-        garbage = np.frombuffer(b"\x7f" * dtype.itemsize * math.prod(type_.get_shape()), dtype).copy()
-        garbage = garbage.view(f"V{dtype.itemsize}" if dtype.kind == "f" else dtype).reshape(type_.get_shape())
+        dtype, given = numpy_dtype(type_.element_type), iter(sizes)
+        shape = [next(given) if size < 0 else size for size in type_.get_shape()]
+        garbage = np.frombuffer(b"\x7f" * dtype.itemsize * math.prod(shape), dtype).copy()
+        garbage = garbage.view(f"V{dtype.itemsize}" if dtype.kind == "f" else dtype).reshape(shape)
         self.buffers.append(garbage)
         return (garbage,)
+
+    def run_memref_alloc(self, op: memref.AllocOp, *sizes: int) -> tuple[np.ndarray]:
+        return self.run_memref_alloca(op, *sizes)
+
+    def run_memref_dealloc(self, op: memref.DeallocOp, memory: np.ndarray) -> tuple[()]:
+        return ()
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp, memory: np.ndarray) -> tuple[np.ndarray]:
         assert isinstance(op.result.type, MemRefType)

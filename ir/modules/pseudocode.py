@@ -136,11 +136,14 @@ class _Printer:
             self.add(op, f"{word}{self.lanes(op.base, op.indices, op.vector)} = {self.bare(op.vector)}")
         elif isinstance(op, PrefetchOp):
             self.add(op, f"prefetch {self.place(op.memref, op.indices)}")
-        elif isinstance(op, memref.AllocaOp):
+        elif isinstance(op, memref.AllocaOp | memref.AllocOp):
             type_ = op.memref.type
             assert isinstance(type_, MemRefType)
-            sizes = ", ".join(map(str, type_.get_shape()))
+            given = [self.bare(size) for size in op.dynamic_sizes]
+            sizes = ", ".join(given or map(str, type_.get_shape()))
             self.add(op, f"{self.name(op.memref)} = buffer[{sizes}] of {type_.element_type}")
+        elif isinstance(op, memref.DeallocOp):
+            self.add(op, f"give back {self.name(op.memref)}")
         elif isinstance(op, AccumulateOp):
             where = "" if op.mask is None else f" where {self.bare(op.mask)}"
             how = "+=" if op.first is None else f"= larger, or if {self.bare(op.first)} any:"

@@ -32,8 +32,8 @@ Each function returns how many indices are out of range: 0 when it has written o
 
 Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.
 Their addresses are multiples of the size of an element, out overlaps neither input, and nobody writes to the inputs
-during a call. A call runs on the thread that makes it, allocates nothing and keeps no state, so any number of threads
-may call at once."""
+during a call. A call runs on the thread that makes it and keeps no state, so any number of threads may call at once. It
+allocates nothing, but for a gradient that sorts its indices: 8 bytes for each index and position, until it returns."""
 
 
 @dataclass(frozen=True, slots=True)

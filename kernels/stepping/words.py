@@ -121,11 +121,14 @@ class Words:
             return self._resolved(event, op)
         if isinstance(op, memref.DimOp):
             return f"{self._result(event, lane)}, the size of dimension {event.operands[1]} of {self.name(op.source)}"
-        if isinstance(op, memref.AllocaOp):
+        if isinstance(op, memref.AllocaOp | memref.AllocOp):
             kind = op.memref.type
             assert isinstance(kind, MemRefType)
-            sizes = "x".join(map(str, kind.get_shape()))
+            given = event.operands if isinstance(op, memref.AllocOp) else kind.get_shape()
+            sizes = "x".join(map(str, given))
             return f"{self.name(op.memref)} is a new buffer of {sizes} {kind.element_type}"
+        if isinstance(op, memref.DeallocOp):
+            return f"{self.name(op.memref)} is given back"
         if isinstance(op, LoopOp | scf.ForOp | scf.ParallelOp | scf.IfOp):
             loop = ", ".join(loop_names(op)) or "the branch"
             what = "given by" if isinstance(op, scf.IfOp) else "the sum over"

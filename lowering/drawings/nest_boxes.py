@@ -182,7 +182,8 @@ def _moved(op: Operation) -> object:
 
 def _is_of_buffer(op: Operation) -> bool:
     """Return whether an operation loads from or stores to a buffer of the function's own."""
-    return isinstance(op, memref.LoadOp | memref.StoreOp) and isinstance(viewed(op.memref).owner, memref.AllocaOp)
+    made_by = memref.AllocaOp | memref.AllocOp
+    return isinstance(op, memref.LoadOp | memref.StoreOp) and isinstance(viewed(op.memref).owner, made_by)
 
 
 def _is_guard(op: scf.IfOp) -> bool:

@@ -157,6 +157,16 @@ class VectorEmitter(Naming):
         place = self.address(op.memref, op.indices)
         self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op)
 
+    def emit_memref_alloc(self, op: memref.AllocOp) -> None:
+        type_ = op.memref.type
+        assert isinstance(type_, MemRefType)
+        (count,) = op.dynamic_sizes
+        width_bytes = element_size_bytes(type_.element_type)
+        self.assign(op, self.vector_call("take_memory", f"{width_bytes} * {self.value(count)}"))
+
+    def emit_memref_dealloc(self, op: memref.DeallocOp) -> None:
+        self.current.add(self.vector_call("give_back_memory", self.value(op.memref)), op)
+
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type
         assert isinstance(type_, MemRefType)

@@ -16,6 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
+from numba.extending import intrinsic
 
 from ..schedule.machine_model import STREAM_BYTES
 from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
@@ -50,6 +51,8 @@ def __getattr__(name: str) -> Any:
         return _prefetch(int(match[1]))
     if match := re.fullmatch(r"stack_([1-9]\d*)xi(8|16|32|64)", name):
         return _stack(int(match[1]), int(match[2]))
+    if name in _HEAP:
+        return _HEAP[name]()
     match = _NAME.fullmatch(name)
     if match is None or match["operation"] not in _OPERATIONS:
         raise AttributeError(f"no vector operation is called {name!r}")
@@ -286,3 +289,34 @@ def _stack(count: int, bits: int) -> Any:
 
     doc = f"Return the address of {count} integers of {bits} bits on the stack, which are not cleared."
     return make(f"stack_{count}xi{bits}", doc, types.int64(), build)
+
+
+@functools.cache
+def _take_memory() -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+        kind = ir.FunctionType(_BYTES, [_I64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "malloc")
+        memory = builder.call(function, [builder.add(arguments[0], _I64(1))])  # of 0 bytes it may return no address
+        with builder.if_then(cgutils.is_null(builder, memory), likely=False):
+            context.call_conv.return_user_exc(builder, MemoryError, ())
+        return builder.ptrtoint(memory, _I64)
+
+    def take_memory(typing_context: Any, size: Any) -> Any:
+        """Return the address of so many bytes of the heap, which are not cleared; MemoryError where it has none."""
+        return types.int64(types.int64), generate
+
+    return intrinsic(take_memory)
+
+
+@functools.cache
+def _give_back_memory() -> Any:
+    def build(builder: Any, address: ir.Value) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES])
+        function = cgutils.get_or_insert_function(builder.module, kind, "free")
+        builder.call(function, [builder.inttoptr(address, _BYTES)])
+
+    return make("give_back_memory", "Give back what `take_memory` returned.", types.void(types.int64), build)
+
+
+_BYTES = ir.IntType(8).as_pointer()
+_HEAP = {"take_memory": _take_memory, "give_back_memory": _give_back_memory}

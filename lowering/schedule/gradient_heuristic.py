@@ -10,6 +10,8 @@ from .schedule import Choice, Prefetch, Schedule
 from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
+    GROUPED_INDEX_NS,
+    GROUPED_PIECE_BYTES,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
@@ -29,19 +31,22 @@ from .tiling import tile_checks, tile_innermost
 def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick the parallel loops of a gradient, so that no two threads add to the same element.
 
-    That is, in this order: batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
+    That is, in this order: positions, by which indices are sorted, where that costs less than to read the rows of a
+    large table; batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
     unless rows of a small table share lines, or grad comes from memory as fast to one thread as to all; an
     owner-computes partition of the longest axis, when rows are long or the table is larger than a cache, where owners
     of long rows have parts of the size of L2; owners of blocks of scalars, which list them in vectors, where the table
     exceeds L2; tiles of longer rows. Otherwise one thread adds: scalars at random places cost less than a comparison of
-    every index. Rows are added as vectors; rows of a specialized size are prefetched
-    where the table exceeds L2; a table that exceeds the last cache is cleared with non-temporal stores. The loops of
-    the nest that copy are those that add.
+    every index. Rows are added as vectors; rows of a specialized size are prefetched where the table exceeds L2; a
+    table that exceeds the last cache is cleared with non-temporal stores. The loops of the nest that copy are those
+    that add.
     """
     machine = replace(machine, threads=min(machine.threads, MOST_OWNERS))
     adding = [loop for loop in nest.copied if loop[1] != 1]
     if nest.width_bytes * trips(adding) < GRADIENT_SHARE * machine.min_shared_bytes:
         return Choice(Schedule(), ("one thread adds: there is little to add",))
+    if _groups(nest, adding, machine):
+        return _share_groups(nest, adding, machine)
     rows = _rows(nest, machine)
     alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
     choice = alone if machine.threads == 1 else _share(nest, adding, machine, rows)
@@ -60,6 +65,57 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         schedule = replace(schedule, stream=True)
         reasons = (*reasons, "the table exceeds the last cache: zeros are written with non-temporal stores")
     return Choice(schedule, reasons)
+
+
+def _groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
+    """Return whether indices are sorted by position first: on one thread, for rows that take longer to read.
+
+    Then each row of out is written once, with non-temporal stores, and none is read.
+    """
+    names = [name for name, _ in adding]
+    row_bytes = nest.run_bytes
+    whole = machine.wide_vector_bytes if row_bytes <= GROUPED_PIECE_BYTES else GROUPED_PIECE_BYTES
+    return (
+        [name.role for name in names] == ["indices", "inner"]
+        and not any(name.loop != name for name, _ in nest.table)
+        and sum(name.role == "axis" for name, _ in nest.table) == 1
+        and not nest.scales
+        and nest.has_plain_rows
+        and nest.is_packed
+        and nest.has_packed_rows
+        and row_bytes == nest.width_bytes * adding[-1][1]
+        and row_bytes % whole == 0
+        and row_bytes >= GROUPED_INDEX_NS * machine.memory_bytes_per_ns
+        and nest.out_bytes >= nest.table_bytes
+        and machine.exceeds_last_level_cache(2 * nest.table_bytes)
+    )
+
+
+def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> Choice:
+    """Give threads the positions: each adds up the rows of one, in pieces that registers hold."""
+    (indices, _), (inner, elements) = adding
+    axis = next(name for name, _ in nest.table if name.role == "axis")
+    row_bytes = nest.run_bytes
+    most = GROUPED_PIECE_BYTES // nest.width_bytes
+    tiles, parallel = tile_checks(nest.checked, machine)
+    rows = max(machine.tile_bytes // row_bytes, 1)
+    tiles, order, slices = (*tiles, (axis, rows)), (), _slices(LoopName("bag"), row_bytes, machine)
+    if elements > most:
+        tiles = (*tiles, (inner, most))
+        order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
+        slices = LoopName("bag"), max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1), FAR
+    schedule = Schedule(
+        tiles,
+        order,
+        (axis.outer_tile, *parallel),
+        specialize=row_bytes,
+        grouped=indices,
+        lanes=machine.wide_vector_bytes // nest.width_bytes,
+        slices=slices,
+        stream=True,
+    )
+    why = "indices are sorted by position: threads add up the rows of positions, and write each row once"
+    return Choice(schedule, (why, "sums are written with non-temporal stores"))
 
 
 def _rows(nest: NestShape, machine: MachineModel) -> Schedule:

@@ -289,10 +289,10 @@ def _beside(schedule: Schedule) -> tuple[Tiles, Names]:
 
 
 def _without_owners(schedule: Schedule) -> Schedule:
-    """Return a schedule without owners, and without what only owners that list their indices have."""
+    """Return a schedule without owners or sorted indices, and without what only these have."""
     alone = replace(schedule, owners=None, owner_block=None, fuse_owned=False)
-    listing = {"compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
-    return alone if schedule.compact is None else replace(alone, **listing)
+    listing = {"grouped": None, "compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
+    return alone if not (schedule.compact or schedule.grouped) else replace(alone, **listing)
 
 
 def _scheduled_loops(space: Space, schedule: Schedule) -> tuple[LoopName, ...]:

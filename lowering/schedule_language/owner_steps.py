@@ -18,6 +18,12 @@ class OwnerSteps:
     ) -> Self:
         raise NotImplementedError
 
+    def group_indices(self, loop: LoopHandle | str) -> Self:
+        """Sort the indices by position, and then add up the slices of each; see the pass `group-indices`."""
+        call = f"group_indices({str(loop)!r})"
+        name = self._name(loop, call)
+        return self._step("group-indices", call, name, [name])
+
     def owner_computes(self, owners: int, axis: str = "axis") -> Self:
         """Partition the axis that a gradient adds to among owners."""
         return self._step("owner-computes", f"owner_computes({owners!r})", (axis, owners), [])

@@ -171,6 +171,18 @@ SHARED = {
         "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
         "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=4}",
     ),
+    "grouped": (
+        *(Gather(), (3000, 48), (9000,)),
+        "specialize-inner{bytes=192},group-indices{loop=indices},tile-loops{loops=axis sizes=64},"
+        "parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},prefetch-slices{loop=bag distance=8 locality=2},"
+        "stream-stores",
+    ),
+    "grouped pieces": (
+        *(Gather(), (30, 64), (900,)),
+        "specialize-inner{bytes=256},group-indices{loop=indices},tile-loops{loops=axis,inner sizes=4,16},"
+        "interchange-loops{order=axis_o,axis_i,inner_o,bag,inner_i},parallelize-loops{loops=axis_o},"
+        "vectorize-inner{lanes=8},prefetch-slices{loop=bag distance=8 locality=2},stream-stores",
+    ),
     "owners": (Gather(), (3000, 40), (9000,), "owner-computes{owners=3 axis=axis},parallelize-loops{loops=owners}"),
     "pieces": (
         *(Gather(), (30, 200), (900,)),

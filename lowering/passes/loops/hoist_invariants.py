@@ -54,8 +54,8 @@ class HoistInvariants(ModulePass):
 
 _PLAIN = (
     *(memref.LoadOp, memref.StoreOp, memref.DimOp, memref.GetGlobalOp, MaskedLoadOp, AccumulateOp),
-    *(vector.LoadOp, vector.StoreOp, PrefetchOp, memref.AllocaOp, memref.CollapseShapeOp),
-    memref.ExtractAlignedPointerAsIndexOp,
+    *(vector.LoadOp, vector.StoreOp, PrefetchOp, memref.AllocaOp, memref.AllocOp, memref.DeallocOp),
+    *(memref.CollapseShapeOp, memref.ExtractAlignedPointerAsIndexOp),
 )
 
 

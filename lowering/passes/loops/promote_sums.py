@@ -5,17 +5,20 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import ModuleOp, StringAttr, VectorType
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, MemRefType, ModuleOp, NoneAttr, StringAttr, VectorType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 
 from ....ir.dialects.attributes import LOOP_NAMES
+from ....ir.dialects.types import element_size_bytes
+from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
 from ...nest.builder import index_constant, named, zero_of
 from ...nest.located import builder_before, made_from
 from ...nest.queries import functions
+from ...schedule.machine_model import STREAM_BYTES
 
 MOST_SUMS = 64
 Load = memref.LoadOp | vector.LoadOp
@@ -37,8 +40,11 @@ class PromoteSums(ModulePass):
               data[p, j:j+16]                 s1 += data[p, 16:32]
                                             out[i, 0:16], out[i, 16:32] = s0, s1
 
-    Preconditions: the loops over the bags are what `lower-reduction-to-nest` made. A bag whose row has no known size,
-    or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
+    The groups of `group-indices` are bags, too. Where the nest that clears has non-temporal stores, the sums are stored
+    so.
+
+    Preconditions: the loops over the bags are what `lower-reduction-to-nest` or `group-indices` made. A bag whose row
+    has no known size, or more than 64 sums, stays as it is: its sums are in memory, and so in the first cache.
 
     Input:
         scf.for %k = %c0 to %n_bag step %c1 {
@@ -114,13 +120,16 @@ def _is_plain_if(block: Block) -> bool:
 def _unroll_rows(bag: scf.ForOp) -> bool:
     """Unroll the loops in a bag that have a known size; return whether no other loop is left."""
     for loop in [op for op in bag.walk() if isinstance(op, scf.ForOp) and op is not bag]:
-        trips = _trips(loop)
+        trips = _trips(loop, bag)
         if trips is None or len(trips) > MOST_SUMS or loop.iter_args or any(op.regions for op in loop.body.block.ops):
             return False
     for loop in [op for op in bag.walk() if isinstance(op, scf.ForOp) and op is not bag]:
         outside = builder_before(bag)
-        for place in _trips(loop) or ():
-            mapping: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: index_constant(outside, place)}
+        for place in _trips(loop, bag) or ():
+            number = index_constant(outside, place)
+            if const_evaluate_operand(loop.lb) is None:
+                number = named(outside, arith.AddiOp(loop.lb, number), loop.body.block.args[0].name_hint)
+            mapping: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: number}
             for op in loop.body.block.ops:
                 if not isinstance(op, scf.YieldOp):
                     Rewriter.insert_op(made_from(op, op.clone(mapping)), InsertPoint.before(loop))
@@ -128,9 +137,15 @@ def _unroll_rows(bag: scf.ForOp) -> bool:
     return True
 
 
-def _trips(loop: scf.ForOp) -> range | None:
-    """Return the induction values of a loop of known size; None of another."""
+def _trips(loop: scf.ForOp, bag: scf.ForOp) -> range | None:
+    """Return the induction values of a loop of known size, behind its lower bound where that is none; None of another.
+
+    It may run within a tile of a row, which begins outside of the bag.
+    """
     first, last, step = map(const_evaluate_operand, (loop.lb, loop.ub, loop.step))
+    end = loop.ub.owner
+    if first is None and isinstance(end, arith.AddiOp) and end.lhs is loop.lb and not _is_inside(loop.lb, bag):
+        first, last = 0, const_evaluate_operand(end.rhs)
     return None if first is None or last is None or step is None else range(first, last, step)
 
 
@@ -245,4 +260,49 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
             value = named(builder, vector.BroadcastOp(value, kind), "zeros")
         result.replace_all_uses_with(value)
         Rewriter.erase_op(load)
+    if any(isinstance(op, Store) and is_nontemporal(op) for op in outermost[0].walk()):
+        _stream(function)
     Rewriter.erase_op(outermost[0])
+
+
+def _stream(function: func.FuncOp) -> None:
+    """Store sums as zeros were: with non-temporal stores, where out begins at a multiple of what they ask for."""
+    for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
+        stores = [use.operation for result in bag.results for use in result.uses]
+        vectors = [op for op in stores if isinstance(op, vector.StoreOp)]
+        if vectors and len(vectors) == len(stores) and all(map(_in_whole_pieces, vectors)):
+            _stream_all(vectors)
+
+
+def _in_whole_pieces(store: vector.StoreOp) -> bool:
+    """Return whether a vector, and all rows of out, are multiples of what a non-temporal store takes."""
+    kind, memory = store.vector.type, store.base.type
+    assert isinstance(kind, VectorType) and isinstance(memory, MemRefType)
+    width_bytes = element_size_bytes(kind.element_type)
+    sizes = kind.get_shape()[0], memory.get_shape()[-1]
+    is_packed = isinstance(memory.layout, NoneAttr)
+    return is_packed and all(size > 0 and size * width_bytes % STREAM_BYTES == 0 for size in sizes)
+
+
+def _stream_all(stores: list[vector.StoreOp]) -> None:
+    """Replace the stores of a row by a branch: non-temporal ones where the first is aligned, and plain ones."""
+    first, last = stores[0], stores[-1]
+    builder = builder_before(last)
+    kind = first.vector.type
+    assert isinstance(kind, VectorType)
+    width = index_constant(builder, element_size_bytes(kind.element_type))
+    base = named(builder, memref.ExtractAlignedPointerAsIndexOp.get(first.base), "base")
+    offset = named(builder, arith.MuliOp(first.indices[-1], width), "offset")
+    address = named(builder, arith.AddiOp(base, offset), "address")
+    over = named(builder, arith.RemUIOp(address, index_constant(builder, STREAM_BYTES)), "over")
+    aligned = named(builder, arith.CmpiOp(over, index_constant(builder, 0), "eq"), "is_aligned")
+    branch = builder.insert(scf.IfOp(aligned, [], Region(Block()), Region(Block())))
+    for store in stores:
+        streamed = made_from(store, store.clone())
+        streamed.properties["nontemporal"] = BoolAttr.from_bool(True)
+        streamed.attributes["alignment"] = IntegerAttr(STREAM_BYTES, i64)
+        branch.true_region.block.add_op(streamed)
+        store.detach()
+        branch.false_region.block.add_op(store)
+    for region in (branch.true_region, branch.false_region):
+        region.block.add_op(made_from(branch, scf.YieldOp()))

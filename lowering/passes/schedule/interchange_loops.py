@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from xdsl.builder import Builder
 from xdsl.context import Context
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -15,7 +16,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import insert_loop, kind_of
 from ...nest.located import replace_op
-from ...nest.queries import chain, find_loop, functions, sole_inner_loop
+from ...nest.queries import chain, find_loop, functions, sole_inner_loop, written
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,16 @@ def _computations(loop: LoopOp) -> list[Operation]:
     for op in found:
         if inner.total is not None and inner.total in op.operands:
             raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
-        if not is_side_effect_free(op):
+        if not is_side_effect_free(op) and not _is_of_groups(op, loop):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found
+
+
+def _is_of_groups(op: Operation, loop: LoopOp) -> bool:
+    """Return whether an operation loads where the group of a position begins or ends, which nothing here changes."""
+    return (
+        isinstance(op, memref.LoadOp) and isinstance(op.memref.owner, memref.AllocOp) and op.memref not in written(loop)
+    )
 
 
 def _place_ready(pending: list[Operation], place: Block | LoopOp, available: set[SSAValue]) -> None:

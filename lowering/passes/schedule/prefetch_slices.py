@@ -16,7 +16,7 @@ from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice
 from ...nest.builder import index_constant
 from ...nest.located import builder_at_start
 from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
-from ...nest.queries import enclosing_loops, find_loop, functions, loops
+from ...nest.queries import enclosing_loops, find_loop, functions, loops, static_size
 from ...schedule.machine_model import LINE_BYTES
 
 MOST_LINES = 64
@@ -77,9 +77,10 @@ class PrefetchSlices(ModulePass):
         memory = SSAValue.get(load.operands[0], type=MemRefType)
         line = max(LINE_BYTES // element_size_bytes(memory.type.element_type), 1)
         row = memory.type.get_shape()[-1]
-        is_whole = innermost is not loop and 0 < row <= MOST_LINES * line and load.operands[-1] is innermost.induction
+        is_row = innermost is not loop and load.operands[-1] is innermost.induction
+        is_whole = is_row and 0 < row <= MOST_LINES * line and static_size(innermost.lower) == 0
         builder = builder_at_start(loop, load)
-        mapping = {loop.induction: later_iteration(self.name, builder, loop, loop.upper, self.distance)}
+        mapping = {loop.induction: later_iteration(self.name, builder, loop, _end(loop), self.distance)}
         of_row = [place for place in load.operands[1:] if not inductions_of([place], loop) - {loop.induction}]
         mapping = clone_slice(slice_of(of_row, loop), builder, mapping)
         if not is_whole and innermost is not loop:
@@ -91,6 +92,15 @@ class PrefetchSlices(ModulePass):
         ends = [*range(0, row, line), row - 1] if is_whole else []
         for last in [index_constant(builder, end) for end in dict.fromkeys(ends)] or places[-1:]:
             builder.insert(PrefetchOp(memory, [*places[:-1], last], self.locality))
+
+
+def _end(loop: LoopOp) -> SSAValue:
+    """Return the end of a loop; of one over the places of a position, that of all places."""
+    for use in loop.induction.uses:
+        load = use.operation
+        if isinstance(load, memref.LoadOp) and isinstance(load.memref.owner, memref.AllocOp):
+            return load.memref.owner.dynamic_sizes[0]
+    return loop.upper
 
 
 def _added_element(loop: LoopOp) -> memref.LoadOp | vector.LoadOp:

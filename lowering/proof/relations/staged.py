@@ -16,6 +16,8 @@ from .values import Atom, Buffer, Refuted, Term, Undecided, Value
 
 # What is at a place of a list depends on how many of the indices before are an owner's: no affine relation says that.
 LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
+# Where a place goes depends on how many of the indices before have its position.
+SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Staged(Arithmetic):
     under: tuple[Term, ...]
     guard: Guard | None
     stores: list[_Store]
+
+    def run_memref_alloc(self, op: memref.AllocOp) -> None:
+        """Stop: the order of sorted indices is decided while the nest runs."""
+        raise Undecided(SORTED)
 
     def run_memref_alloca(self, op: memref.AllocaOp) -> None:
         """Make a buffer."""

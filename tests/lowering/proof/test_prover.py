@@ -4,7 +4,9 @@ import os
 
 import pytest
 
-from gathernest.ir.modules.operator_module import gather_module
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.modules.operator_module import gather_module, operator_module
+from gathernest.ir.operator_spec import Gather, Gradient
 from gathernest.ir.semantics import Bounds
 from gathernest.lowering.proof.prover import Status
 from gathernest.lowering.registry import PIPELINES
@@ -78,6 +80,15 @@ def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator
     last = prove(operator("gather", "zero", scale=1.0), pipeline)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
     assert last.reason == "a buffer holds a list, and how long it is the nest counts while it runs"
+
+
+def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove) -> None:
+    arrays = ArraySpec.parse("9x6xf32"), ArraySpec.parse("17xi64")
+    module = operator_module(Gather(), *arrays, bounds="zero", gradient=Gradient(2.0))
+    pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
+    last = prove(module, pipeline)[-1]
+    assert last.status is Status.UNDECIDED and last.samples > 0
+    assert last.reason == "indices are sorted by position, and where each goes the nest counts while it runs"
 
 
 @pytest.mark.parametrize("index", ["i8", "ui8", "i32", "ui64"])

@@ -27,11 +27,14 @@ def chosen(threads: int = 2, machine: str = "zen4", **sizes) -> Schedule:
         (("indices", given["indices"]),),
         given["width"],
         table,
+        given.get("scales", False),
         looked_up=frozenset(sizes.get("looked_up", ("indices",))),
         is_packed=given.get("is_packed", True),
         has_packed_rows=given.get("has_packed_rows", True),
     )
-    return choose_gradient_schedule(shape, replace(BUILT_IN[machine], threads=threads)).schedule
+    described = BUILT_IN[machine]
+    memory = given.get("memory", described.memory_bytes_per_ns)
+    return choose_gradient_schedule(shape, replace(described, threads=threads, memory_bytes_per_ns=memory)).schedule
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_rows_that_end_within_a_line_are_shared_where_the_table_is_large():
 
 
 def test_more_threads_than_lines_owner_computes_of_a_large_table():
-    schedule = chosen(16)
+    schedule = chosen(16, indices=90_000)
     assert schedule.owners == ("axis", 16)
     assert schedule.lanes == 8
 
@@ -91,7 +94,7 @@ def test_long_rows_are_added_as_vectors_by_the_owners_of_their_positions(inner, 
 
 @pytest.mark.parametrize(
     ("threads", "axis", "inner", "owners"),
-    [(2, 10_000, 1024, 40), (3, 10_000, 1024, 42), (2, 100, 1024, 2), (2, 10_000, 160, 8), (2, 48, 65_536, 4)],
+    [(2, 10_000, 1023, 40), (3, 10_000, 1023, 42), (2, 100, 1024, 2), (2, 10_000, 161, 8), (2, 48, 65_537, 4)],
 )
 def test_owners_of_long_rows_have_parts_that_fit_in_l2_where_listing_indices_costs_little(threads, axis, inner, owners):
     schedule = chosen(threads, axis=axis, inner=inner)
@@ -123,12 +126,38 @@ def test_owners_list_single_elements_where_the_table_exceeds_l2_and_lanes_are_pa
     assert schedule.list_lanes == (None if owners is None else 8)
 
 
+@pytest.mark.parametrize(
+    ("given", "tiles"),
+    [
+        ({"axis": 100_000}, {"axis": 256}),
+        ({"axis": 100_000, "inner": 256}, {"axis": 64, "inner": 64}),
+        ({"axis": 10_000, "inner": 1024}, {"axis": 16, "inner": 64}),
+        ({"axis": 10_000, "inner": 512, "width": 8}, {"axis": 16, "inner": 32}),
+        ({"axis": 100_000, "inner": 32}, None),  # rows of 128 B are read as fast as indices are sorted
+        ({"axis": 100_000, "inner": 63}, None),
+        ({"axis": 10_000, "inner": 1000}, None),  # no whole pieces
+        ({"axis": 10_000, "indices": 9000, "inner": 1024}, None),
+        ({"axis": 10_000}, None),  # the table stays in the last cache
+        ({"axis": 100_000, "scales": True}, None),
+        ({"axis": 100_000, "outer": 2}, None),
+        ({"axis": 100_000, "memory": 300.0}, None),
+    ],
+    ids=str,
+)
+def test_indices_are_sorted_where_rows_of_a_large_table_take_longer_to_read(given, tiles):
+    schedule = chosen(**{"indices": 100_000, **given})
+    assert schedule.grouped == (None if tiles is None else "indices")
+    if tiles is not None:
+        assert {name: size for name, size in schedule.tiles if not name.startswith("check")} == tiles
+        assert schedule.stream and "axis_o" in schedule.parallel and schedule.owners is None
+
+
 def test_a_table_of_which_few_rows_are_added_to_is_cleared_before():
-    schedule = chosen(axis=100_000, inner=1024)
+    schedule = chosen(axis=100_000, indices=50_000, inner=1024)
     assert (schedule.owners, schedule.fuse_owned, schedule.stream) == (("axis", 2), False, True)
 
 
-@pytest.mark.parametrize(("inner", "ahead"), [(1024, 2), (160, 12), (65_536, 1)])
+@pytest.mark.parametrize(("inner", "ahead"), [(1023, 2), (161, 12), (65_537, 1)])
 def test_slices_of_long_rows_are_prefetched_into_l2(inner, ahead):
     assert chosen(axis=10_000, inner=inner).slices == ("indices_i", ahead, 2)
 

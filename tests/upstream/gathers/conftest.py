@@ -292,6 +292,8 @@ def gradient_cases() -> list[Case]:
         "listed": "owner-computes{owners=3},fuse-into-owners,tile-loops{loops=indices sizes=4},"
         "parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
         "prefetch-slices{loop=indices_i distance=2 locality=2}",
+        "grouped": "group-indices{loop=indices},parallelize-loops{loops=axis},vectorize-inner{lanes=4},"
+        "prefetch-slices{loop=bag distance=2 locality=2}",
         "pieces": "tile-loops{loops=inner sizes=3},interchange-loops{order=inner_o,indices,inner_i},"
         "parallelize-loops{loops=inner_o,clear_axis}",
     }

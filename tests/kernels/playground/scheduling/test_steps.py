@@ -106,6 +106,7 @@ REASONS = {
     'prefetch("indices", distance=0)': "distance of a Prefetch must be a whole number from 1, got 0",
     "stream()": "expected vector stores",
     "specialize(5)": "rows have 96 bytes, got 5",
+    'group_indices("indices")': "expected indices to be the loop over the indices of a gradient",
     "owner_computes(2)": "expected one gather.accumulate, got 0",
     "interleave_owners(3)": "expected a power of two of positions a block, got 3",
     "fuse_into_owners()": "expected a loop owners, whose iterations own positions",
@@ -129,6 +130,7 @@ WAYS_OUT = [
     *(
         "run vectorize first",
         "give the bytes of a row",
+        "use it for a gradient",
         "use it once, for a gradient",
         *("use it right after owner_computes", *["run owner_computes first"] * 2, *["run list_indices first"] * 2),
         "stage before a loop that copies",

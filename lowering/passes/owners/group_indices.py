@@ -1,0 +1,198 @@
+"""The pass `group-indices`: within the scheduled nest, level 3."""
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, ModuleOp, i64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ....ir.errors import ScheduleError
+from ....ir.loop_name import LoopName
+from ...nest.backward_slice import clone_slice, inductions_of, slice_of
+from ...nest.builder import index_constant, insert_loop, named, size_of
+from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
+from ...nest.queries import enclosing_loops, find_loop, functions, static_size, view_of
+
+
+@dataclass(frozen=True)
+class GroupIndices(ModulePass):
+    """Sort the indices by position, and then add up the slices of each position.
+
+    A counting sort: how many indices each position has is counted, the counts are summed, and the place of each index
+    is written behind those of its position so far. So the places of a position stay in order, and its sum does. The
+    loop that adds goes through the positions, and through the places of each: its iterations are independent, and where
+    the sums are in registers (`promote-sums`), it reads nothing of out.
+
+    before                              after group-indices{loop=indices}
+        for indices in 0..n                 for count_indices in 0..n
+          p = resolve(indices[i])             ends[resolve(indices[i]) + 2] += 1
+          out[p] += grad[i]                 for end_axis in 1..n_axis + 3
+                                              ends[a] += ends[a - 1]
+                                            for place_indices in 0..n
+                                              p = resolve(indices[i])
+                                              places[ends[p + 1]] = i
+                                              ends[p + 1] += 1
+                                            for axis in 0..n_axis
+                                              for bag in ends[a]..ends[a + 1]
+                                                out[a] += grad[places[k]]
+
+    Indices that add nothing are placed behind the last position.
+
+    Preconditions: the loop over the indices of a gradient stands in no other, is not tiled or parallel, and no owners
+    are made.
+
+    Options:
+        loop: its name.
+
+    Input:
+        gather.loop ordered indices(%i) = %c0 to %n step %c1 { ... gather.accumulate %element, %out[%b, %o, %p, %j] }
+    Output:
+        %ends = memref.alloc(%n_ends) : memref<?xi64>
+        %places = memref.alloc(%n) : memref<?xi64>
+        ...
+        gather.loop axis(%axis) = %c0 to %n_axis step %c1 {
+          gather.loop ordered bag(%k) = %begin to %end step %c1 {
+            %place = memref.load %places[%k] : memref<?xi64>
+            ... gather.accumulate %element, %out[%b, %o, %axis, %j] ... }}
+        memref.dealloc %places : memref<?xi64>
+        memref.dealloc %ends : memref<?xi64>
+
+    What it does not do: sort on several threads; sort indices of batches, or tuples of them.
+
+    Raises:
+        ScheduleError: a precondition does not hold.
+    """
+
+    name = "group-indices"
+
+    loop: str
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            _group(function, find_loop(function, self.loop))
+
+
+def _group(function: func.FuncOp, loop: LoopOp) -> None:
+    accumulate, dim = _checked(function, loop)
+    view = view_of(accumulate.memref, function)
+    axis = LoopName("axis") if view is None else view.dims[dim]
+    position, valid = accumulate.subscripts[dim], accumulate.mask
+    builder = builder_before(loop)
+    zero, one, two = (index_constant(builder, number) for number in range(3))
+    size = size_of(builder, accumulate.memref, dim, "grouped")
+    n_ends = named(builder, arith.AddiOp(size, index_constant(builder, 3)), "n_ends")
+    ends, places = (
+        named(builder, memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name)
+        for count, name in ((n_ends, "ends"), (loop.upper, "places"))
+    )
+    none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
+    each = named(builder, arith.ConstantOp.from_int_and_width(1, i64), "each")
+
+    inner, number = _loop(builder, axis.beside("empty"), (zero, n_ends, one), loop)
+    inner.insert(memref.StoreOp.get(none, ends, [number]))
+    inner.insert(YieldOp())
+
+    inner, number = _loop(builder, loop.label.beside("count"), (zero, loop.upper, one), loop)
+    place = named(inner, arith.AddiOp(_position(inner, number, loop, position, valid, size), two), "counted")
+    _change(inner, ends, place, each)
+
+    inner, number = _loop(builder, axis.beside("end"), (one, n_ends, one), loop)
+    before = named(inner, arith.SubiOp(number, one), "before")
+    _change(inner, ends, number, named(inner, memref.LoadOp.get(ends, [before]), "so_far"))
+
+    inner, number = _loop(builder, loop.label.beside("place"), (zero, loop.upper, one), loop)
+    place = named(inner, arith.AddiOp(_position(inner, number, loop, position, valid, size), one), "grouped")
+    end = named(inner, memref.LoadOp.get(ends, [place]), "end")
+    free = named(inner, arith.IndexCastOp(end, IndexType()), "free")
+    wide = named(inner, arith.IndexCastOp(number, i64), "place")
+    inner.insert(memref.StoreOp.get(wide, places, [free]))
+    inner.insert(memref.StoreOp.get(named(inner, arith.AddiOp(end, each), "end"), ends, [place]))
+    inner.insert(YieldOp())
+
+    _add(builder, loop, accumulate, dim, (axis, size), (ends, places), (zero, one))
+    for memory in (places, ends):
+        builder.insert(memref.DeallocOp.get(memory))
+    replace_op(loop, (), [])
+
+
+def _add(
+    builder: Builder,
+    loop: LoopOp,
+    accumulate: AccumulateOp,
+    dim: int,
+    owned: tuple[LoopName, SSAValue],
+    memories: tuple[SSAValue, SSAValue],
+    constants: tuple[SSAValue, SSAValue],
+) -> None:
+    """Build the loop over the positions, with the one over the places of each that has the body of `loop`."""
+    (axis, size), (ends, places), (zero, one) = owned, memories, constants
+    rows = insert_loop(builder, axis, (zero, size, one), axis.induction, loop)
+    inner = builder_at_end(rows, loop)
+    behind = named(inner, arith.AddiOp(rows.induction, one), "behind")
+    first, last = (
+        named(inner, arith.IndexCastOp(named(inner, memref.LoadOp.get(ends, [at]), name), IndexType()), name)
+        for at, name in ((rows.induction, "begin"), (behind, "end"))
+    )
+    subscripts = [rows.induction if at == dim else place for at, place in enumerate(accumulate.subscripts)]
+    made = AccumulateOp(accumulate.element, accumulate.memref, subscripts, None)
+    position = [accumulate.subscripts[dim], *([] if accumulate.mask is None else [accumulate.mask])]
+    Rewriter.replace_op(accumulate, made)
+    for op in reversed(slice_of(position, loop)):
+        if not any(result.uses for result in op.results):
+            Rewriter.erase_op(op)
+    body = loop.detach_region(loop.body)
+    bag = inner.insert(LoopOp(LoopName("bag"), first, last, one, body, sums=False, parallel=False, ordered=True))
+    inside = list(bag.induction.uses)
+    start = builder_at_start(bag)
+    wide = named(start, memref.LoadOp.get(places, [bag.induction]), "place")
+    place = named(start, arith.IndexCastOp(wide, IndexType()), bag.induction.name_hint)
+    for use in inside:
+        use.operation.operands[use.index] = place
+    bag.induction.name_hint = "k"
+    inner.insert(YieldOp())
+
+
+def _loop(
+    builder: Builder, name: LoopName, bounds: tuple[SSAValue, SSAValue, SSAValue], source: LoopOp
+) -> tuple[Builder, SSAValue]:
+    made = insert_loop(builder, name, bounds, name.induction, source, ordered=True)
+    return builder_at_end(made, source), made.induction
+
+
+def _position(
+    inner: Builder, number: SSAValue, loop: LoopOp, position: SSAValue, valid: SSAValue | None, size: SSAValue
+) -> SSAValue:
+    """Insert the position of an index; the number of positions for one that adds nothing."""
+    wanted = [position, *([] if valid is None else [valid])]
+    copy = clone_slice(slice_of(wanted, loop), inner, {loop.induction: number})
+    if valid is None:
+        return copy[position]
+    return named(inner, arith.SelectOp(copy[valid], copy[position], size), position.name_hint)
+
+
+def _change(inner: Builder, ends: SSAValue, place: SSAValue, more: SSAValue) -> None:
+    """Add to an element of `ends`, and end the loop."""
+    before = named(inner, memref.LoadOp.get(ends, [place]), "count")
+    after = named(inner, arith.AddiOp(before, more), "count")
+    inner.insert(memref.StoreOp.get(after, ends, [place]))
+    inner.insert(YieldOp())
+
+
+def _checked(function: func.FuncOp, loop: LoopOp) -> tuple[AccumulateOp, int]:
+    """Return the addition, and the dimension of the table that the indices select from."""
+    found = [op for op in loop.walk() if isinstance(op, AccumulateOp)]
+    if len(found) != 1 or loop.ordered is None or loop.label.role != "indices":
+        raise ScheduleError(f"group-indices: expected {loop.label} to be the loop over the indices of a gradient")
+    if next(enclosing_loops(loop), None) is not None or static_size(loop.lower) != 0 or static_size(loop.step) != 1:
+        raise ScheduleError(f"group-indices: expected {loop.label} to stand in no other loop, and not to be tiled")
+    accumulate, own = found[0], {loop.induction}
+    moving = [dim for dim, place in enumerate(accumulate.subscripts) if loop.induction in inductions_of([place], loop)]
+    masks = [] if accumulate.mask is None else [accumulate.mask]
+    if len(moving) != 1 or inductions_of([accumulate.subscripts[moving[0]], *masks], loop) != own:
+        raise ScheduleError(f"group-indices: not every iteration of {loop.label} adds one slice to one position")
+    return accumulate, moving[0]
