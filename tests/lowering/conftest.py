@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.scalar import interpret
-from gathernest.ir.modules.context import make_context, parse_module
+from gathernest.ir.modules.context import make_context, parse_module, print_generic, verify_module
 from gathernest.ir.modules.operator_module import operator_module
 from gathernest.ir.operator_spec import (
     Gather,
@@ -55,6 +55,7 @@ class Sample:
             self.expected = reference.gradient(self.operator, source, indices, data_shape, bounds, scale)
         self.made: dict[tuple[str, ...], ModuleOp] = {}
         self.checked: set[str] = set()
+        self.read_back: set[str] = set()
 
     def module(self, pipeline: str = "") -> ModuleOp:
         """Return the operator after a pipeline."""
@@ -75,17 +76,30 @@ class Sample:
         return self.made[passes]
 
     def check(self, module: ModuleOp) -> None:
-        """Assert that a module, read back from its text, gives the expected bytes in an order of iterations of its own.
+        """Assert that a module is valid, and gives the expected bytes in an order of iterations of its own.
 
         A text that did before does again, so it is not run twice.
         """
         text = str(module)
         if text in self.checked:
             return
+        verify_module(module)
         out = np.full_like(self.expected, 99)
-        interpret(parse_module(text), self.data, self.indices, out, seed=zlib.crc32(text.encode()))
+        interpret(module, self.data, self.indices, out, seed=zlib.crc32(text.encode()))
         assert out.tobytes() == self.expected.tobytes()
         self.checked.add(text)
+
+    def check_reads_back(self, module: ModuleOp) -> None:
+        """Assert that a module's text in either syntax reads back as the same module.
+
+        A text that did before does again, so it is not read twice.
+        """
+        text = str(module)
+        if text in self.read_back:
+            return
+        assert str(parse_module(text)) == text
+        assert str(parse_module(print_generic(module))) == text
+        self.read_back.add(text)
 
 
 def _draw(shape: tuple[int, ...], size: int, bounds: Bounds, dtype: type = np.int64) -> np.ndarray:

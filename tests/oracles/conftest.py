@@ -100,8 +100,13 @@ def stages_with_modules(plan: Plan, number: int = 0) -> list[tuple[Stage, Module
     Reading a stage takes ten times as long as all else that is done with it: so one in four is read back from its
     text, others for each `number`, and of the others the module is as the pass left it.
     """
-    module, found = module_of(plan.problem), {}
-    for place, stage in enumerate(record_stages(module, parse_passes(plan.pipeline))):
+    return read_some(module_of(plan.problem), plan.pipeline, number)
+
+
+def read_some(module: ModuleOp, pipeline: str, number: int) -> list[tuple[Stage, ModuleOp]]:
+    """Run a pipeline on a module in place; return its stages as `stages_with_modules` does."""
+    found: dict[str, tuple[Stage, ModuleOp]] = {}
+    for place, stage in enumerate(record_stages(module, parse_passes(pipeline))):
         if stage.text not in found:
             is_read = place % READ_BACK == number % READ_BACK
             found[stage.text] = stage, parse_module(stage.text) if is_read else module.clone()
@@ -121,6 +126,7 @@ class Oracle:
     same_bytes = staticmethod(same_bytes)
     lay_out = staticmethod(lay_out)
     stages_with_modules = staticmethod(stages_with_modules)
+    read_some = staticmethod(read_some)
     fill = staticmethod(fill)
 
     @staticmethod

@@ -21,7 +21,7 @@ from ...nest.queries import enclosing_loops, find_loop, functions, static_size, 
 
 @dataclass(frozen=True)
 class GroupIndices(ModulePass):
-    """Sort the indices by position, and then add up the slices of each position.
+    """Sort indices by position, and then add up the slices of each position.
 
     A counting sort: how many indices each position has is counted, the counts are summed, and the place of each index
     is written behind those of its position so far. So the places of a position stay in order, and its sum does. The

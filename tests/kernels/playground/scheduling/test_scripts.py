@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Gather:
     def read(self) -> np.ndarray:
         return self.data if self.source is None else self.source
 
+    @cached_property
     def expected(self) -> np.ndarray:
         problem = self.script().problem
         if problem.gradient is None:
@@ -55,7 +57,7 @@ class Gather:
         return reference.gradient(problem.operator, self.read, self.indices, shape, problem.bounds, scale)
 
     def interpreted(self, ir: str, seed: int = 0) -> np.ndarray:
-        out = np.full_like(self.expected(), 99)
+        out = np.full_like(self.expected, 99)
         interpret(parse_module(ir), self.read, self.indices, out, seed=seed)
         return out
 
@@ -190,7 +192,7 @@ def legal(request) -> tuple[Gather, str]:
 
 def test_each_step_keeps_the_bytes_interpreted_and_compiled(legal):
     gather, steps = legal
-    wanted, script, known = gather.expected().tobytes(), gather.script(), {}
+    wanted, script, known = gather.expected.tobytes(), gather.script(), {}
     for step in ["", *steps.splitlines()]:
         before = script.ir
         exec(step, {"s": script}, known)
