@@ -68,6 +68,8 @@ def check_input_names(specs: Mapping[str, TensorSpec], names: Iterable[str]) -> 
 
 def checked_inputs(specs: Mapping[str, TensorSpec], given: Mapping[str, Any]) -> list[np.ndarray]:
     """Return the arrays in the order of the inputs; raises ModelError, see `Model.run`."""
+    if not isinstance(given, Mapping):
+        raise ModelError(f"inputs are a dict of arrays by name, as {{'name': array}}, got {type(given).__name__}")
     check_input_names(specs, given)
     arrays: list[np.ndarray] = []
     for name, spec in specs.items():

@@ -14,7 +14,7 @@ from ...ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..gather import gather
 from ..host.dependencies import require
 from ..host.timing import time_interleaved
-from ..models.tensor_spec import TensorSpec, checked_inputs
+from ..models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 from ..reduction.gather_reduce import gather_reduce
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class SplitModel:
         self._buffers: dict[str, np.ndarray] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, /, **inputs: Any) -> dict[str, np.ndarray]:
-        """Run the model on inputs whose names are identifiers; see `run`."""
-        return self.run(inputs)
+    def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, np.ndarray]:
+        """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
+        return self.run(inputs_by_name(self.inputs, arrays, inputs))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run the model.
@@ -142,7 +142,8 @@ class SplitModel:
             rows = None if out is None else out.reshape(*indices.shape[:-1], table.shape[1])
             found = gather_reduce(table, indices, reduce=lookup.reduce, out=rows)
         except BoundsError as error:
-            raise BoundsError(f"table {lookup.table!r}: {error}") from None
+            where = str(error).partition("; use bounds=")[0]  # a model has no other bounds
+            raise BoundsError(f"table {lookup.table!r}: {where}") from None
         if out is not None:
             return out
         return np.expand_dims(found, -2) if lookup.keep_dim else found
@@ -169,6 +170,8 @@ class SplitModel:
 
     def compare(self, inputs: Mapping[str, Any], rounds: int = 9) -> Comparison:
         """Run this model and the whole one in ONNX Runtime in turn on the same inputs; raises as `run` does."""
+        if not isinstance(rounds, int) or rounds < 1:
+            raise ModelError(f"rounds must be a whole number from 1, got {rounds!r}")
         arrays = dict(zip(self.inputs, checked_inputs(self.inputs, inputs), strict=True))
         ours, theirs = self.run(arrays), self._run_whole(arrays)
         same = {name: _has_same_bytes(ours[name], theirs[name]) for name in self.outputs}
@@ -262,8 +265,13 @@ def split(
     limits = FileLimits(max_file_bytes, max_tensor_bytes, max_total_bytes)
     if isinstance(model, str | os.PathLike):
         path = Path(model)
+        if path.suffix == ".xml":
+            raise ModelError(f"{path} is an OpenVINO model, and only ONNX models are split; run it with load")
         reader, proto = TensorReader(limits, path.parent, allow_external_data), read_model(path, limits)
         found = SplitModel(proto, reader, path.name, str(path), fast_sums)
+    elif not hasattr(model, "HasField"):
+        kind = f"{type(model).__module__}.{type(model).__qualname__}"
+        raise ModelError(f"a model to split is the path of a .onnx file or an onnx.ModelProto, got {kind}")
     else:
         found = SplitModel(model, TensorReader(limits, None, False), "the model", model, fast_sums)
     if inputs is not None and found.compare(inputs).gain < LEAST_GAIN:

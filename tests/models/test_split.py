@@ -229,3 +229,13 @@ def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
         split(ids=IDS.astype(np.int32))
     with pytest.raises(gn.ModelError, match=r"the model has no input 'idx'; it has ids; did you mean 'ids'\?"):
         split(idx=IDS)
+    with pytest.raises(gn.BoundsError, match=r"\(1 of 1 indices are out of range\)$|of size 600$"):
+        split(np.array([[600]]))
+    with pytest.raises(gn.ModelError, match=r"inputs are a dict of arrays by name, as .*, got list"):
+        split.run([IDS])
+    with pytest.raises(gn.ModelError, match="rounds must be a whole number from 1, got 0"):
+        split.compare({"ids": IDS}, rounds=0)
+    with pytest.raises(gn.ModelError, match="only ONNX models are split; run it with load"):
+        gn.split("model.xml")
+    with pytest.raises(gn.ModelError, match=r"path of a .onnx file or an onnx.ModelProto, got builtins.bytes"):
+        gn.split(b"model")

@@ -31,6 +31,8 @@ def read_input(name: str, spec: TensorSpec, path: Path) -> np.ndarray:
         raise ModelError(f"--input {name}: {path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = str(error).partition("\n")[0]
+        if "pickle" in reason:  # NumPy says so of every other file, too, and advises to load it unsafely
+            reason = "it has no header of NumPy, or Python objects"
         raise ModelError(f"--input {name}: {path} is not a .npy file of plain elements: {reason}") from None
     if not isinstance(array, np.ndarray):
         raise ModelError(f"--input {name}: {path} holds several arrays; give a .npy file, which holds one")
