@@ -1,5 +1,6 @@
 """The pass `hoist-invariants`: within the scheduled nest, level 3."""
 
+import itertools
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -9,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
+from xdsl.transforms.common_subexpression_elimination import KnownOps
 
 from ....ir.dialects.attributes import MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp
@@ -81,37 +83,44 @@ class _Facts:
 
 
 def _hoist(loop: LoopOp, facts: _Facts) -> None:
+    before: _Before | None = None
     for op in list(loop.body.block.ops):
         if _may_move(op, loop, facts) and not any(is_inside(operand, loop) for operand in op.operands):
             op.detach()
-            if (same := _computed_before(op, loop)) is None:
+            before = before or _Before(loop)
+            if (same := before.known.get(op)) is None:
                 Rewriter.insert_op(op, InsertPoint.before(loop))
+                before.add(op)
                 continue
             for result, earlier in zip(op.results, same.results, strict=True):
                 result.replace_all_uses_with(earlier)
             op.erase()
 
 
-def _computed_before(op: Operation, loop: LoopOp) -> Operation | None:
-    """Return an operation in front of a loop, in its block, with the same result as `op` would have there."""
-    earlier = loop.prev_op
-    while earlier is not None:
-        if _are_alike(op, earlier):
-            return earlier
-        if isinstance(op, memref.LoadOp) and viewed(op.memref) in written(earlier):
-            return None
-        earlier = earlier.prev_op
-    return None
+class _Before:
+    """The operations in front of a loop, in its block, that have there the result that they had.
 
+    Attributes:
+        known: finds the last one that is like another operation. A load is in it until its memory is written.
+    """
 
-def _are_alike(op: Operation, other: Operation) -> bool:
-    return (
-        op.name == other.name
-        and list(op.operands) == list(other.operands)
-        and op.properties == other.properties
-        and op.attributes == other.attributes
-        and op.result_types == other.result_types
-    )
+    def __init__(self, loop: LoopOp):
+        self.known, self._loads = KnownOps(), dict[SSAValue, list[Operation]]()
+        assert loop.parent is not None
+        for op in itertools.takewhile(lambda op: op is not loop, loop.parent.ops):
+            self.add(op)
+
+    def add(self, op: Operation) -> None:
+        """Add an operation behind all others."""
+        for memory in written(op):
+            for load in self._loads.pop(memory, ()):
+                if load in self.known:
+                    self.known.pop(load)
+        if op.regions:
+            return
+        self.known[op] = op
+        if isinstance(op, memref.LoadOp):
+            self._loads.setdefault(viewed(op.memref), []).append(op)
 
 
 def _may_move(op: Operation, loop: LoopOp, facts: _Facts) -> bool:
