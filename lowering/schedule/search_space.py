@@ -141,7 +141,8 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
-    if schedule != space.default or not space.is_gradient:
+    sums_bags = any(name.role == "bag" for name, _ in space.nest.copied)
+    if schedule != space.default or not space.is_gradient or sums_bags:
         return
     tiles, shared = _beside(schedule)
     alone = _without_owners(schedule)

@@ -134,6 +134,9 @@ def test_a_gradient_has_owners_and_no_other_order_of_its_indices():
     assert [schedule.owners for schedule in found if schedule.owners] == [("axis", 2), ("axis", 4)]
     assert all("indices" not in schedule.parallel for schedule in found)
     assert all(schedule.lanes is None and not schedule.prefetch for schedule in found)
+    bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
+    found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
+    assert not any(schedule.owners for schedule in found)
 
 
 def test_owners_that_list_elements_are_varied_and_left_out():
