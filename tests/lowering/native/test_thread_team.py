@@ -163,7 +163,7 @@ def word(team: Team, place: int) -> int:
 
 def sleep_all(team: Team) -> None:
     """Wait until all members but the caller sleep."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while word(team, At.SLEEPERS) < team.size - 1:
         assert time.monotonic() < until, "the members look for work for ever"
         time.sleep(0.001)
