@@ -16,7 +16,8 @@ class LoopName(str):
     @property
     def nest(self) -> str:
         """`check`, `clear` or `scale` in a nest beside the one that copies or adds; empty in that one."""
-        return next((nest for nest in NESTS if self.startswith(f"{nest}_")), "")
+        first, separator, _ = self.partition("_")
+        return first if separator and first in NESTS else ""
 
     @property
     def loop(self) -> "LoopName":
