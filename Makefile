@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
+# Tests of the pages, their examples and the package are a part of `make check`.
+PAGE_TESTS := tests/docs tests/packaging
+
 .PHONY: demo test fuzz check lint docs static site bench compare history asv asv-compare asv-history asv-site asv-machine
 .PHONY: wheel pythons clean help
 
@@ -16,13 +19,14 @@ demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checke
 	$(BIN)/gathernest demo
 
 test: $(DEV_STAMP)  ## set up and run the tests on two processes
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(PAGE_TESTS))
 
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
 	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles
 
 check: $(DEV_STAMP) lint docs static site  ## everything CI checks beside the tests
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 --dist loadfile $(PAGE_TESTS)
 	for example in examples/*.py; do $(BIN)/python $$example > /dev/null || exit 1; done
 	cd asv_bench && ../$(BIN)/asv check --environment existing:../$(BIN)/python
 

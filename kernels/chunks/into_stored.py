@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
+from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import OperatorSpec
 from ...ir.positions import first_outside, reject_negative
 from ...ir.problem import Problem
@@ -38,7 +39,7 @@ def gather_into(
 
     Raises:
         BoundsError: an index is not valid; nothing was written. Of dask's indices, other blocks may have been.
-        InvalidGatherError: the attributes or `out` do not fit the shapes, or it may not be written to.
+        InvalidGatherError: the attributes or `out` do not fit the shapes, or it is data or may not be written to.
     """
     rest = {"version": version, "schedule": schedule}
     specs = ArraySpec(tuple(data.shape), np.dtype(data.dtype)), ArraySpec(indices.shape, indices.dtype)
@@ -48,6 +49,10 @@ def gather_into(
         return gather_dask(operator, data, indices, bounds, out, **rest)
     problem = Problem.checked(operator, *specs, bounds, version=version)
     check_stored_out(out, problem.slices.shape, problem.table.dtype)
+    if is_stored_array(data) and data == out:
+        raise InvalidGatherError(
+            "out is data itself, whose slices would be read after others were written; pass another array of the file"
+        )
     check_indices(problem, indices)
     of_data, of_indices, of_result = label_dimensions(problem)
     whole = dict(zip((*of_data, *of_indices), ((size,) for size in (*data.shape, *indices.shape)), strict=True))

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
 from ...ir.semantics import Shape
-from ..runtime.array_checks import is_stored_array
+from ..runtime.array_checks import is_stored_array, reject_closed
 
 # Of a block of the result; more where a chunk has more.
 BLOCK_BYTES = 1 << 26
@@ -56,6 +56,7 @@ def check_stored_out(out: Any, shape: Shape, dtype: np.dtype) -> None:
             "out cannot be in memory with dask arrays, whose result is computed later; leave it out, pass a zarr.Array "
             "or an h5py.Dataset, or write the result with dask.array.store"
         )
+    reject_closed(out, "out")
     kind = "h5py.Dataset" if hasattr(out, "file") else "zarr.Array"
     if out.shape is None or tuple(out.shape) != shape:
         raise InvalidGatherError(f"out is a {kind} and must have shape {shape}, got {out.shape}")

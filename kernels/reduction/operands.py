@@ -42,6 +42,10 @@ class Factors:
         """Return bags with weights for data of a dtype, and what is added to their sums, (bags); None for nothing."""
         if self.are_none:
             return bags, None
+        with np.errstate(over="ignore"):  # what is too large for the wide dtype is infinite
+            return self._applied(bags, dtype)
+
+    def _applied(self, bags: Bags, dtype: np.dtype) -> tuple[Bags, np.ndarray | None]:
         wide = WEIGHTED.result_dtype(dtype)
         weights = np.ones(bags.positions.size, wide) if self.weights is None else self.weights.astype(wide)
         if self.scale is None:
@@ -108,7 +112,8 @@ def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
             f"{name} must be floats, one a row of data, of shape ({rows},), got {getattr(array, 'dtype', 'no dtype')} "
             f"of shape {getattr(array, 'shape', None)}"
         )
-    return array.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> None:

@@ -35,10 +35,19 @@ def is_stored_array(array: Any) -> bool:
     return _is_one_of("h5py", "Dataset", array) or _is_one_of("zarr", "Array", array)
 
 
+def reject_closed(stored: Any, name: str) -> None:
+    """Raise InvalidGatherError for a stored array whose file was closed."""
+    if _is_one_of("h5py", "Dataset", stored) and not stored:
+        raise InvalidGatherError(
+            f"{name} is an h5py.Dataset whose file was closed; open the file, and close it after the call"
+        )
+
+
 def table_array(data: ArrayLike, name: str = "data") -> np.ndarray:
     """Return data as `data_array` does, but that an array of h5py's or zarr's stays one; an empty one is rejected."""
     if type(data) is np.ndarray or type(data) in READERS or not is_stored_array(data):
         return data_array(data, name)
+    reject_closed(data, name)
     if data.shape is None:  # type: ignore[union-attr]
         raise InvalidGatherError(f"{name} is an empty h5py.Dataset without a shape; pass one with elements")
     return data  # type: ignore[return-value]

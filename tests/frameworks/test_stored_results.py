@@ -79,6 +79,31 @@ def test_an_out_that_does_not_fit_is_rejected_and_a_failed_call_writes_nothing(m
         gn.gather(DATA, [1, 40], bounds=gn.Fill(1), out=out)
 
 
+def test_out_may_not_be_data(made, monkeypatch):
+    monkeypatch.setattr(stored_results, "BLOCK_BYTES", 16)
+    values = np.arange(24, dtype="f4").reshape(6, 4)
+    data, other = made((6, 4), values=values), made((6, 4), values=values)
+    with pytest.raises(gn.InvalidGatherError, match=r"^out is data itself, .*; pass another array of the file$"):
+        gn.gather(data, np.arange(6)[::-1], out=data)
+    assert np.array_equal(data[...], values)
+    gn.gather(data, np.arange(6)[::-1], out=other)
+    assert np.array_equal(other[...], values[::-1])
+
+
+def test_datasets_of_a_closed_file_are_rejected(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        closed = file.create_dataset("closed", data=DATA[:, 0])
+    for name, call in {
+        "data": lambda: gn.gather(closed, [0]),
+        "out": lambda: gn.gather(DATA[:, 0], [0], out=closed),
+    }.items():
+        with pytest.raises(
+            gn.InvalidGatherError, match=rf"^{name} is an h5py\.Dataset whose file was closed; open the"
+        ):
+            call()
+
+
 def test_an_out_that_was_opened_for_reading_is_rejected(tmp_path):
     h5py = pytest.importorskip("h5py", reason="h5py is not installed")
     with h5py.File(tmp_path / "data.h5", "w") as file:

@@ -278,3 +278,11 @@ def test_tools_for_gathers_reject_a_reduction():
         kernel.report(timing=False)
     with pytest.raises(gn.InvalidGatherError, match=f"step {message}"):
         gn.step("gather_reduce", DATA, ROWS)
+
+
+@pytest.mark.filterwarnings("error")
+def test_factors_too_large_for_float32_are_infinite_without_a_warning():
+    ones, bags, huge = np.ones((5, 4)), [[0, 1]], np.full(5, 1e300)
+    found = gn.gather_reduce(ones.astype(np.int8), bags, scale=huge, bias=np.zeros(5))
+    assert np.isposinf(found).all()
+    assert np.isposinf(gn.gather_reduce(ones.astype(np.float32), bags, weights=huge[np.newaxis, :2])).all()
