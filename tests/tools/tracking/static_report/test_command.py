@@ -126,7 +126,7 @@ def test_difference_as_json(gathernest, changed):
 
 
 def test_write_makes_the_file_that_of_the_whole_suite(gathernest, compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr("gathernest.tools.bench.cases.suite.chosen", lambda patterns, families: CASES)
+    monkeypatch.setattr("gathernest.tools.bench.cases.suite.chosen", lambda *_: CASES)
     file = tmp_path / "static.json"
     for _ in range(2):
         ended = gathernest("bench", "--static", "--against", str(file), "--write")
