@@ -21,15 +21,11 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import NestShape, trips
 from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
-from .prefetch_heuristic import NEAR
+from .memory_times import IN_MEMORY, MEMORY, Lines, Parts, copy_ns, line_times, parts_of, piece_ns
 from .schedule import Prefetch, Schedule
 from .tiling import Tiles
 
 NO_CHANGES: Mapping[str, Any] = {}
-L1, L2, L3, MEMORY = range(4)
-# The parts of a working set in L1, L2, L3 and memory.
-Parts = tuple[float, float, float, float]
-IN_MEMORY: Parts = (0.0, 0.0, 0.0, 1.0)
 
 
 class Prediction(NamedTuple):
@@ -52,26 +48,6 @@ class Prediction(NamedTuple):
 def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel) -> float:
     """Return about how many microseconds a gather takes; the machine has the number of threads."""
     return CostModel(nest, machine).predict(schedule).time_us
-
-
-class Lines(NamedTuple):
-    """Nanoseconds of the lines of a row, by how they are prefetched, and of one line that follows another.
-
-    Attributes:
-        both, far, near: prefetched into both caches, into the second and into the first.
-        unprefetched: not prefetched.
-        next_slice: prefetched with the lines of a slice.
-        following: a line behind another one.
-        latency: that of memory, of a row's part there.
-    """
-
-    both: float
-    far: float
-    near: float
-    unprefetched: float
-    next_slice: float
-    following: float
-    latency: float
 
 
 class Traffic(NamedTuple):
@@ -205,70 +181,36 @@ class CostModel:
         last = held(self._last_bytes, passing, nest.table_bytes, self._reads, self._windows > 1)
         own_bytes = threads * machine.l2_bytes
         l2, fits = min(machine.l2_bytes / self._span_bytes, 1.0), passing + nest.table_bytes <= own_bytes
-        stored = _parts(fits, last.passing)
-        table = _parts(fits if self._windows > 1 else l2, last.table)  # threads share windows, and read all of one
-        first = again = self._line_ns(table)
+        stored = parts_of(fits, last.passing)
+        table = parts_of(fits if self._windows > 1 else l2, last.table)  # threads share windows, and read all of one
+        first = again = self._lines(table)
         if self._windows > 1:
             soon = math.exp(-1 / (2 * self._windows * last.calls))  # in half of a window's time
-            again = self._line_ns(_parts(l2, soon))
+            again = self._lines(parts_of(l2, soon))
             if self._is_dense and self._span_bytes < fixed.MIN_NEXT_ROW_BYTES:
                 in_order_ns = (1 + self._beside) * first.following  # windows are read one after the other
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         memory_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY] + self._index_bytes * missed
-        indices_ns = self._copy_ns(self._index_bytes, stored)
+        indices_ns = copy_ns(machine, self._index_bytes, stored)
         if nest.checked:  # and read once more, the first of them soon and the last after nearly a call
-            once_more = _parts(self._index_bytes <= own_bytes, last.there)
-            indices_ns += self._copy_ns(self._index_bytes, once_more)
+            once_more = parts_of(self._index_bytes <= own_bytes, last.there)
+            indices_ns += copy_ns(machine, self._index_bytes, once_more)
             memory_bytes += self._index_bytes * once_more[MEMORY]
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
             runs = self._out_bytes / max(self._run_bytes, 1)
             split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
-            stores_ns, stored_bytes = self._copy_ns(self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
+            stores_ns, stored_bytes = copy_ns(machine, self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
-            stores_ns, stored_bytes = self._copy_ns(self._out_bytes, stored, 2.0), 2 * missed * self._out_bytes
+            stores_ns, stored_bytes = copy_ns(machine, self._out_bytes, stored, 2.0), 2 * missed * self._out_bytes
         memory_bytes += stored_bytes
         found = Traffic(first, again, stores_ns, indices_ns, memory_bytes, missed, table[MEMORY], len(self._traffics))
         self._traffics[stream, threads] = found
         return found
 
-    def _copy_ns(self, count_bytes: float, parts: Parts, memory_times: float = 1.0) -> float:
-        """Return how long bytes take from the caches and memory that hold them; those in memory so many times."""
-        rates = self._machine.copy_bytes_per_ns
-        return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
-
-    def _line_ns(self, parts: Parts) -> "Lines":
-        """Return what lines cost of which the caches and memory hold these parts, L1 among L2."""
-        machine = self._machine
-        own, memory_ns, misses = machine.line_ns, machine.memory_ns, machine.l1_misses
-        l2 = max(parts[L2] - min(machine.l1_bytes / self._span_bytes, 1.0), 0.0)
-        parts = 0.0, l2, parts[L3], parts[MEMORY]
-        near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
-        following = self._copy_ns(LINE_BYTES, parts)
-        beside_ns, late = self._beside * following, min(self._beside, fixed.LATE_LINES)
-        latency, into_l2 = parts[MEMORY] * memory_ns, (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-        is_far_row = self._is_row and self._span_bytes > machine.l2_room_bytes
-        both, alone_ns = (
-            near + last + far,
-            latency / (misses * (fixed.ROWS_UNDER_WAY if is_far_row else fixed.UNDER_WAY)),
-        )
-        # Each cache waits for so many lines at once; the window of instructions, without prefetches, for some of L1's.
-        of_l2 = (1 + late) * latency / machine.l2_misses
-        late_ns = (fixed.UNPREFETCHED - 1) * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
-        late_ns += max(alone_ns - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
-        near_ns = near + fixed.NEAR_PREFETCHED * (last + far) + beside_ns
-        near_ns = max(near_ns, fixed.NEAR_PREFETCHED * (1 + late) * latency / misses)
-        unprefetched = near + fixed.UNPREFETCHED * last + max(fixed.UNPREFETCHED * far, alone_ns)
-        return Lines(
-            max(both + beside_ns, of_l2),
-            max(both + beside_ns, of_l2) + into_l2,
-            near_ns,
-            unprefetched + beside_ns + late * late_ns,
-            both + into_l2 + beside_ns,
-            following,
-            latency,
-        )
+    def _lines(self, parts: Parts) -> Lines:
+        return line_times(self._machine, parts, self._span_bytes, self._beside, is_row=self._is_row)
 
     def _fetch(self, prefetches: tuple[Prefetch, ...], tiles: Tiles, traffic: Traffic) -> Fetched:
         """Return what lines and their prefetches cost."""
@@ -288,27 +230,14 @@ class CostModel:
             late[prefetch.locality] = min(prefetch.distance / count, 1.0)
             ahead = max(ahead, prefetch.distance * step)
         first, again = traffic.first, self._places - self._first_reads
-        again_ns = again * self._piece_ns(traffic.again, late, ahead)
+        again_ns = again * piece_ns(traffic.again, late, ahead)
         if step_uops:
-            piece_ns = (1 + self._beside) * first.following if self._is_dense else first.next_slice
+            each_ns = (1 + self._beside) * first.following if self._is_dense else first.next_slice
         else:
-            piece_ns = self._piece_ns(first, late, ahead)
-        found = Fetched(self._first_reads * piece_ns, again_ns, step_uops, index_uops)
+            each_ns = piece_ns(first, late, ahead)
+        found = Fetched(self._first_reads * each_ns, again_ns, step_uops, index_uops)
         self._fetched[prefetches, tiles, traffic.number] = found
         return found
-
-    def _piece_ns(self, lines: "Lines", late: dict[int, float], ahead: int) -> float:
-        """Return what a row or an element costs; `late` is the part that each prefetch is too late for."""
-        if not late:
-            return lines.unprefetched
-        under_way = lines.latency / ahead
-        first, found = min(late.values()), lines.near if NEAR in late else lines.far
-        found = min(max(found, under_way), lines.unprefetched)
-        if len(late) > 1:
-            later = max(late.values()) - first  # the near prefetch alone comes in time
-            both = min(max(lines.both, under_way), lines.unprefetched)
-            return first * lines.unprefetched + later * found + (1 - first - later) * both
-        return first * lines.unprefetched + (1 - first) * found
 
     # instructions and threads
 
@@ -356,9 +285,3 @@ class CostModel:
         threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
         self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
         return found
-
-
-def _parts(l2: float, last: float) -> Parts:
-    """Return the parts of lines in each level, from the parts that L2 holds, and L2 or the last cache."""
-    last = max(l2, last)
-    return 0.0, float(l2), last - l2, 1.0 - last
