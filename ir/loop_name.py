@@ -27,6 +27,8 @@ class LoopName(str):
     @property
     def role(self) -> str:
         """`batch`, `outer`, `axis`, `indices`, `bag`, `inner`, `unit`, `tuple` or another word."""
+        if "_" not in self:
+            return self
         return self.removeprefix(f"{self.nest}_").removeprefix("data_").partition("_")[0]
 
     @property

@@ -25,7 +25,7 @@ from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
 from .derived_model import cache_ends, derived_fields, distance, rounded, stream_end
 from .probe_program import NEAR_ROWS
-from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, ROW_LINES, Workplace
+from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, PAGE_LINES, ROW_LINES, Workplace
 from .stable_times import Probe, stable_times
 
 LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
@@ -128,6 +128,8 @@ def _sizes_and_rates(
         for name, tried in (("far", FAR_LINES), ("near", NEAR_ROWS), ("rows", FAR_ROWS))
     )
     ahead, far_ahead, row_bytes = distance(near, base.near_rows), distance(far, base.far_rows), ROW_LINES * LINE_BYTES
+    memory = threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED))
+    alone, line_ns = threads * LINE_BYTES / times_ns["all threads read"], min(far.values())
     return {
         "l1_bytes": caches[0],
         "l2_bytes": caches[1],
@@ -138,12 +140,14 @@ def _sizes_and_rates(
         "copy_bytes_per_ns": tuple(
             1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", footprints[-1])
         ),
-        "memory_bytes_per_ns": threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED)),
+        "memory_bytes_per_ns": memory,
+        "one_way_share": min(alone / memory, 1.0),
+        "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
         "line_ns": (
             times_ns["lines L1"],
             times_ns["lines L2"],
             min(times_ns["lines L3 far"], times_ns["lines L3 near"]),
-            min(far.values()),
+            line_ns,
         ),
     }
 
@@ -158,11 +162,12 @@ def _memory_bytes(base: MachineModel) -> int:
 def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list[int]) -> dict[str, Probe]:
     """Return the probes of all but the latencies."""
     (l1, l2, l3), far_bytes, lines = caches, footprints[-1], workplace.lines
-    probes = workplace.instructions() | workplace.streams() | workplace.page_faults() | workplace.launches()
+    probes = workplace.instructions() | workplace.streams() | workplace.ascending() | workplace.launches()
     for name, size in (("L2", l2 // 2), ("L3", l3 // 2), *((str(size), size) for size in footprints)):
         probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, 1).items()}
     copies = workplace.copies(far_bytes, workplace.threads)
     probes |= {f"all threads {way}": probe for way, probe in copies.items()}
+    probes["all threads read"] = lines(far_bytes, 1, 0, PAGE_LINES, workplace.threads)
     probes |= {f"lines {name}": lines(size // 2, 0, 0) for name, size in (("L1", l1), ("L2", l2))}
     probes["lines L3 far"] = lines(l3 // 4, BESIDE_FAR, 0)
     probes["lines L3 near"] = lines(l3 // 4, 0, BESIDE_NEAR)

@@ -22,7 +22,7 @@ STREAM_GAIN, STREAM_SHARE = 1.10, 0.5
 VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
 # A distance is as good as the best where it takes no longer than so many times as long.
 DISTANCE_TOLERANCE = 1.2
-LEAST_LAUNCH_NS, LEAST_NS = 100.0, 0.005
+LEAST_LAUNCH_NS = 100.0
 
 
 def cache_ends(latency_ns: Mapping[int, float], reported: Sequence[int]) -> tuple[int, int, int]:
@@ -109,17 +109,15 @@ def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
 
 
 def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:
-    """Return the fields of instructions, vectors, page faults and launches; `base` is the built-in model."""
+    """Return the fields of instructions, vectors and launches; `base` is the built-in model."""
     narrow = vector_bytes(times_ns, base.vector_bytes)
     # A scalar has the instructions of a resolved index, of a lane and of its part of a vector.
     lane_ns = times_ns["scalars"] * LANE_UOPS / (RESOLVE_UOPS + LANE_UOPS + VECTOR_UOPS / 8)
     fields: dict[str, Any] = {
         "byte_ns": times_ns["scalars"] / 12,  # 8 of the index, 4 of the element
         "lane_load_ns": lane_ns,
-        "lane_gather_ns": lane_ns * times_ns["lane gathers"] / times_ns["lane loads"],
+        "lane_gather_ns": lane_ns * times_ns["gathered scalars"] / times_ns["scalars"],
         "check_ns": times_ns["check"],
-        "fused_check_ns": max(times_ns["fused check"] - times_ns["scalars"], LEAST_NS),
-        "page_fault_ns": max(times_ns["first touch"] - times_ns["later touch"], LEAST_NS),
         "vector_bytes": narrow,
         "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }

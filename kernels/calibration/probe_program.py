@@ -13,8 +13,6 @@ from ..runtime.disk_cache import Loaded, load_kernel
 ROWS_BYTES, VECTORS_BYTES = (64, 256), (16, 32, 64)
 # How many rows of 64 bytes ahead are prefetched into the first cache.
 NEAR_ROWS = (4, 8, 16, 32)
-# The indices that a fused check takes before they are used.
-FUSED_TILE = 256
 LONG_ROW_BYTES = 4096
 
 
@@ -40,10 +38,9 @@ def _loops() -> dict[str, str]:
         "latency": _LATENCY,
         "check": _CHECK,
         "scalars": _scalars(),
-        "fused check": _fused(),
-        "lane loads": _lanes(8, gathers=False),
-        "wide lane loads": _lanes(16, gathers=False),
-        "lane gathers": _lanes(8, gathers=True),
+        "gathered scalars": _GATHERED_SCALARS,
+        "lane loads": _lanes(8),
+        "wide lane loads": _lanes(16),
         **rows,
         **{f"near {ahead}": _rows(64, 32, ahead) for ahead in NEAR_ROWS},
         "stream by 32": _streamed(32),
@@ -70,38 +67,33 @@ _CHECK = """
 """
 
 
-def _scalars(first: str = "0", last: str = "count", indent: str = "    ") -> str:
+def _scalars() -> str:
     """Return a gather of elements of 4 bytes, 8 at a time, by indices of 8 bytes that may be negative."""
-    lines = [f"for at in range({first}, {last}, 8):"]
+    lines = ["for at in range(0, count, 8):"]
     for lane in range(8):
         lines.append(f"    i{lane} = load_i64(indices, 8 * at + {8 * lane})")
         lines.append(f"    e{lane} = load_i32(data, 4 * (i{lane} + (size & (i{lane} >> 63))))")
     lines.append("    store_v8xi32(out, 4 * at, join_v8xi32(e0, e1, e2, e3, e4, e5, e6, e7))")
-    return "\n" + "\n".join(indent + line for line in lines) + ("\n    return 0\n" if first == "0" else "")
+    return "\n" + "\n".join("    " + line for line in lines) + "\n    return 0\n"
 
 
-def _fused() -> str:
-    return f"""
-    outside = 0
-    for tile in range(0, count, {FUSED_TILE}):
-        here = 0
-        for at in range(tile, tile + {FUSED_TILE}):
-            index = load_i64(indices, 8 * at)
-            here += zext(uge(index + (size & (index >> 63)), size))
-        if here == 0:{_scalars("tile", f"tile + {FUSED_TILE}", " " * 12)}
-        outside += here
-    return outside
+# The same by gather instructions, as `gather-lanes` has it printed.
+_GATHERED_SCALARS = """
+    for at in range(0, count, 8):
+        lanes = load_v8xi64(indices, 8 * at)
+        wrapped = addi_v8xi64(lanes, and_v8xi64(broadcast_v8xi64(size), shrsi_v8xi64(lanes, broadcast_v8xi64(63))))
+        store_v8xi32(out, 4 * at, gather_v8xi32(data, wrapped))
+    return 0
 """
 
 
-def _lanes(lanes: int, *, gathers: bool) -> str:
+def _lanes(lanes: int) -> str:
     """Return a gather of elements of 4 bytes, a vector at a time, by staged indices of 4 bytes."""
     kind = f"v{lanes}xi32"
     loads = [f"load_i32(data, 4 * load_i32(indices, 4 * at + {4 * lane}))" for lane in range(lanes)]
-    loaded = f"gather_{kind}(data, load_{kind}(indices, 4 * at))" if gathers else f"join_{kind}({', '.join(loads)})"
     return f"""
     for at in range(0, count, {lanes}):
-        store_{kind}(out, 4 * at, {loaded})
+        store_{kind}(out, 4 * at, join_{kind}({", ".join(loads)}))
     return 0
 """
 
@@ -148,11 +140,11 @@ def _source() -> str:
     )
     kinds = ("v4xi32", "v8xi32", "v16xi32")
     vectors = [f"{operation}_{kind}" for operation in ("join", "load", "store", "stream") for kind in kinds]
+    vectors += [f"{operation}_v8xi64" for operation in ("addi", "and", "broadcast", "load", "shrsi")]
     return f"""from numba import int64, njit
 
-from gathernest.kernels.calibration.lane_gathers import gather_v8xi32
 from gathernest.lowering.numba.intrinsics import load_i32, load_i64, uge, zext
-from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, prefetch_3
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_v8xi32, prefetch_3
 
 
 {functions}

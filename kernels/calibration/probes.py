@@ -13,7 +13,7 @@ import numpy as np
 from ..roofline import probe_kernels as shared_loops
 from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
 from ..runtime.array_checks import address
-from ..runtime.launch import available_threads, launch
+from ..runtime.launch import available_threads
 from .probe_program import LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
 from .stable_times import Probe, timed
 
@@ -30,8 +30,10 @@ BESIDE_NEAR, BESIDE_FAR, ROW_LINES = 16, 128, 4
 READ_LINES, COPIED_BYTES_A_THREAD, LEAST_COPIED_BYTES = 8192, MB, 256 * KB
 # The scalars: as many indices as half of an L2 holds, and staged ones that fit in L1 beside their table.
 INDICES, STAGED, SMALL_TABLE = 16384, 2048, 2048
-# An array whose memory is new each time, as the system gives large ones, and what is touched of it.
-NEW_BYTES, TOUCHED_BYTES, PAGE_BYTES = 40 * MB, 4 * MB, 4096
+# Indices that ascend, and the bytes of the table for each: two lines.
+ASCENDING, SKIPPED_BYTES = 8192, 128
+# Lines that all threads read behind each other, at random places, to read memory as fast as it goes.
+PAGE_LINES = 64
 # The work of a launch: shares, and how often each reads its lines, from L1.
 LEAST_SHARES, SHARES_A_THREAD, SHARE_LINES, SHARE_REPEATS = 64, 8, 128, 64
 ASLEEP_AFTER_S = 1e-3
@@ -104,9 +106,9 @@ class Workplace:
             name: Probe(
                 timed(self._call(name, data, wide, out, INDICES, SMALL_TABLE, repeats=REPEATS), REPEATS * INDICES)
             )
-            for name in ("check", "scalars", "fused check")
+            for name in ("check", "scalars", "gathered scalars")
         }
-        for name in ("lane loads", "wide lane loads", "lane gathers"):
+        for name in ("lane loads", "wide lane loads"):
             call = self._call(name, data, staged, out, STAGED, SMALL_TABLE, repeats=REPEATS)
             probes[name] = Probe(timed(call, REPEATS * STAGED))
         for size, vector in itertools.product(ROWS_BYTES, VECTORS_BYTES):
@@ -145,25 +147,25 @@ class Workplace:
 
         return {name: probe(name) for name in ("stream by 32", "stream by 64")}
 
-    def page_faults(self) -> dict[str, Probe]:
-        """Return probes of the first touch of memory and of a later one: nanoseconds for 4 KiB."""
+    def ascending(self) -> dict[str, Probe]:
+        """Return probes of elements of memory by indices that ascend and skip lines: nanoseconds for an element."""
+        window_bytes = ASCENDING * SKIPPED_BYTES
+        elements = np.random.default_rng(1).choice(window_bytes // 4, ASCENDING, replace=False)
+        self._ascending = np.sort(elements).astype(np.int64)
+        indices, out = address(self._ascending), address(self._out)
 
-        def new() -> np.ndarray:
-            return aligned(NEW_BYTES)
+        def probe(name: str) -> Probe:
+            at, starts = (
+                self._numbers[name],
+                itertools.cycle(range(0, len(self.memory) - window_bytes + 1, window_bytes)),
+            )
 
-        def write(memory: np.ndarray) -> None:
-            window = 0, address(memory) + NEW_BYTES // 2, 0, TOUCHED_BYTES
-            launch(shared_loops.run_loop, (shared_loops.TOUCH, *window, 0, 1, 1, 1, 0, 0), False)
+            def call() -> None:
+                self._entry(at, address(self.memory) + next(starts), indices, out, ASCENDING, 0, 1, 0)
 
-        def first() -> float:
-            memory = new()
-            return timed(lambda: write(memory), TOUCHED_BYTES / PAGE_BYTES, runs=1, warm=0)()
+            return Probe(timed(call, ASCENDING, runs=LEAST_RUNS))
 
-        old = new()
-        return {
-            "first touch": Probe(first),
-            "later touch": Probe(timed(lambda: write(old), TOUCHED_BYTES / PAGE_BYTES)),
-        }
+        return {f"ascending {name}": probe(name) for name in ("scalars", "gathered scalars")}
 
     def copies(self, footprint_bytes: int, threads: int) -> dict[str, Probe]:
         """Return probes of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
@@ -178,16 +180,17 @@ class Workplace:
             for name, call in copy_ways(windows, [self.memory], threads, max(1, LEAST_COPIED_BYTES // size)).items()
         }
 
-    def lines(self, table_bytes: int, far: int, near: int, piece_lines: int = 1) -> Probe:
-        """Return a probe of reads of lines at random places by one thread: nanoseconds for a line.
+    def lines(self, table_bytes: int, far: int, near: int, piece_lines: int = 1, threads: int = 1) -> Probe:
+        """Return a probe of reads of lines at random places: nanoseconds of a thread for a line.
 
         Args:
             table_bytes: every line of the table is read before any is read again.
             far, near: how many pieces ahead to prefetch.
             piece_lines: adjacent lines that are read at each place.
+            threads: that share the reads.
         """
         pieces = table_bytes // (piece_lines * LINE_BYTES)
-        window = min(pieces, READ_LINES // piece_lines)
+        window = min(pieces, threads * READ_LINES // piece_lines)
         if pieces not in self._places:
             self._places[pieces] = random_places(pieces)
         places = self._places[pieces]
@@ -196,15 +199,15 @@ class Workplace:
         call = LoopCall(
             shared_loops.READ_LINES,
             itertools.cycle(starts),
-            (self.memory, places, aligned(LINE_BYTES)),
-            shares=1,
+            (self.memory, places, aligned(threads * LINE_BYTES)),
+            shares=threads,
             repeats=max(1, READ_LINES // (piece_lines * window)),
             lines=piece_lines,
             far=far,
             near=near,
-            in_parallel=False,
+            in_parallel=threads > 1,
         )
-        return self._swept(call, window * piece_lines, len(starts), table_bytes)
+        return self._swept(call, window * piece_lines / threads, len(starts), table_bytes)
 
     def _swept(self, call: LoopCall, units: float, windows: int, size_bytes: int) -> Probe:
         """Return a probe of a call that goes through memory window by window, all of it first where it may fit."""

@@ -56,7 +56,7 @@ class Traffic(NamedTuple):
     Attributes:
         first, again: lines of data, read for the first time in a window and read again.
         stores_ns, indices_ns: nanoseconds of one thread for the result and for the indices.
-        memory_bytes: read from memory and written to it.
+        line_bytes, read_bytes, written_bytes: of memory: lines of data, what else is read, and what is written.
         missed, far: the parts of out and of the indices, and of lines of data, that lie in memory.
         number: counts the traffics of a model.
     """
@@ -65,7 +65,9 @@ class Traffic(NamedTuple):
     again: Lines
     stores_ns: float
     indices_ns: float
-    memory_bytes: float
+    line_bytes: float
+    read_bytes: float
+    written_bytes: float
     missed: float
     far: float
     number: int
@@ -123,12 +125,15 @@ class CostModel:
         threads, checking, count = self._team(given("parallel", schedule.parallel), tiles)
         traffic = self._traffic(stream, threads)
         lines, again, step_uops, index_uops = self._fetch(prefetches, tiles, traffic)
+        line_bytes = traffic.line_bytes
         if not ascending:
             lines += again
         else:
-            lines *= self._distinct / max(self._first_reads, 1)
+            once = self._distinct / max(self._first_reads, 1)
+            lines, line_bytes = lines * once, line_bytes * once
             if not (is_gathered or self._is_row):
-                lines += self._strayed_lines * self._machine.line_ns[MEMORY] * traffic.far
+                strayed = self._strayed_lines * traffic.far
+                lines, line_bytes = lines + strayed * self._machine.line_ns[MEMORY], line_bytes + strayed * LINE_BYTES
         is_staged = given("hoist", schedule.hoist) is not None
         uops = index_uops + step_uops / (1 if self._is_row else lanes or 1)
         uops += self._resolve_uops * (self._nest.indices if is_staged else self._places)
@@ -153,7 +158,7 @@ class CostModel:
             check / checking * us,
             instructions * shared,
             waiting * us,
-            max(traffic.memory_bytes / self._machine.memory_bytes_per_ns - alone, 0.0) * us,
+            max(self._machine.moving_ns(line_bytes + traffic.read_bytes, traffic.written_bytes) - alone, 0.0) * us,
         )
 
     # lines of data, and where arrays lie
@@ -191,21 +196,23 @@ class CostModel:
                 in_order_ns = (1 + self._beside) * first.following  # windows are read one after the other
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
-        memory_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY] + self._index_bytes * missed
+        line_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY]
+        read = self._index_bytes * missed
         indices_ns = copy_ns(machine, self._index_bytes, stored)
         if nest.checked:  # and read once more, the first of them soon and the last after nearly a call
             once_more = parts_of(self._index_bytes <= own_bytes, last.there)
             indices_ns += copy_ns(machine, self._index_bytes, once_more)
-            memory_bytes += self._index_bytes * once_more[MEMORY]
+            read += self._index_bytes * once_more[MEMORY]
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
             runs = self._out_bytes / max(self._run_bytes, 1)
             split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
-            stores_ns, stored_bytes = copy_ns(machine, self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
+            stores_ns, written = copy_ns(machine, self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
-            stores_ns, stored_bytes = copy_ns(machine, self._out_bytes, stored, 2.0), 2 * missed * self._out_bytes
-        memory_bytes += stored_bytes
-        found = Traffic(first, again, stores_ns, indices_ns, memory_bytes, missed, table[MEMORY], len(self._traffics))
+            stores_ns, written = copy_ns(machine, self._out_bytes, stored, 2.0), missed * self._out_bytes
+            read += written  # a cached store reads the line first
+        moved = line_bytes, read, written
+        found = Traffic(first, again, stores_ns, indices_ns, *moved, missed, table[MEMORY], len(self._traffics))
         self._traffics[stream, threads] = found
         return found
 

@@ -30,6 +30,8 @@ class NestShape:
         loops: those of `copied` that run more than once, or never; the others are dropped.
         row: those of `loops` that copy the slice of one index.
         innermost: the innermost of `loops`.
+        indices: how many there are, a tuple counting as one.
+        out_bytes, table_bytes, all_index_bytes: that are written, of data, and of the indices.
     """
 
     copied: tuple[Loop, ...]
@@ -46,6 +48,10 @@ class NestShape:
     loops: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
     row: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
     innermost: Loop = field(init=False, repr=False, compare=False)
+    indices: int = field(init=False, repr=False, compare=False)
+    out_bytes: int = field(init=False, repr=False, compare=False)
+    table_bytes: int = field(init=False, repr=False, compare=False)
+    all_index_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("copied", "checked", "table"):
@@ -56,6 +62,11 @@ class NestShape:
         object.__setattr__(self, "loops", loops)
         object.__setattr__(self, "row", row)
         object.__setattr__(self, "innermost", loops[-1] if loops else (LoopName(), 1))
+        indices = trips([loop for loop in self.copied if loop[0] in self.looked_up])
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "out_bytes", self.width_bytes * trips(self.copied))
+        object.__setattr__(self, "table_bytes", self.width_bytes * trips(self.table))
+        object.__setattr__(self, "all_index_bytes", self.index_bytes * indices)
 
     @property
     def is_row(self) -> bool:
@@ -85,16 +96,6 @@ class NestShape:
         return self.width_bytes * trips(self.table[first:])
 
     @property
-    def out_bytes(self) -> int:
-        """Bytes that are written."""
-        return self.width_bytes * trips(self.copied)
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of data."""
-        return self.width_bytes * trips(self.table)
-
-    @property
     def read_bytes(self) -> int:
         """Bytes of data that are read at most: a row for each index, and no more than there are."""
         return min(self.out_bytes, self.table_bytes)
@@ -108,16 +109,6 @@ class NestShape:
     def whole_bytes(self) -> int:
         """Bytes of data, of out and of the indices, whether they are read or not."""
         return self.out_bytes + self.table_bytes + self.all_index_bytes
-
-    @property
-    def all_index_bytes(self) -> int:
-        """Bytes of the indices, a tuple counting as one."""
-        return self.index_bytes * self.indices
-
-    @property
-    def indices(self) -> int:
-        """How many indices there are, a tuple counting as one."""
-        return trips([loop for loop in self.copied if loop[0] in self.looked_up])
 
 
 def trips(loops: Loops) -> int:

@@ -32,7 +32,8 @@ class MachineModel:
         near_bytes: how many bytes of rows to prefetch ahead into the first cache: what a copy moves in the latency.
         memory_ns: the latency of memory.
         copy_bytes_per_ns: bytes that a copy reads and writes: in L2, in L3 and in memory.
-        memory_bytes_per_ns: what memory reads and writes for all threads together.
+        memory_bytes_per_ns: what memory reads and writes for all threads together, as much of one as of the other.
+        one_way_share: the part of that which it reads alone, or writes alone.
         line_ns: a line at a random place, prefetched far ahead: in L1, L2, L3 and memory.
         byte_ns: a byte that a gather reads or writes, instructions included.
         lane_load_ns: one lane of a vector by a load of its own.
@@ -40,8 +41,6 @@ class MachineModel:
         strayed_lines: lines of memory that the processor fetches in vain for each line that loads of lanes read, by
             indices that ascend and skip lines.
         check_ns: one index checked in a nest of its own, without its memory traffic.
-        fused_check_ns: one index checked while it is used.
-        page_fault_ns: the first touch of 4 KiB of new memory, in large arrays.
         vector_bytes: the vectors that rows and lanes are copied in.
         wide_vector_bytes: the vectors that long rows are stored in, and the widest non-temporal store.
         launch_ns, wake_ns: a launch on threads that spin, and on threads that must wake.
@@ -64,13 +63,12 @@ class MachineModel:
     lane_gather_ns: float
     strayed_lines: float
     check_ns: float
-    fused_check_ns: float
-    page_fault_ns: float
     wide_vector_bytes: int
     vector_bytes: int = 32
     l1_share: float = 0.5
     l2_share: float = 0.5
     l3_share: float = 0.25
+    one_way_share: float = 1.0
     line_bytes: int = LINE_BYTES
     launch_ns: float = 1_000.0
     wake_ns: float = 10_000.0
@@ -99,6 +97,11 @@ class MachineModel:
         sizes = self.l1_bytes, self.l2_bytes, self.l3_bytes
         line_ns = self.line_ns[sum(table_bytes > size for size in sizes)]
         return line_ns if table_bytes <= self.l2_bytes else times * line_ns
+
+    def moving_ns(self, read_bytes: float, written_bytes: float) -> float:
+        """Return how long memory takes at least to read and to write so many bytes, for all threads together."""
+        counted_bytes = max(read_bytes + written_bytes, max(read_bytes, written_bytes) / self.one_way_share)
+        return counted_bytes / self.memory_bytes_per_ns
 
     def serial_ns(self, work_bytes: float, rows: float, table_bytes: float) -> float:
         """Return about how long one thread takes to move so many bytes, and to read so many rows of a table."""
@@ -222,8 +225,9 @@ def _power_of_two(number: float) -> int:
 # fetch what each stride leads to; gather instructions have none. 8 lanes of float32 take 0.8 to 0.96 of the time of
 # gathers where places are 16 B apart, 1.1 for 32 B, 1.3 for 48, 1.7 for 64, 1.7 for 96, 1.8 for 128 and 1.4 for 256
 # (one thread of a Zen 4); nothing was measured on the others.
+# One way: NumPy sums 256 MB of float64 at 23 to 26 bytes in a ns and fills them at 22 to 25, on one thread or on two.
 # Zen 3: AMD's guide 56665 and anandtech.com/show/16214; rates: Zen 4 by clock, DDR4-3200 to DDR5-4800.
-# Checks: of int64, in vectors, in a nest of its own and in tiles. Page faults: huge pages, zeroed at 10 GB/s.
+# Checks: of int64, in vectors, in a nest of its own.
 # Xeon, Ice Lake and later: Intel's "Optimization Reference Manual" (248966), chipsandcheese.com/p/a-peek-at-sapphire-
 # rapids, gathers from uops.info; rates are misses over latency.
 # AVX2: a client core from Haswell to Skylake, from the same manual and uops.info.
@@ -238,14 +242,13 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "memory_ns": (110.0, 105.0, 130.0, 90.0),
     "copy_bytes_per_ns": ((110.0, 85.0, 48.0), (100.0, 75.0, 32.0), (110.0, 45.0, 22.0), (70.0, 45.0, 18.0)),
     "memory_bytes_per_ns": (35.0, 35.0, 54.0, 30.0),
+    "one_way_share": (0.7, 1.0, 1.0, 1.0),
     "line_ns": ((0.3, 0.7, 1.5, 4.0), (0.3, 0.7, 1.6, 6.0), (0.3, 0.8, 2.5, 5.0), (0.3, 1.0, 2.5, 7.0)),
     "byte_ns": (0.035, 0.04, 0.045, 0.05),
     "lane_load_ns": (0.15, 0.15, 0.25, 0.25),
     "lane_gather_ns": (0.20, 0.35, 0.20, 0.35),
     "strayed_lines": (2.0, 0.0, 0.0, 0.0),
     "check_ns": (0.15, 0.15, 0.15, 0.15),
-    "fused_check_ns": (0.12, 0.12, 0.12, 0.12),
-    "page_fault_ns": (400.0, 400.0, 400.0, 400.0),
     "wide_vector_bytes": (64, 32, 64, 32),
     "vector_bytes": (32, 32, 64, 32),
 }

@@ -90,11 +90,12 @@ class Schedule:
     passes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for step in STEPS.values():
-            value = getattr(self, step.field)
-            if value is not None:
-                object.__setattr__(self, step.field, step.check(value, f"{step.field} of a schedule"))
-        object.__setattr__(self, "passes", _other_passes(self.passes))
+        for field, check, default in _CHECKS:
+            value = getattr(self, field)
+            if value is not None and value is not default:
+                object.__setattr__(self, field, check(value, f"{field} of a schedule"))
+        if self.passes != ():
+            object.__setattr__(self, "passes", _other_passes(self.passes))
 
     def __str__(self) -> str:
         return ",".join(self._texts())
@@ -334,4 +335,5 @@ STEPS = {
 }
 # The passes of a schedule by name, in the order of the pipeline. A new one is an entry here and a field above.
 
+_CHECKS = tuple((step.field, step.check, Schedule.__dataclass_fields__[step.field].default) for step in STEPS.values())
 NO_SCHEDULE = Schedule()

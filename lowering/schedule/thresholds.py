@@ -124,8 +124,9 @@ UNPREFETCHED, NEAR_PREFETCHED = 2.0, 1.0 / 0.65
 UNDER_WAY, ROWS_UNDER_WAY = 1 / 2, 1 / 3
 
 # Others are chosen where their predicted time is so many times less, and told in the reasons. The median error of what
-# prefetches and staged indices are worth is 12 % over the suite, and of what stores are worth 6 %.
-LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES, TOLD_GAIN = 1.12, 1.07, 1.02
+# prefetches and staged indices are worth is 12 % over the suite, and of what stores are worth 6 %. With 1.05 in place of
+# 1.07 for these, in three runs of the suite, one case changes: 0.94, 0.95 and 0.80 of its time.
+LEAST_PREDICTED_GAIN, LEAST_GAIN_OF_STORES, TOLD_GAIN = 1.12, 1.05, 1.02
 
 # what tuning tries beside the default
 TRIED_TILES = (16, 64, 256, 1024, 4096, 16384)

@@ -33,7 +33,7 @@ def _several(count: int) -> Rule:
 
 
 _NUMBERS = (
-    *("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns", "fused_check_ns", "page_fault_ns"),
+    *("memory_ns", "byte_ns", "lane_load_ns", "lane_gather_ns", "check_ns"),
     *("launch_ns", "wake_ns", "memory_bytes_per_ns"),
 )
 _RULES: dict[str, Rule] = {
@@ -46,7 +46,7 @@ _RULES: dict[str, Rule] = {
     "threads": _whole(1, 4096),
     "line_bytes": _among(32, 64, 128, 256),
     **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(16, 32, 64)),
-    **dict.fromkeys(("l1_share", "l2_share", "l3_share"), _number(1)),
+    **dict.fromkeys(("l1_share", "l2_share", "l3_share", "one_way_share"), _number(1)),
     "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from gathernest.kernels.calibration import calibrate as calibration
-from gathernest.kernels.calibration import probes, stable_times
+from gathernest.kernels.calibration import stable_times
 from gathernest.kernels.calibration.calibrate import calibrate
 from gathernest.kernels.host import machine
 from gathernest.kernels.host.machine_files.calibration_file import BUSY_CORES, known_calibration
@@ -20,8 +20,6 @@ def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch):
     monkeypatch.setattr(stable_times, "QUIET_ROUNDS", 1)
     small = replace(BUILT_IN["zen4"], l1_bytes=32 << 10, l2_bytes=256 << 10, l3_bytes=1 << 20)
     monkeypatch.setattr(calibration, "built_in_machine", lambda: machine.KnownMachine(small, ""))
-    monkeypatch.setattr(probes, "NEW_BYTES", 8 << 20)
-    monkeypatch.setattr(probes, "TOUCHED_BYTES", 1 << 20)
     reports: list[tuple[int, int]] = []
     found = calibrate(lambda done, most, said: reports.append((done, most)))
     assert reports[0][0] == 0 and reports[-1][0] == reports[-1][1]
@@ -30,7 +28,7 @@ def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch):
     assert model == found.model and threads is None
     assert model.l1_bytes < model.l2_bytes < model.l3_bytes <= small.l3_bytes
     assert 0.01 < model.check_ns < model.memory_ns < 100_000
-    never = {"name", "l1_share", "l2_share", "l3_share", "line_bytes", "strayed_lines", "threads"}
+    never = {"name", "l1_share", "l2_share", "l3_share", "line_bytes", "threads"}
     names = set(MachineModel.__dataclass_fields__) - never
     has_launches = found.threads > 1 and found.other_cores < BUSY_CORES
     assert found.fields.keys() == (names if has_launches else names - {"launch_ns", "wake_ns"})

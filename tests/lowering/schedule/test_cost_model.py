@@ -147,6 +147,14 @@ def test_memory_that_is_slow_for_all_threads_bounds_the_time():
     assert predicted(LARGE, slow).bandwidth > 0 == predicted(nest(1000, 20_000, 64), slow).bandwidth
 
 
+def test_memory_that_only_reads_or_only_writes_moves_less_than_a_copy_does():
+    half = replace(MACHINE, memory_bytes_per_ns=10.0, one_way_share=0.5)
+    assert (half.moving_ns(50, 50), half.moving_ns(100, 0), half.moving_ns(0, 100)) == (10, 20, 20)
+    assert half.moving_ns(80, 20) == 16
+    writes = nest(100, 200_000, 64)
+    assert predicted(writes, half).time_us > 1.5 * predicted(writes, replace(half, one_way_share=1.0)).time_us
+
+
 def test_a_check_reads_the_indices_twice_and_takes_the_time_of_the_machine():
     checked = replace(LARGE, checked=(("indices", 100_000),))
     schedule = choose_schedule(LARGE, MACHINE).schedule
