@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "ir.array_spec": "ArraySpec",
     "ir.errors": "BoundsError CompileError DependencyError GathernestError IndexTypeError InternalError"
-    " InvalidGatherError ModelError ScheduleError",
+    " InvalidGatherError ModelError OutOfMemoryError ScheduleError",
     "kernels.fill": "Fill",
     "kernels.gather": "gather gather_elements gather_nd",
     "kernels.gradient": "gather_elements_grad gather_grad gather_nd_grad",

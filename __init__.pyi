@@ -7,6 +7,7 @@ from .ir.errors import IndexTypeError as IndexTypeError
 from .ir.errors import InternalError as InternalError
 from .ir.errors import InvalidGatherError as InvalidGatherError
 from .ir.errors import ModelError as ModelError
+from .ir.errors import OutOfMemoryError as OutOfMemoryError
 from .ir.errors import ScheduleError as ScheduleError
 from .kernels.bisection.bisect_passes import bisect as bisect
 from .kernels.bisection.wrong_pass import WrongPass as WrongPass

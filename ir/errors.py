@@ -20,6 +20,10 @@ class BoundsError(GathernestError, IndexError):
     """An index is outside the indexed axis. Raised before anything is written."""
 
 
+class OutOfMemoryError(GathernestError, MemoryError):
+    """The system has no memory that a schedule needs beside the arrays. Raised before anything is written."""
+
+
 class ScheduleError(GathernestError, ValueError):
     """A schedule or pipeline is not legal for this loop nest, or cannot be read."""
 

@@ -28,12 +28,14 @@ _C_WORDS = (
     "while xor "
 )
 _CONTRACT = """\
-Each function returns how many indices are out of range: 0 when it has written out, which is untouched otherwise.
+Each function returns how many indices are out of range, or -1 where it finds no memory: 0 when it has written out,
+which is untouched otherwise.
 
 Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.
 Their addresses are multiples of the size of an element, out overlaps neither input, and nobody writes to the inputs
 during a call. A call runs on the thread that makes it and keeps no state, so any number of threads may call at once. It
-allocates nothing, but for a gradient that sorts its indices: 8 bytes for each index and position, until it returns."""
+allocates nothing, but for a gradient that sorts its indices: 16 bytes for each and 8 for each position, until it
+returns."""
 
 
 @dataclass(frozen=True, slots=True)

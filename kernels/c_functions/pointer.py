@@ -26,11 +26,11 @@ class CallableFromC:
     def address(self) -> int:
         """The address of a C function that gathers with the sizes and strides that it was compiled for.
 
-        `int64_t function(const T *data, const I *indices, T *out)` returns how many indices are out of range: 0 when
-        `out` was written, and otherwise `out` is as it was. `out` is C-contiguous; of a gradient, the arguments are
-        grad, indices, and the gradient of data. `c_header` says types and sizes. Nothing is checked but the indices:
-        arrays must have those sizes, dtypes and strides, addresses that are multiples of the size of an element, and
-        `out` must overlap neither input.
+        `int64_t function(const T *data, const I *indices, T *out)` returns how many indices are out of range, or -1
+        where it finds no memory: 0 when `out` was written, and otherwise `out` is as it was. `out` is C-contiguous; of
+        a gradient, the arguments are grad, indices, and the gradient of data. `c_header` says types and sizes. Nothing
+        is checked but the indices: arrays must have those sizes, dtypes and strides, addresses that are multiples of
+        the size of an element, and `out` must overlap neither input.
 
         It runs on the calling thread alone, needs no GIL, and any number of threads may call it at once. It is compiled
         for one thread and for a given `out` when it is first asked for, so its schedule may be another than `schedule`.

@@ -15,7 +15,7 @@ from ...ir.array_spec import contiguous_strides
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
 from . import launch
-from .prepare import Prepared, Watched, bounds_error
+from .prepare import Prepared, Watched, kernel_error
 
 Keys = tuple[Any, Any, Any]
 
@@ -74,14 +74,12 @@ class RememberedCall:
         return slot_words(hash_, self._keys, self._has_out, self._guard, self._call)
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-        """Run what the fast call may not: parallel work, and the error of an index out of range."""
+        """Run what the fast call leaves: parallel work, and a call that failed there, whose error this raises."""
         prepared = self._prepared
-        if not self._is_shared:  # the entry has run the kernel
-            raise bounds_error(prepared.plan.problem, indices)
         result = prepared.result(self._dtypes[0]) if out is None else out
         target = prepared.target(data, result)
-        if launch.launch(self._run, (data, indices, target), True):
-            raise bounds_error(prepared.plan.problem, indices)
+        if found := launch.launch(self._run, (data, indices, target), self._is_shared):
+            raise kernel_error(prepared.plan.problem, indices, found)
         if target is not result:
             result[...] = target
         return result
@@ -104,8 +102,8 @@ class RememberedCall:
             return result
         target = prepared.target(data, result)
         start = time.perf_counter()
-        if launch.launch(self._run, (data, indices, target), self._is_shared):
-            raise bounds_error(prepared.plan.problem, indices)
+        if found := launch.launch(self._run, (data, indices, target), self._is_shared):
+            raise kernel_error(prepared.plan.problem, indices, found)
         calls.add(time.perf_counter() - start)
         if target is not result:
             result[...] = target

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.element_types import as_bytes
-from ...ir.errors import BoundsError, InternalError, ScheduleError
+from ...ir.errors import BoundsError, GathernestError, InternalError, OutOfMemoryError, ScheduleError
 from ...ir.loop_name import LoopName
 from ...ir.positions import first_outside, place_in_whole
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Shape
-from ...lowering.numba.program import Program
+from ...lowering.numba.program import NO_MEMORY, Program
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ...lowering.schedule.schedule import Schedule
@@ -88,6 +88,7 @@ class Prepared:
 
         Raises:
             BoundsError: an index is not valid; `out` is untouched, unless the problem's result is fresh.
+            OutOfMemoryError: the system has no memory that the schedule needs; `out` is untouched.
         """
         action = self.plan.action
         if action == "reject":
@@ -101,8 +102,8 @@ class Prepared:
             return self._interpret(data, indices, out)
         target = self.target(data, out)
         addresses = (address(data), address(indices), address(target))
-        if launch(self.loaded.entry, addresses + self.numbers, self.is_shared):
-            raise bounds_error(self.plan.problem, indices)
+        if result := launch(self.loaded.entry, addresses + self.numbers, self.is_shared):
+            raise kernel_error(self.plan.problem, indices, result)
         if target is not out:
             out[...] = target
         self.was_run = True
@@ -269,6 +270,16 @@ def _build(plan: Plan) -> Any:
     from .compile import build_program
 
     return build_program(plan)
+
+
+def kernel_error(problem: Problem, indices: np.ndarray, result: int) -> GathernestError:
+    """Return the error that a kernel means by a result that is not 0."""
+    if result != NO_MEMORY:
+        return bounds_error(problem, indices)
+    return OutOfMemoryError(
+        f"the schedule of this gradient sorts its {indices.size} indices by position, and the system has no memory for "
+        "that; free some, or set the knob schedule to '', which takes none"
+    )
 
 
 def bounds_error(problem: Problem, indices: np.ndarray, origin: Shape = ()) -> BoundsError:

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+# What a kernel returns, in place of a number of indices, where the system has no memory for it.
+NO_MEMORY = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -28,7 +31,7 @@ class Program:
 
     Attributes:
         source: a Python module with the function `gather(*parameters, team)`, which returns how many indices are
-            outside: 0 when the gather was carried out.
+            outside: 0 when the gather was carried out; `NO_MEMORY` where it could not be, and out is as it was.
         parameters: what to pass, in order.
         line_ops: the IR operation that each line (1-based) was printed from.
         origins: the line (1-based) of the module's text that each line was printed from, where the module was parsed

@@ -14,7 +14,8 @@ from ...ir.errors import InternalError
 from ..nest.lane_packs import Computed, Gathered, Loaded, Pack, Same, Steps, gathered, only_in_lanes, packed
 from ..nest.queries import viewed, written
 from ..schedule.machine_model import STREAM_BYTES
-from .naming import Naming, numba_type
+from .naming import INDENT, Naming, numba_type
+from .program import NO_MEMORY
 
 _ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf", "arith.mulf": "mulf"} | {
     f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi", "minui", "remsi", "remui")
@@ -27,6 +28,7 @@ class VectorEmitter(Naming):
     def __init__(self, module: ModuleOp, function: FuncOp):
         super().__init__(module, function)
         self.vector_intrinsics: set[str] = set()
+        self.held: list[memref.AllocOp] = []
         self.written = written(function)
         marked = [op for op in function.walk() if isinstance(op, FromElementsOp) and GATHERED in op.attributes]
         self.gathers = {op: found for op in marked if (found := gathered(op)) is not None}
@@ -158,14 +160,29 @@ class VectorEmitter(Naming):
         self.current.add(self.vector_call(f"prefetch_{op.locality.value.data}", place), op)
 
     def emit_memref_alloc(self, op: memref.AllocOp) -> None:
+        """Take memory, all that adjacent operations take at once: less than a few MB is then reused by later calls."""
+        if op in self.held:
+            return
+        self.held, following = [op], op.next_op
+        while isinstance(following, memref.AllocOp):
+            self.held.append(following)
+            following = following.next_op
+        sizes = list(map(self._size_bytes, self.held))
+        self.assign(op, self.vector_call("take_memory", " + ".join(sizes)))
+        self.current.add(f"if not {self.value(op.memref)}:", op)
+        self.current.add(f"{INDENT}return {NO_MEMORY}", op)
+        for before, size, other in zip(self.held, sizes, self.held[1:], strict=False):
+            self.assign(other, f"{self.value(before.memref)} + {size}")
+
+    def _size_bytes(self, op: memref.AllocOp) -> str:
         type_ = op.memref.type
         assert isinstance(type_, MemRefType)
         (count,) = op.dynamic_sizes
-        width_bytes = element_size_bytes(type_.element_type)
-        self.assign(op, self.vector_call("take_memory", f"{width_bytes} * {self.value(count)}"))
+        return f"{element_size_bytes(type_.element_type)} * {self.value(count)}"
 
     def emit_memref_dealloc(self, op: memref.DeallocOp) -> None:
-        self.current.add(self.vector_call("give_back_memory", self.value(op.memref)), op)
+        if op.memref.owner is self.held[0]:
+            self.current.add(self.vector_call("give_back_memory", self.value(op.memref)), op)
 
     def emit_memref_alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type

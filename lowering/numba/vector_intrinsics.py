@@ -16,7 +16,6 @@ from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
-from numba.extending import intrinsic
 
 from ..schedule.machine_model import STREAM_BYTES
 from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
@@ -293,19 +292,14 @@ def _stack(count: int, bits: int) -> Any:
 
 @functools.cache
 def _take_memory() -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
+    def build(builder: Any, size: ir.Value) -> ir.Value:
         kind = ir.FunctionType(_BYTES, [_I64])
         function = cgutils.get_or_insert_function(builder.module, kind, "malloc")
-        memory = builder.call(function, [builder.add(arguments[0], _I64(1))])  # of 0 bytes it may return no address
-        with builder.if_then(cgutils.is_null(builder, memory), likely=False):
-            context.call_conv.return_user_exc(builder, MemoryError, ())
+        memory = builder.call(function, [builder.add(size, _I64(1))])  # of 0 bytes it may return no address
         return builder.ptrtoint(memory, _I64)
 
-    def take_memory(typing_context: Any, size: Any) -> Any:
-        """Return the address of so many bytes of the heap, which are not cleared; MemoryError where it has none."""
-        return types.int64(types.int64), generate
-
-    return intrinsic(take_memory)
+    doc = "Return the address of so many bytes of the heap, which are not cleared; 0 where it has none."
+    return make("take_memory", doc, types.int64(types.int64), build)
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """The pass `group-indices`: within the scheduled nest, level 3."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -30,18 +31,21 @@ class GroupIndices(ModulePass):
 
     before                              after group-indices{loop=indices}
         for indices in 0..n                 for count_indices in 0..n
-          p = resolve(indices[i])             ends[resolve(indices[i]) + 2] += 1
-          out[p] += grad[i]                 for end_axis in 1..n_axis + 3
+          p = resolve(indices[i])             positions[i] = p = resolve(indices[i])
+          out[p] += grad[i]                   ends[p + 2] += 1
+                                            for end_axis in 1..n_axis + 3
                                               ends[a] += ends[a - 1]
                                             for place_indices in 0..n
-                                              p = resolve(indices[i])
+                                              p = positions[i]
                                               places[ends[p + 1]] = i
                                               ends[p + 1] += 1
                                             for axis in 0..n_axis
                                               for bag in ends[a]..ends[a + 1]
                                                 out[a] += grad[places[k]]
 
-    Indices that add nothing are placed behind the last position.
+    Indices that add nothing are placed behind the last position. Each index is read once: another process that writes
+    to it meanwhile cannot make counts and places disagree. The memory is taken before out is cleared, so a call that
+    gets none leaves out as it was.
 
     Preconditions: the loop over the indices of a gradient stands in no other, is not tiled or parallel, and no owners
     are made.
@@ -54,11 +58,13 @@ class GroupIndices(ModulePass):
     Output:
         %ends = memref.alloc(%n_ends) : memref<?xi64>
         %places = memref.alloc(%n) : memref<?xi64>
+        %positions = memref.alloc(%n) : memref<?xi64>
         ...
         gather.loop axis(%axis) = %c0 to %n_axis step %c1 {
           gather.loop ordered bag(%k) = %begin to %end step %c1 {
             %place = memref.load %places[%k] : memref<?xi64>
             ... gather.accumulate %element, %out[%b, %o, %axis, %j] ... }}
+        memref.dealloc %positions : memref<?xi64>
         memref.dealloc %places : memref<?xi64>
         memref.dealloc %ends : memref<?xi64>
 
@@ -81,15 +87,33 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
     accumulate, dim = _checked(function, loop)
     view = view_of(accumulate.memref, function)
     axis = LoopName("axis") if view is None else view.dims[dim]
-    position, valid = accumulate.subscripts[dim], accumulate.mask
     builder = builder_before(loop)
-    zero, one, two = (index_constant(builder, number) for number in range(3))
+    zero, one = index_constant(builder, 0), index_constant(builder, 1)
     size = size_of(builder, accumulate.memref, dim, "grouped")
     n_ends = named(builder, arith.AddiOp(size, index_constant(builder, 3)), "n_ends")
-    ends, places = (
-        named(builder, memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name)
-        for count, name in ((n_ends, "ends"), (loop.upper, "places"))
-    )
+    counts = {"ends": n_ends, "places": loop.upper, "positions": loop.upper}
+    memories = [
+        named(builder, memref.AllocOp.get(i64, None, [DYNAMIC_INDEX], [count]), name) for name, count in counts.items()
+    ]
+    _sort(builder, loop, (accumulate.subscripts[dim], accumulate.mask), (axis, size, n_ends), memories)
+    _clear_behind(builder, loop)
+    ends, places, _ = memories
+    _add(builder, loop, accumulate, dim, (axis, size), (ends, places), (zero, one))
+    for memory in reversed(memories):
+        builder.insert(memref.DeallocOp.get(memory))
+    replace_op(loop, (), [])
+
+
+def _sort(
+    builder: Builder,
+    loop: LoopOp,
+    found: tuple[SSAValue, SSAValue | None],
+    owned: tuple[LoopName, SSAValue, SSAValue],
+    memories: Sequence[SSAValue],
+) -> None:
+    """Build the loops that sort the iterations of `loop` by the position that each finds, and whether it adds."""
+    (axis, size, n_ends), (ends, places, positions) = owned, memories
+    zero, one, two = (index_constant(builder, number) for number in range(3))
     none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
     each = named(builder, arith.ConstantOp.from_int_and_width(1, i64), "each")
 
@@ -98,15 +122,19 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
     inner.insert(YieldOp())
 
     inner, number = _loop(builder, loop.label.beside("count"), (zero, loop.upper, one), loop)
-    place = named(inner, arith.AddiOp(_position(inner, number, loop, position, valid, size), two), "counted")
-    _change(inner, ends, place, each)
+    position = _position(inner, number, loop, *found, size)
+    wide = named(inner, arith.IndexCastOp(position, i64), position.name_hint)
+    inner.insert(memref.StoreOp.get(wide, positions, [number]))
+    _change(inner, ends, named(inner, arith.AddiOp(position, two), "counted"), each)
 
     inner, number = _loop(builder, axis.beside("end"), (one, n_ends, one), loop)
     before = named(inner, arith.SubiOp(number, one), "before")
     _change(inner, ends, number, named(inner, memref.LoadOp.get(ends, [before]), "so_far"))
 
     inner, number = _loop(builder, loop.label.beside("place"), (zero, loop.upper, one), loop)
-    place = named(inner, arith.AddiOp(_position(inner, number, loop, position, valid, size), one), "grouped")
+    stored = named(inner, memref.LoadOp.get(positions, [number]), "position")
+    position = named(inner, arith.IndexCastOp(stored, IndexType()), "position")
+    place = named(inner, arith.AddiOp(position, one), "grouped")
     end = named(inner, memref.LoadOp.get(ends, [place]), "end")
     free = named(inner, arith.IndexCastOp(end, IndexType()), "free")
     wide = named(inner, arith.IndexCastOp(number, i64), "place")
@@ -114,10 +142,13 @@ def _group(function: func.FuncOp, loop: LoopOp) -> None:
     inner.insert(memref.StoreOp.get(named(inner, arith.AddiOp(end, each), "end"), ends, [place]))
     inner.insert(YieldOp())
 
-    _add(builder, loop, accumulate, dim, (axis, size), (ends, places), (zero, one))
-    for memory in (places, ends):
-        builder.insert(memref.DeallocOp.get(memory))
-    replace_op(loop, (), [])
+
+def _clear_behind(builder: Builder, loop: LoopOp) -> None:
+    """Move what clears out behind the sort, which takes memory."""
+    assert loop.parent is not None
+    for op in [op for op in loop.parent.ops if isinstance(op, LoopOp) and op.label.nest == "clear"]:
+        op.detach()
+        builder.insert(op)
 
 
 def _add(

@@ -92,7 +92,8 @@ class StreamStores(ModulePass):
 
 def _vectorize_clearing(function: func.FuncOp) -> bool:
     """Clear out with vectors before a gradient adds to it; return False where out is not contiguous."""
-    clearing = (op for op in function.walk() if isinstance(op, memref.StoreOp))
+    arguments = function.body.block.args
+    clearing = (op for op in function.walk() if isinstance(op, memref.StoreOp) and op.memref in arguments)
     store = next((op for op in clearing if isinstance(op.value.owner, arith.ConstantOp)), None)
     if store is None:
         return True

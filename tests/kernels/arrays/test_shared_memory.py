@@ -90,6 +90,7 @@ def test_shared_indices_mean_what_own_ones_do(shared, dtype):
 
 CHANGED = """
     import sys
+    import threading
     from multiprocessing import shared_memory
 
     import numpy as np
@@ -128,8 +129,31 @@ CHANGED = """
     run("elements", gn.gather_elements, table(64, 256), (64, 256), (64, 256), 1)
     run("sums", gn.gather_grad, table(N), (N,), (100,), N - 100, (100,))
     run("sums of rows", gn.gather_grad, table(N, 8), (N,), (100, 8), N - 800, (100, 8))
+
+    # Sorted indices: a thread writes to all of them, again and again, while they are counted and placed.
+    source, indices, out = table(N), words[:N], np.empty(100, np.int64)
+    indices[:] = 0
+    RUNTIME.prepared.clear()
+    with gn.knobs.scope(schedule="group-indices{loop=indices}"):
+        gn.gather_grad(source, indices, (100,), out=out)
+    (prepared,) = RUNTIME.prepared.values()
+    is_over = threading.Event()
+
+    def write():
+        while not is_over.is_set():
+            indices[:] = 99
+            indices[:] = 0
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    for _ in range(500):
+        prepared.run(source, indices, out)
+        assert out.sum() == N * FAR
+    is_over.set()
+    writer.join()
+    print("sorted", prepared.plan.schedule, flush=True)
 """
 
 
 def test_indices_that_change_after_the_check_lead_nowhere_outside(python):
-    assert len(python(CHANGED).splitlines()) == 10
+    assert len(python(CHANGED).splitlines()) == 11
