@@ -16,6 +16,7 @@ from ...ir.modules.plugins import load_passes
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape
 from .machine_model import GATHERED_BYTES, LINE_BYTES
+from .prefetch_heuristic import FAR
 from .schedule import Prefetch, Schedule
 from .tiling import Tiles
 
@@ -154,6 +155,48 @@ def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             yield replace(_with_loops(space, alone, tiles, (), ("owners", *shared)), owners=owned)
             if schedule.compact is not None:
                 yield replace(schedule, owners=owned)
+            elif _has_plain_rows(space):
+                yield _listing(space, alone, owned)
+
+
+def _listing(space: Space, alone: Schedule, owned: tuple[str, int]) -> Schedule:
+    """Return the schedule of owners that clear their positions themselves, and list the indices of rows to add."""
+    tiles, shared = _checks(alone)
+    return replace(
+        _with_loops(space, alone, (*tiles, ("indices", fixed.TRIED_LISTED_TILES[-1])), (), ("owners", *shared)),
+        owners=owned,
+        fuse_owned=True,
+        compact="indices_i",
+        prefetch=(),
+        slices=_slices(space, "indices_i"),
+        stream=False,
+    )
+
+
+def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of rows: the indices sorted by position, which threads share."""
+    if schedule != space.default or schedule.grouped or not _has_plain_rows(space):
+        return
+    (indices, _), (inner, elements) = space.loops
+    axis = next(name for name, _ in space.nest.table if name.role == "axis")
+    tiles, shared = _checks(schedule)
+    tiles = (*tiles, (axis, max(fixed.LEAST_TRIED_TILE_BYTES // space.row_bytes, 1)))
+    order, most = (), fixed.GROUPED_PIECE_BYTES // space.nest.width_bytes
+    if elements > most:
+        tiles = (*tiles, (inner, most))
+        order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
+    lanes = next((count for count in _lanes(space) if elements % count == 0), None)
+    slices = _slices(space, "bag")
+    known = space.row_bytes if lanes and elements % min(elements, most) == 0 else None
+    for stream in (True, False) if known else (False,):
+        yield Schedule(
+            *(tiles, order, (axis.outer_tile, *shared)),
+            specialize=known,
+            grouped=indices,
+            lanes=lanes if known else None,
+            slices=slices,
+            stream=stream,
+        )
 
 
 def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -167,10 +210,17 @@ def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         yield replace(schedule, owner_block=None)
     for count in fixed.TRIED_LISTED_TILES:
         yield replace(schedule, tiles=tuple((n, count if n == "indices" else size) for n, size in schedule.tiles))
+
+
+def prefetched_slices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of a gradient of rows: those to add prefetched, or farther ahead, or not."""
     if schedule.slices is not None:
         loop, distance, locality = schedule.slices
         yield replace(schedule, slices=None)
         yield replace(schedule, slices=(loop, 2 * distance, locality))
+    elif _has_plain_rows(space):
+        loop = "bag" if schedule.grouped else "indices_i" if "indices" in dict(schedule.tiles) else "indices"
+        yield replace(schedule, slices=_slices(space, loop))
 
 
 def vectors(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -267,9 +317,10 @@ def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 # In their order: first the loops, then the bodies.
 GENERATORS: tuple[Generator, ...] = (
-    *(serial_runs, row_pieces, owner_counts, cuts, tiles_outermost),
+    *(serial_runs, row_pieces, owner_counts, grouped_indices, cuts, tiles_outermost),
     *(
         listed_elements,
+        prefetched_slices,
         vectors,
         gathered_lanes,
         specialized_rows,
@@ -287,6 +338,31 @@ def _beside(schedule: Schedule) -> tuple[Tiles, Names]:
     """Return (tiles, parallel loops) of the nests beside the one that copies or adds."""
     tiles = tuple(tile for tile in schedule.tiles if LoopName(tile[0]).nest)
     return tiles, tuple(name for name in schedule.parallel if LoopName(name).nest)
+
+
+def _checks(schedule: Schedule) -> tuple[Tiles, Names]:
+    """Return (tiles, parallel loops) of the nest that checks indices."""
+    tiles, parallel = _beside(schedule)
+    is_check = lambda name: LoopName(name).nest == "check"  # noqa: E731
+    return tuple(tile for tile in tiles if is_check(tile[0])), tuple(filter(is_check, parallel))
+
+
+def _has_plain_rows(space: Space) -> bool:
+    """Return whether it is a gradient that adds rows of one loop at the positions of one axis."""
+    names = [name for name, _ in space.loops]
+    axes = [name for name, _ in space.nest.table if name.role == "axis"]
+    has_own_index = any(name.loop != name for name, _ in space.nest.table)
+    return space.is_gradient and names == ["indices", "inner"] and len(axes) == 1 and not has_own_index
+
+
+def _lanes(space: Space) -> list[int]:
+    """Return the elements of a vector of each size that is tried, the largest first."""
+    return [count for size in reversed(fixed.TRIED_VECTOR_BYTES) if (count := size // space.nest.width_bytes) > 1]
+
+
+def _slices(space: Space, loop: str) -> tuple[str, int, int]:
+    """Return the prefetch of the slices that a loop adds."""
+    return loop, max(fixed.TRIED_SLICE_BYTES // space.row_bytes, 1), FAR
 
 
 def _without_owners(schedule: Schedule) -> Schedule:

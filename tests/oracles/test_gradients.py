@@ -249,7 +249,7 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
 
 
 # The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
-SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "canonicalize", "cse")
+SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums", "canonicalize", "cse")
 FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
 
 
@@ -278,6 +278,24 @@ def draw_row_schedule(draw, positions: int, row: int, width_bytes: int) -> Sched
         lanes=draw(st.sampled_from([16 // width_bytes, 64 // width_bytes, 2, None])),
         prefetch=draw(st.sampled_from([(), (), (Prefetch(counting, 3, 2),), (Prefetch(counting, 1, 5, 2),)])),
         stream=draw(st.sampled_from([True, True, False])),
+    )
+
+
+def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> Schedule:
+    """Return a schedule that sorts indices by position; not every one is legal."""
+    piece = draw(st.sampled_from([None, 32, 8])) if row > 8 else None
+    tile = draw(st.sampled_from([None, 1, 2, positions]))
+    tiles = {"axis": tile, "inner": piece}
+    axis = ["axis"] if tile is None else ["axis_o", "axis_i"]
+    return Schedule(
+        tiles=tuple((name, size) for name, size in tiles.items() if size is not None),
+        order=() if piece is None else (*axis, "inner_o", "bag", "inner_i"),
+        parallel=draw(st.sampled_from([axis[:1], [], axis[:1]])),
+        grouped="indices",
+        slices=draw(st.sampled_from([None, ("bag", 1, 2), ("bag", 3, 3)])),
+        specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
+        lanes=draw(st.sampled_from([16 // width_bytes, 2, None])),
+        stream=draw(st.booleans()),
     )
 
 
@@ -326,22 +344,29 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
     check()
 
 
-def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracle):
+@pytest.mark.parametrize(
+    ("draw_schedule", "examples", "least", "fields"),
+    [(draw_row_schedule, 30, 0, FIELDS), (draw_grouped_schedule, 8, 2, ("grouped", "promoted", "stream", "parallel"))],
+    ids=["rows", "sorted"],
+)
+def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
+    oracle, draw_schedule, examples, least, fields
+):
     reached: collections.Counter[str] = collections.Counter()
 
-    @settings(EXACT, max_examples=30 * MORE)
+    @settings(EXACT, max_examples=examples * MORE)
     @given(data=st.data())
     def check(data):
         draw = data.draw
         positions, row, n = (
             draw(st.integers(1, 5)),
             draw(st.sampled_from([1, 3, 7, 32, 40, 64])),
-            draw(st.integers(0, 5)),
+            draw(st.integers(least, 5)),
         )
         dtype = draw(st.sampled_from(ADDED))
         bounds = draw(st.sampled_from(BOUNDS))
-        least, most = (0, positions - 1) if bounds == "unchecked" else (-positions, positions - 1)
-        around = (-20, 20) if bounds in ("zero", "clip", "wrap") else (least, most)
+        inside = (0, positions - 1) if bounds == "unchecked" else (-positions, positions - 1)
+        around = (-20, 20) if bounds in ("zero", "clip", "wrap") else inside
         indices = np.array(draw(st.lists(st.integers(*around), min_size=n, max_size=n)), np.int64)
         grad = numbers((n, row), dtype)
         start = draw(st.integers(0, 3)) * number_width(dtype)  # not every array lies at a multiple of a vector
@@ -349,7 +374,7 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracl
         out = memory[start : start + positions * row * dtype.itemsize].view(dtype).reshape(positions, row)
         spec = ArraySpec.of(out), ArraySpec.of(indices)
         problem = Problem.checked(Gather(), *spec, Bounds(bounds), ArraySpec.of(grad), gradient=Gradient(1.0))
-        schedule = draw_row_schedule(draw, positions, row * dtype.itemsize // number_width(dtype), number_width(dtype))
+        schedule = draw_schedule(draw, positions, row * dtype.itemsize // number_width(dtype), number_width(dtype))
         try:
             stages = oracle.stages_with_modules(make_plan(problem, schedule), reached["drawn"])
         except gn.ScheduleError:
@@ -371,11 +396,12 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(oracl
         run_gradient(Gather(), grad, indices, out.shape, Bounds(bounds), 1.0, out, schedule=schedule)
         assert agree(out, wanted), schedule
         assert set(memory[:start]) | set(memory[start + out.nbytes :]) == {7}
-        for name in FIELDS:
+        for name in ("grouped", *FIELDS):
             reached[name] += bool(getattr(schedule, name))
+        reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)
 
     check()
-    assert min(reached[name] for name in FIELDS) >= 3, reached
+    assert min(reached[name] for name in fields) >= 3, reached
 
 
 @OPERATORS

@@ -131,12 +131,29 @@ def test_long_rows_are_cut_and_their_pieces_shared():
 def test_a_gradient_has_owners_and_no_other_order_of_its_indices():
     nest = NestShape((("indices", 10**6), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
     found = search_space(space_of(nest, Schedule(), threads=2, is_gradient=True))
-    assert [schedule.owners for schedule in found if schedule.owners] == [("axis", 2), ("axis", 4)]
+    plain = [schedule for schedule in found if schedule.owners and not schedule.compact and not schedule.slices]
+    assert [schedule.owners for schedule in plain] == [("axis", 2), ("axis", 4)]
     assert all("indices" not in schedule.parallel for schedule in found)
-    assert all(schedule.lanes is None and not schedule.prefetch for schedule in found)
+    assert all((schedule.lanes is None or schedule.grouped) and not schedule.prefetch for schedule in found)
     bags = NestShape((("indices", 10**6), ("bag", 4), ("inner", 8)), (), 4, (("axis", 10**6), ("inner", 8)))
     found = search_space(space_of(bags, Schedule(), threads=2, is_gradient=True))
-    assert not any(schedule.owners for schedule in found)
+    assert not any(schedule.owners or schedule.grouped for schedule in found)
+
+
+def test_rows_of_a_gradient_are_listed_sorted_and_prefetched_where_the_default_does_not():
+    nest = NestShape((("indices", 10**6), ("inner", 64)), (), 4, (("axis", 10**4), ("inner", 64)))
+    found = search_space(space_of(nest, Schedule(), threads=2, is_gradient=True))
+    assert {one.slices for one in found if one.compact} >= {None, ("indices_i", 16, 2), ("indices_i", 32, 2)}
+    assert all(one.fuse_owned and one.owners for one in found if one.compact)
+    sorts = [one for one in found if one.grouped]
+    assert {(one.stream, one.lanes, one.specialize) for one in sorts} >= {(True, 16, 256), (False, 16, 256)}
+    assert any(one.slices and not (one.grouped or one.compact) for one in found)
+    long = replace(nest, copied=(("indices", 10**6), ("inner", 320)), table=(("axis", 10**4), ("inner", 320)))
+    pieces = [one for one in search_space(space_of(long, Schedule(), threads=2, is_gradient=True)) if one.grouped]
+    assert {one.order for one in pieces} == {("axis_o", "axis_i", "inner_o", "bag", "inner_i")}
+    odd = replace(nest, copied=(("indices", 10**6), ("inner", 63)), table=(("axis", 10**4), ("inner", 63)))
+    sorts = [one for one in search_space(space_of(odd, Schedule(), threads=2, is_gradient=True)) if one.grouped]
+    assert sorts and not any(one.lanes or one.specialize or one.stream for one in sorts)
 
 
 def test_owners_that_list_elements_are_varied_and_left_out():
@@ -163,7 +180,7 @@ def test_slices_of_owners_are_prefetched_later_or_not_at_all():
     listed = Schedule((("indices", 4096),), owners=("axis", 8), compact="indices_i", slices=("indices_i", 2, 2))
     nest = NestShape((("indices", 10**5), ("inner", 1024)), (), 4, (("axis", 10**4), ("inner", 1024)))
     found = search_space(space_of(nest, listed, threads=2, is_gradient=True))
-    assert {one.slices for one in found} == {None, ("indices_i", 2, 2), ("indices_i", 4, 2)}
+    assert {one.slices for one in found if one.compact} >= {None, ("indices_i", 2, 2), ("indices_i", 4, 2)}
 
 
 @pytest.mark.parametrize(("width", "lanes"), [(1, [32, 64]), (4, [8, 16]), (16, [2, 4])])
@@ -264,6 +281,9 @@ PROBLEMS = {
     "elements": Problem.checked(GatherElements(1), spec((300, 400)), spec((300, 200), "i8"), Bounds.ERROR),
     "gradient of rows": Problem.checked(
         Gather(), spec((10**6, 16)), spec((10**5,), "i8"), Bounds.ERROR, gradient=Gradient(2.0)
+    ),
+    "gradient of long rows": Problem.checked(
+        Gather(), spec((10**4, 320)), spec((10**5,), "i8"), Bounds.ERROR, gradient=Gradient(2.0)
     ),
     "gradient of batches": Problem.checked(
         Gather(1, 1), spec((100, 10, 64)), spec((100, 300), "i8"), Bounds.ERROR, gradient=Gradient()
