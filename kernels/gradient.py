@@ -14,7 +14,7 @@ from ..lowering.schedule.schedule import Schedule
 from .argument_names import reject_others, shown_without_elsewhere
 from .host.knobs import knobs
 from .runtime.array_checks import checked_scale, index_array, is_dask_array, out_array, table_array
-from .runtime.call_cache import CALLS, one_object
+from .runtime.call_cache import CALLS, Keys, one_object
 from .runtime.dispatch import Request, run
 
 
@@ -141,6 +141,14 @@ def gather_elements_grad(
     return run_gradient(operator, grad, indices, data_shape, parse_bounds(bounds), scale, out)
 
 
+def keys_of_gradient(
+    operator: OperatorSpec, bounds: Bounds, shape: tuple[int, ...], factor: float = 1.0, *rest: object
+) -> Keys:
+    """Return the keys of a gradient's calls in the call cache; `rest` is its version, its node and its schedule."""
+    said = (operator, bounds, shape, repr(factor), *(rest or (None, None, None)), knobs.num_threads)  # 0.0 is not -0.0
+    return one_object(said), None, None
+
+
 def run_gradient(
     operator: OperatorSpec,
     grad: ArrayLike,
@@ -170,8 +178,7 @@ def run_gradient(
         from .chunks.stored_gradient import gradient_stored
 
         return gradient_stored(*rest, version=version)
-    said = (operator, bounds, shape, repr(factor), version, node, schedule, knobs.num_threads)  # 0.0 is not -0.0
-    keys = one_object(said), None, None
+    keys = keys_of_gradient(operator, bounds, shape, factor, version, node, schedule)
     found = CALLS.find(grad, indices, out, *keys)
     if found is not None:
         return found

@@ -6,10 +6,11 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, InvalidGatherError
+from ...ir.operator_spec import Gather
 from ..gather import gather
-from ..gradient import gather_grad
-from .torch_operators import Operator, numbers_of
-from .torch_tensors import array_of, check_index, check_tensor, found_call, is_traced, outside, tensor_of, unsigned
+from .torch_fast_call import finders
+from .torch_operators import Operator, added_up
+from .torch_tensors import array_of, check_index, check_tensor, is_traced, outside, tensor_of, unsigned
 
 
 def embedding(
@@ -41,11 +42,13 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
-    is_matrix = getattr(weight, "ndim", 0) == 2
-    if max_norm is None and is_matrix and (padding_idx is None or -len(weight) <= padding_idx < len(weight)):
-        found = found_call(weight, input, 0, 0)
-        if found is not None:
-            return found
+    if max_norm is None and getattr(weight, "ndim", 0) == 2 and not (scale_grad_by_freq and sparse):
+        rows = weight.shape[0] if padding_idx is not None else 0
+        if padding_idx is None or -rows <= padding_idx < rows:
+            padding = -1 if padding_idx is None else padding_idx % rows
+            found = EMBEDDING.found(None, weight, input, 0, 0, input, padding, scale_grad_by_freq, sparse)
+            if found is not None:
+                return found
     if not is_traced():
         check_tensor(weight, "weight", "embedding")
         check_index(input, "input", "embedding")
@@ -84,7 +87,7 @@ def _embedding(weight: Any, index: Any, padding: int = -1, is_scaled: bool = Fal
 
 
 def _dense_backward(grad: Any, index: Any, rows: int, padding: int = -1, is_scaled: bool = False) -> Any:
-    sums = tensor_of(gather_grad(numbers_of(grad), unsigned(index), (rows, grad.shape[-1])), grad.dtype)
+    sums = added_up(Gather(0), finders().elements, grad, (rows, grad.shape[-1]), index)
     if padding >= 0:
         sums[padding] = 0
     return sums.div_(_look_ups(index, rows)) if is_scaled else sums
@@ -99,7 +102,6 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
     weight, index, ctx.padding, ctx.is_scaled, ctx.is_sparse = inputs
     ctx.rows = weight.shape[0]
     ctx.save_for_backward(index)
-    ctx.save_for_forward(index)
 
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
@@ -111,7 +113,6 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 def _save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
     _, index, ctx.rows, ctx.padding, ctx.is_scaled = inputs
     ctx.save_for_backward(index)
-    ctx.save_for_forward(index)
 
 
 def _backward_of_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
@@ -129,6 +130,7 @@ EMBEDDING = Operator(
     "-> Tensor",
     _embedding,
     lambda weight, index, *_: weight.new_empty((*index.shape, weight.shape[1])),
+    "elements",
 )
 DENSE_BACKWARD = Operator(
     "embedding_dense_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx=-1, "

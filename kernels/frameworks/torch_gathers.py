@@ -4,31 +4,11 @@ from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
-from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements
-from ..runtime.call_cache import CALLS
-from .torch_operators import GATHER, SELECT, TAKE_ALONG, Operator
-from .torch_tensors import (
-    NOT_PLAIN,
-    OF_NUMPY,
-    UNSIGNED,
-    Parameter,
-    array_of,
-    check_index,
-    check_tensor,
-    checked_dim,
-    count_change,
-    dispatch_modes,
-    found_call,
-    is_compiling,
-    is_grad_enabled,
-    is_traced,
-    trace,
-)
-
-from_numpy = torch.from_numpy
+from .torch_operators import GATHER, SELECT, SPARSE_GATHER, TAKE_ALONG, Operator
+from .torch_tensors import array_of, check_index, check_tensor, checked_dim, count_change, is_traced
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -49,29 +29,10 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         IndexTypeError: `index` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    if not (  # the conditions of `found_call`, in place: its call costs 4 % of what torch's own function takes
-        is_compiling()
-        or out is not None
-        or type(index) is not Tensor
-        or (type(input) is not Tensor and type(input) is not Parameter)
-        or (input.requires_grad and is_grad_enabled())
-        or input.dtype not in OF_NUMPY
-        or dispatch_modes()
-        or trace() is not None
-        or forward_ad._current_level >= 0
-    ):
-        try:
-            picks = index.numpy()
-            if picks.ndim == 1:
-                found = CALLS.find(input.numpy(), picks.view(UNSIGNED[index.dtype]), None, dim, 0, "error")
-                if found is not None:
-                    return from_numpy(found)
-        except NOT_PLAIN:
-            pass
-    elif isinstance(index, Tensor) and index.dim() == 1:
-        found = found_call(input, index, dim, 0, out)
-        if found is not None:
-            return found
+    place = _from_zero(dim, input)
+    found = SELECT.found(out, input, index, place, 0, place, index)
+    if found is not None:
+        return found
     dim = _checked("index_select", input, dim, index, "index")
     if index.dim() > 1:
         raise InvalidGatherError(
@@ -93,7 +54,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     Args:
         input, dim, out: as for `index_select`.
         index: integers of any width in [0, size of dim - 1], of input's rank and no larger than it off `dim`.
-        sparse_grad: must be False; a gradient is dense.
+        sparse_grad: give `input` a sparse gradient: the elements as they are, made by torch itself.
 
     Returns:
         `out`, or a new contiguous tensor of the shape of `index`, with a gradient as that of `index_select`.
@@ -101,17 +62,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     Raises:
         BoundsError: an index is outside; a negative one is, too, as in torch.
         IndexTypeError: `index` has no integers.
-        InvalidGatherError: an argument is no dense CPU tensor, the shapes do not fit, or `sparse_grad` is True.
+        InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    found = found_call(input, index, GatherElements, dim, out)
+    operator = SPARSE_GATHER if sparse_grad else GATHER
+    place = _from_zero(dim, input)
+    found = operator.found(out, input, index, GatherElements, place, place, index)
     if found is not None:
         return found
     dim = _checked("gather", input, dim, index, "index")
-    if sparse_grad and input.requires_grad and is_grad_enabled():
-        raise InvalidGatherError(
-            "sparse_grad must be False: gathernest.torch.gather has dense gradients; call torch.gather for a sparse one"
-        )
-    return _gathered(GATHER, "gather", input, dim, index, out)
+    return _gathered(operator, "gather", input, dim, index, out)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -131,6 +90,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         IndexTypeError: `indices` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
+    if dim is not None:
+        place = _from_zero(dim, input)
+        if _fits(input, indices, place):
+            found = TAKE_ALONG.found(out, input, indices, GatherElements, place, place, indices)
+            if found is not None:
+                return found
     position = _checked("take_along_dim", input, 0 if dim is None else dim, indices, "indices")
     if dim is None:
         return _gathered(TAKE_ALONG, "take_along_dim", input.reshape(-1), 0, indices.reshape(-1), out)
@@ -141,6 +106,20 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if input.dim():
         input, indices = _broadcast(input, indices, position)
     return _gathered(TAKE_ALONG, "take_along_dim", input, position, indices, out)
+
+
+def _from_zero(dim: Any, input: Any) -> Any:
+    """Return a dimension that is counted from the end as one from 0, as remembered calls have it."""
+    return dim + input.ndim if type(dim) is int and dim < 0 and isinstance(input, Tensor) else dim
+
+
+def _fits(input: Any, indices: Any, dim: Any) -> bool:
+    """Return whether two tensors have the same sizes off a dimension."""
+    try:
+        sizes, others = input.shape, indices.shape
+        return len(sizes) == len(others) and sizes[:dim] == others[:dim] and sizes[dim + 1 :] == others[dim + 1 :]
+    except (AttributeError, TypeError):
+        return False
 
 
 def _broadcast(input: Any, indices: Any, dim: int) -> tuple[Any, Any]:

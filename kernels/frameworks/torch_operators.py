@@ -6,37 +6,60 @@ fake kernel that gives the shape, so that compiled and traced programs can hold 
 three times as long for a small call. The gradient of an operator is an operator, whose gradient is the first one.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
+from torch import Tensor  # pyright: ignore[reportMissingImports]
+from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, InvalidGatherError
+from ...ir.operator_spec import Gather, GatherElements
+from ...ir.semantics import Bounds
 from ..gather import gather, gather_elements
-from ..gradient import gather_elements_grad, gather_grad
-from .torch_tensors import array_of, is_traced, is_transformed, outside, tensor_of, unsigned
+from ..gradient import keys_of_gradient, run_gradient
+from ..runtime.call_cache import CALLS
+from .torch_fast_call import finders
+from .torch_tensors import (
+    array_of,
+    count_change,
+    is_compiling,
+    is_grad_enabled,
+    is_traced,
+    is_transformed,
+    outside,
+    tensor_of,
+    trace,
+    transform,
+    unsigned,
+)
 
 Formula = Callable[..., Any]
 
 
 class Operator:
-    """One operator: call it with checked arguments, the first of which can have a gradient.
+    """One operator: call it with checked arguments.
 
     Attributes:
         kernel: the function of dense CPU tensors.
         registered: the same as an operator of torch, `torch.ops.gathernest.NAME.default`.
     """
 
-    def __init__(self, schema: str, kernel: Formula, fake: Formula):
-        """Register an operator by its schema, `name(Tensor input, ...) -> Tensor`."""
+    def __init__(self, schema: str, kernel: Formula, fake: Formula, finder: str = ""):
+        """Register an operator by its schema, `name(Tensor input, ...) -> Tensor`.
+
+        `finder` is the name of that one of `Finders` which finds its calls.
+        """
         self._name = f"gathernest::{schema.partition('(')[0]}"
-        self.kernel = kernel
+        self.kernel, self._finder = kernel, finder
         torch.library.define(self._name, schema[schema.index("(") :], tags=torch.Tag.pt2_compliant_tag)
         torch.library.impl(self._name, "cpu", kernel)
         torch.library.register_fake(self._name, _checking_devices(fake))
         self.registered = getattr(torch.ops.gathernest, schema.partition("(")[0]).default
         self._apply: Any = None
+        self._apply_found: Any = None
         self._transformed: Any = None
 
     def differentiate(self, save: Formula, backward: Formula, forward: Formula) -> None:
@@ -53,9 +76,21 @@ class Operator:
             save(ctx, arguments, None)
             return self.kernel(*arguments)
 
-        parts = {"setup_context": save, "backward": backward, "jvp": forward, "vmap": self._vmap}
-        self._apply = _function(self._name, forward=saving, backward=backward)
-        self._transformed = _function(self._name, forward=lambda *arguments: self.kernel(*arguments), **parts)
+        def saving_found(ctx: Any, table: Any, call: Any) -> Any:
+            index, first, second, arguments = call
+            save(ctx, (table, *arguments), None)
+            return self._find(CALLS.find, table, index, None, first, second, "error")
+
+        def setting_up(ctx: Any, inputs: Any, output: Any) -> None:
+            save(ctx, inputs, output)
+            ctx.save_for_forward(*(ctx.to_save or ()))
+
+        self._apply = _function(self._name, forward=saving, backward=backward).apply
+        # `Function.apply` in Python only adds what transforms and setup_context need, in 0.8 us.
+        found = _function(self._name, forward=saving_found, backward=lambda ctx, grad: (backward(ctx, grad)[0], None))
+        self._apply_found = super(torch.autograd.Function, found).apply
+        parts = {"setup_context": setting_up, "backward": backward, "jvp": forward, "vmap": self._vmap}
+        self._transformed = _function(self._name, forward=lambda *arguments: self.kernel(*arguments), **parts).apply
 
     def __call__(self, table: Any, *arguments: Any) -> Any:
         """Run it: by torch's dispatcher where a call is traced, else with what gradients and transforms need."""
@@ -63,9 +98,41 @@ class Operator:
             return self.registered(table, *arguments)
         if is_transformed():
             return self._transformed(table, *arguments)
-        if table.requires_grad and torch.is_grad_enabled():
+        if is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in (table, *arguments)):
             return self._apply(table, *arguments)
         return self.kernel(table, *arguments)
+
+    def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, *arguments: Any) -> Any:
+        """Return the result of a call that was made before, with its gradient; None where another way must look.
+
+        The way of a small call that nobody watches. The arguments need no checks: a call with others was not made.
+
+        Args:
+            out, table, index: what the caller gave; `out` may be None.
+            first, second: the first two keys of the call in the call cache.
+            arguments: all but `table`, as the operator takes them.
+        """
+        try:
+            is_derived = table.requires_grad and is_grad_enabled()
+            if is_compiling() or forward_ad._current_level >= 0:
+                return None
+            if out is not None:
+                if is_derived or out.requires_grad:
+                    return None
+            elif is_derived:
+                if trace() is not None or transform() is not None:
+                    return None
+                return self._apply_found(table, (index, first, second, arguments))
+            result = self._find(CALLS.find, table, index, out, first, second, "error")
+        except (AttributeError, BoundsError):  # the way with checks says why
+            return None
+        if out is not None and result is not None:
+            count_change(out)
+        return result
+
+    @functools.cached_property
+    def _find(self) -> Formula:
+        return getattr(finders(), self._finder)
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
         """Run it for each element of a batch, as `torch.vmap` asks for."""
@@ -77,10 +144,10 @@ class Operator:
         return torch.stack(results), 0
 
 
-def _function(name: str, **parts: Formula) -> Formula:
-    """Return `apply` of a `torch.autograd.Function`; `setup_context` costs 20 us a call, and transforms need it."""
+def _function(name: str, **parts: Formula) -> Any:
+    """Return a `torch.autograd.Function`; `setup_context` costs 20 us a call, and transforms need it."""
     methods = {part: staticmethod(each) for part, each in parts.items()}
-    return type(name.replace("::", "_"), (torch.autograd.Function,), methods).apply  # pyright: ignore
+    return type(name.replace("::", "_"), (torch.autograd.Function,), methods)
 
 
 def _checking_devices(fake: Formula) -> Formula:
@@ -104,7 +171,7 @@ def _select(table: Any, dim: int, index: Any, out: np.ndarray | None = None) -> 
 
 
 def _select_backward(grad: Any, shape: Sequence[int], dim: int, index: Any) -> Any:
-    return tensor_of(gather_grad(numbers_of(grad), unsigned(index), tuple(shape), dim), grad.dtype)
+    return added_up(Gather(dim), finders().elements, grad, shape, index)
 
 
 def _selected_like(table: Any, dim: int, index: Any) -> Any:
@@ -120,8 +187,7 @@ def _gather(table: Any, dim: int, index: Any, out: np.ndarray | None = None) -> 
 
 
 def _gather_backward(grad: Any, shape: Sequence[int], dim: int, index: Any) -> Any:
-    result = gather_elements_grad(numbers_of(grad), unsigned(index), tuple(shape), dim)
-    return tensor_of(result, grad.dtype)
+    return added_up(GatherElements(dim), finders().elements, grad, shape, index)
 
 
 def _take_along(table: Any, dim: int, index: Any, out: np.ndarray | None = None) -> Any:
@@ -133,7 +199,7 @@ def _take_along(table: Any, dim: int, index: Any, out: np.ndarray | None = None)
 
 
 def _take_along_backward(grad: Any, shape: Sequence[int], dim: int, index: Any) -> Any:
-    return tensor_of(gather_elements_grad(numbers_of(grad), array_of(index), tuple(shape), dim), grad.dtype)
+    return added_up(GatherElements(dim), finders().signed, grad, shape, index)
 
 
 def _gathered_like(table: Any, dim: int, index: Any) -> Any:
@@ -144,12 +210,26 @@ def _table_like(grad: Any, shape: Sequence[int], dim: int, index: Any) -> Any:
     return grad.new_empty(tuple(shape))
 
 
-def numbers_of(grad: Any) -> np.ndarray:
-    """Return a gradient as an array that can be added up; raises InvalidGatherError for other element types."""
+def added_up(operator: Gather | GatherElements, find: Formula, grad: Any, shape: Sequence[int], index: Any) -> Any:
+    """Return the gradient of an operator with respect to a table of a shape.
+
+    bfloat16 and float16 become float32 here: torch does that with vectors, and a call of float32 is remembered.
+
+    Raises:
+        InvalidGatherError: `grad` has elements that cannot be added up.
+    """
+    if grad.dtype in (torch.bfloat16, torch.float16):
+        return added_up(operator, find, grad.float(), shape, index).to(grad.dtype)
+    sizes = tuple(shape)
+    keys = keys_of_gradient(operator, Bounds.ERROR, sizes)
+    found = find(CALLS.find, grad, index, None, *keys)
+    if found is not None:
+        return found
+    picks = array_of(index) if find is finders().signed else unsigned(index)
     array = array_of(grad)
     if array.dtype.kind in "iu" and (grad.dtype.is_floating_point or grad.dtype.is_complex):
         raise InvalidGatherError(f"a gradient of {grad.dtype} cannot be added up; convert the table, as by .float()")
-    return array
+    return tensor_of(run_gradient(operator, array, picks, sizes, Bounds.ERROR), grad.dtype)
 
 
 def pair(forward: Operator, backward: Operator) -> None:
@@ -159,12 +239,10 @@ def pair(forward: Operator, backward: Operator) -> None:
         table, ctx.dim, index = inputs
         ctx.shape = table.shape
         ctx.save_for_backward(index)
-        ctx.save_for_forward(index)
 
     def save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
         _, ctx.shape, ctx.dim, index = inputs
         ctx.save_for_backward(index)
-        ctx.save_for_forward(index)
 
     def gathered(ctx: Any, slices: Any) -> Any:
         return forward(slices, ctx.dim, ctx.saved_tensors[0])
@@ -182,15 +260,35 @@ def pair(forward: Operator, backward: Operator) -> None:
     )
 
 
-def _operator(name: str, kernel: Formula, like: Formula, backward: Formula) -> Operator:
+def _operator(name: str, kernel: Formula, like: Formula, backward: Formula, finder: str) -> Operator:
     """Return an operator `name(input, dim, index)` with its gradient, of which it is the gradient in turn."""
-    forward = Operator(f"{name}(Tensor input, SymInt dim, Tensor index) -> Tensor", kernel, like)
+    forward = Operator(f"{name}(Tensor input, SymInt dim, Tensor index) -> Tensor", kernel, like, finder)
     schema = f"{name}_backward(Tensor grad, SymInt[] shape, SymInt dim, Tensor index) -> Tensor"
     pair(forward, Operator(schema, backward, _table_like))
     return forward
 
 
-SELECT = _operator("index_select", _select, _selected_like, _select_backward)
-GATHER = _operator("gather", _gather, _gathered_like, _gather_backward)
+SELECT = _operator("index_select", _select, _selected_like, _select_backward, "slices")
+GATHER = _operator("gather", _gather, _gathered_like, _gather_backward, "elements")
 # Its indices may count from the end.
-TAKE_ALONG = _operator("take_along_dim", _take_along, _gathered_like, _take_along_backward)
+TAKE_ALONG = _operator("take_along_dim", _take_along, _gathered_like, _take_along_backward, "signed")
+
+
+def _save_of_sparse(ctx: Any, inputs: Any, output: Any) -> None:
+    table, ctx.dim, index = inputs
+    ctx.shape = table.shape
+    ctx.save_for_backward(index)
+
+
+def _sparse_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Return the elements of a gradient as they are, a sparse tensor: torch's own function makes it."""
+    like = grad.new_empty(()).expand(ctx.shape)  # of which only the shape is read
+    return torch.ops.aten._gather_sparse_backward(like, ctx.dim, ctx.saved_tensors[0].long(), grad), None, None
+
+
+SPARSE_GATHER = Operator(
+    "gather_with_sparse_grad(Tensor input, SymInt dim, Tensor index) -> Tensor", _gather, _gathered_like, "elements"
+)
+SPARSE_GATHER.differentiate(
+    _save_of_sparse, _sparse_backward, lambda ctx, tangent, *_: GATHER(tangent, ctx.dim, ctx.saved_tensors[0])
+)

@@ -9,12 +9,10 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, IndexTypeError, InvalidGatherError
-from ..runtime.call_cache import CALLS
 
-Parameter = torch.nn.Parameter
 # Dtypes that torch and ml_dtypes have, and NumPy has not.
-_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
-_NAMES = {getattr(torch, name): name for name in _ML_DTYPES if hasattr(torch, name)}
+_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+ML_DTYPES = {getattr(torch, name): name for name in _NARROW if hasattr(torch, name)}
 _WHOLE = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 OF_NUMPY = {*_WHOLE, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -24,12 +22,10 @@ UNSIGNED = {
 
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
-# What the fast way raises where another way must find out why.
-NOT_PLAIN = (BoundsError, KeyError, RuntimeError, TypeError)
 trace = torch._C._get_tracing_state
 # Where a version of torch lacks one of these, every call takes the way through torch's dispatcher.
 dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
-_transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: True)
+transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: True)
 
 
 def is_traced() -> bool:
@@ -39,45 +35,7 @@ def is_traced() -> bool:
 
 def is_transformed() -> bool:
     """Return whether a transform of `torch.func` or a gradient in forward mode is active."""
-    return forward_ad._current_level >= 0 or _transform() is not None
-
-
-def found_call(table: Any, index: Any, first: Any, second: Any, out: Any = None) -> Any:
-    """Return the result of a call that was made before; None where it was not, or where another way must look.
-
-    The fast way of a small call, with no gradient wanted and nobody watching. What the conditions leave makes
-    `.numpy()` fail. That takes 100 us, so it must be unusual.
-
-    Args:
-        table, index: what the caller gave.
-        first, second: the first two keys of the call in the call cache.
-        out: what the caller gave. One without elements may be resized, which torch forbids as soon as an array shares
-            its memory.
-    """
-    if (
-        is_compiling()
-        or type(index) is not Tensor
-        or (type(table) is not Tensor and type(table) is not Parameter)
-        or (table.requires_grad and is_grad_enabled())
-        or dispatch_modes()
-        or trace() is not None
-        or forward_ad._current_level >= 0
-        or (out is not None and (type(out) is not Tensor or out.requires_grad or not out.numel()))
-    ):
-        return None
-    dtype = table.dtype
-    try:
-        picks = index.numpy().view(UNSIGNED[index.dtype])
-        if out is None and dtype in OF_NUMPY:
-            found = CALLS.find(table.numpy(), picks, None, first, second, "error")
-            return None if found is None else torch.from_numpy(found)
-        found = CALLS.find(array_of(table), picks, None if out is None else array_of(out), first, second, "error")
-    except NOT_PLAIN:
-        return None
-    if found is None or out is None:
-        return None if found is None else tensor_of(found, dtype)
-    count_change(out)
-    return out
+    return forward_ad._current_level >= 0 or transform() is not None
 
 
 def count_change(out: Any) -> None:
@@ -93,17 +51,20 @@ def array_of(tensor: Any) -> np.ndarray:
     """
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor._is_zerotensor():  # a tangent of zeros, which has no memory
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.dtype not in OF_NUMPY:
         integers = tensor.resolve_conj().view(_OF_WIDTH[tensor.element_size()]).numpy()
-        name = _NAMES.get(tensor.dtype)
-        return integers if name is None else integers.view(_ml_dtype(name))
+        name = ML_DTYPES.get(tensor.dtype)
+        return integers if name is None else integers.view(ml_dtype(name))
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     return tensor.numpy()
 
 
 @functools.cache
-def _ml_dtype(name: str) -> np.dtype:
+def ml_dtype(name: str) -> np.dtype:
+    """Return a dtype of ml_dtypes by its name."""
     import ml_dtypes
 
     return np.dtype(getattr(ml_dtypes, name))

@@ -22,7 +22,7 @@ from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, 
 _NONE, _MISSED = I64(id(None)), I64(1)
 _OUT = sys.intern("out")
 # Places in NumPy's table of C functions.
-_ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
+_ARRAY_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT = 2, 94, 282
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
@@ -343,7 +343,7 @@ def make_entry(guard: Guard) -> Entry:
     _may_be_shared(module)
     _hash_call(module)
     _is_like(module)
-    _serve(module, guard, _numpy_functions()[_NEW_FROM_DESCR])
+    _serve(module, guard, numpy_functions()[NEW_FROM_DESCR])
     for function in (_find, _call, _hash, _run):
         function(module)
     address = machine_code(module)
@@ -356,13 +356,13 @@ def make_entry(guard: Guard) -> Entry:
     )
 
 
-def _numpy_functions() -> Any:
+def numpy_functions() -> Any:
     """Return NumPy's table of C functions; raises NotImplementedError where it has another order."""
     core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     table_of_core = importlib.import_module(f"{core}._multiarray_umath")._ARRAY_API
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     get = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    table = (ctypes.c_uint64 * (_NEW_FROM_DESCR + 1)).from_address(get(table_of_core, None))
+    table = (ctypes.c_uint64 * (SET_BASE_OBJECT + 1)).from_address(get(table_of_core, None))
     if table[_ARRAY_TYPE] != id(np.ndarray):
         raise NotImplementedError
     return table

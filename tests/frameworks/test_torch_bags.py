@@ -16,7 +16,7 @@ OPTIONS = [
     {"mode": "sum", "padding_idx": 1},
     {"mode": "mean", "padding_idx": -5},
     {"mode": "mean", "max_norm": 0.5},
-    {"mode": "max"},
+    {"mode": "max", "max_norm": 0.5},
     {"mode": "sum", "sparse": True},
     {"mode": "mean", "scale_grad_by_freq": True},
     {"mode": "sum", "dtype": torch.bfloat16},
@@ -38,30 +38,40 @@ def test_output_weight_and_gradient_are_those_of_torch(options):
         assert torch.allclose(ours.weight.grad.to_dense(), theirs.weight.grad.to_dense(), **close)
 
 
-READ_ONLY = [
+OWN = [
     {"mode": "max"},
     {"mode": "max", "padding_idx": 1},
+    {"mode": "mean", "padding_idx": 0},
     {"mode": "sum", "per_sample_weights": True},
     {"mode": "sum", "per_sample_weights": True, "padding_idx": 3},
-    {"mode": "mean", "sparse": True},
 ]
 
 
-@pytest.mark.parametrize("options", READ_ONLY, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-def test_without_a_gradient_all_modes_and_weights_are_ours(options, dtype, monkeypatch):
-    weight = torch.randn(6, 4, dtype=dtype)
+def results_and_gradients(function, tensors, index, offsets, options):
+    """Return what a function gives without and with a gradient wanted, and the gradients of weight and factors."""
+    found = []
+    for wants in (False, True):
+        weight, factors = (None if tensor is None else tensor.clone().requires_grad_(wants) for tensor in tensors)
+        found.append(function(index, weight, **options | {"offsets": offsets, "per_sample_weights": factors}))
+    found[-1].sum().backward()
+    return found + [tensor.grad for tensor in (weight, factors) if tensor is not None]
+
+
+@pytest.mark.parametrize("options", OWN, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_all_modes_and_weights_and_their_gradients_are_ours(options, dtype, monkeypatch):
+    """Rows and factors are small whole numbers, whose sums are the same in every order; means are rounded."""
+    tolerance = 1e-2 if options["mode"] == "mean" else 0
     expected = []
-    for index, offsets in ((BAGS, None), (FLAT, OFFSETS)):
-        factors = torch.randn(index.shape, dtype=dtype) if options.get("per_sample_weights") else None
-        given = index, weight, options | {"offsets": offsets, "per_sample_weights": factors}
-        expected.append((given, torch.nn.functional.embedding_bag(*given[:2], **given[2])))
+    for bags in ((BAGS, None), (FLAT, OFFSETS)):
+        shapes = (6, 4), bags[0].shape if options.get("per_sample_weights") else None
+        tensors = [None if shape is None else torch.randint(-4, 5, shape).to(dtype) for shape in shapes]
+        given = tensors, *bags, options
+        expected.append((given, results_and_gradients(torch.nn.functional.embedding_bag, *given)))
     monkeypatch.setattr(torch.nn.functional, "embedding_bag", None)
-    for (index, weight, options), theirs in expected:
-        ours = gnt.embedding_bag(index, weight, **options)
-        assert torch.allclose(
-            ours, theirs, rtol=1e-14 if dtype is torch.float64 else 2e-2, atol=1e-2 * (dtype.itemsize < 8)
-        )
+    for given, theirs in expected:
+        ours = results_and_gradients(gnt.embedding_bag, *given)
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
 def test_last_offset_ends_the_last_bag():
@@ -77,19 +87,44 @@ def test_last_offset_ends_the_last_bag():
 
 @pytest.mark.parametrize("inputs", [(BAGS, None), (FLAT, OFFSETS)], ids=["rows", "offsets"])
 def test_gradients_can_be_derived_again(inputs):
-    weight, (index, offsets) = torch.rand(6, 4, dtype=torch.float64, requires_grad=True), inputs
+    index, offsets = inputs
+    weight, factors = (torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in ((6, 4), index.shape))
 
-    def summed(each):
-        return gnt.embedding_bag(index, each, offsets, mode="mean", padding_idx=4)
+    def summed(mode, weight, factors=None):
+        rest = {"mode": mode, "padding_idx": 4, "per_sample_weights": factors}
+        return gnt.embedding_bag(index, weight, offsets, **rest)
 
-    assert torch.autograd.gradgradcheck(summed, weight)
-    bags = index, offsets
-    grad = torch.rand(summed(weight).shape, dtype=torch.float64, requires_grad=True)
-    for operator, arguments in (
-        (torch.ops.gathernest.embedding_bag.default, (weight, *bags, True, False, 4)),
-        (torch.ops.gathernest.embedding_bag_backward.default, (grad, *bags, 6, True, False, 4)),
-    ):
-        assert set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"}
+    for mode, tensors in (("mean", (weight,)), ("max", (weight,)), ("sum", (weight, factors))):
+        assert torch.autograd.gradcheck(lambda *given, mode=mode: summed(mode, *given), tensors, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(lambda *given, mode=mode: summed(mode, *given), tensors)
+
+
+@pytest.mark.parametrize("inputs", [(BAGS, None), (FLAT, OFFSETS)], ids=["rows", "offsets"])
+def test_operators_are_registered_as_torch_wants(inputs):
+    weight, factors = (torch.rand(shape, requires_grad=True) for shape in ((6, 4), inputs[0].shape))
+    grad = torch.rand(2 if inputs[1] is None else 4, 4, requires_grad=True)
+    for name, arguments in {
+        "embedding_bag": (weight, *inputs, factors, False),
+        "embedding_bag_backward": (grad, *inputs, None, 6, True, False, 4),
+        "embedding_bag_per_sample_weights_backward": (grad, weight, *inputs),
+        "embedding_bag_rows_of_largest": (weight.detach(), *inputs),
+    }.items():
+        outcome = torch.library.opcheck(getattr(torch.ops.gathernest, name).default, arguments)
+        assert set(outcome.values()) == {"SUCCESS"}, name
+
+
+def test_compiled_and_transformed_bags_are_those_of_torch():
+    def largest(weight):
+        return gnt.embedding_bag(FLAT, weight, OFFSETS, mode="max").square().sum()
+
+    weights = torch.rand(3, 6, 4)
+    one = torch.nn.functional.embedding_bag(FLAT, weights[0], OFFSETS, mode="max").square().sum()
+    assert torch.equal(torch.compile(largest, fullgraph=True, backend="aot_eager")(weights[0]), one)
+    slopes = torch.func.vmap(torch.func.grad(largest))(weights)
+    for weight, slope in zip(weights, slopes, strict=True):
+        given = weight.clone().requires_grad_()
+        largest(given).backward()
+        assert torch.equal(given.grad, slope)
 
 
 def test_what_does_not_fit_is_named():
@@ -99,6 +134,15 @@ def test_what_does_not_fit_is_named():
         ((FLAT, weight), "offsets must have rank 1 for an input of rank 1, got None; see input.unsqueeze(0)"),
         ((BAGS[None], weight), "input must have rank 1 or 2, got shape (1, 2, 4)"),
         ((BAGS, weight[0]), "weight must be a matrix (rows, columns), got shape (4,)"),
+        (
+            (BAGS, weight, None, None, 2, False, "mean", False, torch.rand(2, 4)),
+            "per_sample_weights are for mode=\"sum\", as in torch, got mode='mean'",
+        ),
+        (
+            (BAGS, weight, None, None, 2, False, "sum", False, torch.rand(2, 3)),
+            "per_sample_weights must have the shape of input and the dtype of weight, (2, 4) and torch.float32, got "
+            "(2, 3) and torch.float32",
+        ),
         (
             (BAGS - 1, weight),
             "index -1 at position (1, 0) of input is out of range [0, 5] for dimension 0 of size 6; torch's functions "

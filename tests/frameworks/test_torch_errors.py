@@ -85,10 +85,6 @@ CALLS = {
         lambda: gnt.take_along_dim(TABLE, INDEX, 1),
         "input and indices must have the same rank, got 2 and 1; see Tensor.unsqueeze",
     ),
-    "sparse_grad": (
-        lambda: gnt.gather(TABLE.clone().requires_grad_(), 0, INDEX[None], sparse_grad=True),
-        "sparse_grad must be False: gathernest.torch.gather has dense gradients; call torch.gather for a sparse one",
-    ),
     "out of another shape": (
         lambda: gnt.index_select(TABLE, 0, INDEX, out=torch.zeros(3)),
         "out must have shape (3, 3), or no elements, got shape (3,)",

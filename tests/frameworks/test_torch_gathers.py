@@ -58,6 +58,17 @@ def test_gradients_are_those_of_torch_and_can_be_derived_again(call):
     assert torch.equal(*grads)
 
 
+def test_sparse_gradient_of_gather_is_that_of_torch():
+    for index in (ELEMENTS, ELEMENTS.int(), ELEMENTS):
+        table, grads = torch.rand(5, 3, dtype=torch.float64), []
+        for ours, wide in ((gnt, index), (torch, index.long())):
+            each = table.clone().requires_grad_()
+            (ours.gather(each, 0, wide, sparse_grad=True) * table[:2]).sum().backward()
+            grads.append(each.grad)
+        assert grads[0].layout is grads[1].layout is torch.sparse_coo
+        assert all(map(torch.equal, *((grad._indices(), grad._values()) for grad in grads)))
+
+
 def test_narrow_floats_are_added_in_float32():
     for dtype in (torch.bfloat16, torch.float8_e5m2):
         table = torch.zeros(2, 1, dtype=dtype, requires_grad=True)

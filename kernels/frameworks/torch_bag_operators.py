@@ -1,0 +1,201 @@
+"""The operators of `embedding_bag`: sums of bags, their two gradients, and the rows of the largest elements.
+
+`sum over n of factors[n] * weight[indices[n]] * grad[bag of n]` is linear in each of the three tensors. The sums of
+bags are its derivative by grad, and the gradients those by weight and by factors: so the gradient of one is the others.
+"""
+
+from typing import Any
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from ...ir.errors import BoundsError
+from ...ir.semantics import Bounds
+from ..reduction.bags import make_bags, read_ends
+from ..reduction.gather_reduce import gather_reduce
+from ..reduction.largest import rows_of_largest
+from ..reduction.operands import Reduction
+from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
+from .torch_operators import Operator
+from .torch_tensors import array_of, outside, tensor_of, unsigned
+
+
+def reduced(
+    weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding: int, factors: Any = None
+) -> Any:
+    """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
+    picks, options = _bags(index, offsets, has_last, padding, factors)
+    try:
+        return tensor_of(gather_reduce(array_of(weight), picks, reduce=mode, **options), weight.dtype)
+    except BoundsError:
+        raise outside(index, "input", 0, weight.shape[0]) from None
+
+
+def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any = None) -> tuple[Any, dict[str, Any]]:
+    """Return the indices and the options of a reduction as gathernest's own functions take them."""
+    picks, begins = unsigned(index), None if offsets is None else array_of(offsets)
+    if has_last and begins is not None:
+        picks, begins = picks[: int(begins[-1])], begins[:-1]
+    options = {"offsets": begins, "padding_index": None if padding < 0 else padding}
+    if factors is not None:
+        options["weights"] = array_of(factors)[: len(picks)]
+    return picks, options
+
+
+def _sums(
+    weight: Any, index: Any, offsets: Any, factors: Any, is_mean: bool, has_last: bool = False, padding: int = -1
+) -> Any:
+    return reduced(weight, index, offsets, "mean" if is_mean else "sum", has_last, padding, factors)
+
+
+def _sums_like(
+    weight: Any, index: Any, offsets: Any, factors: Any, is_mean: bool, has_last: bool = False, *_: Any
+) -> Any:
+    return weight.new_empty((index.shape[0] if offsets is None else offsets.shape[0] - has_last, weight.shape[1]))
+
+
+def _backward(
+    grad: Any,
+    index: Any,
+    offsets: Any,
+    factors: Any,
+    rows: int,
+    is_mean: bool,
+    has_last: bool = False,
+    padding: int = -1,
+) -> Any:
+    picks, options = _bags(index, offsets, has_last, padding, factors)
+    options["reduce"] = "mean" if is_mean else "sum"
+    return tensor_of(gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), **options), grad.dtype)
+
+
+def _factors_backward(
+    grad: Any, weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1
+) -> Any:
+    picks, options = _bags(index, offsets, has_last, padding)
+    found = tensor_of(gather_reduce_weights_grad(array_of(grad), array_of(weight), picks, **options), grad.dtype)
+    if len(found) == len(index):
+        return found
+    return torch.cat([found, found.new_zeros(len(index) - len(found))])  # after the last offset
+
+
+def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:
+    picks, options = _bags(index, offsets, has_last, padding)
+    ends = read_ends(picks, options["offsets"], None)
+    try:
+        bags = make_bags(picks, weight.shape[0], Bounds.ERROR, options["padding_index"], ends)
+    except BoundsError:
+        raise outside(index, "input", 0, weight.shape[0]) from None
+    return torch.from_numpy(rows_of_largest(array_of(weight), bags.of_largest()))
+
+
+def _rows_like(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:
+    return _sums_like(weight, index, offsets, None, False, has_last).to(torch.int64)
+
+
+EMBEDDING_BAG = Operator(
+    "embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, bool is_mean, "
+    "bool include_last_offset=False, SymInt padding_idx=-1) -> Tensor",
+    _sums,
+    _sums_like,
+)
+BAG_BACKWARD = Operator(
+    "embedding_bag_backward(Tensor grad, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, "
+    "SymInt num_weights, bool is_mean, bool include_last_offset=False, SymInt padding_idx=-1) -> Tensor",
+    _backward,
+    lambda grad, index, offsets, factors, rows, *_: grad.new_empty((rows, grad.shape[-1])),
+)
+FACTORS_BACKWARD = Operator(
+    "embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor? offsets, "
+    "bool include_last_offset=False, SymInt padding_idx=-1) -> Tensor",
+    _factors_backward,
+    lambda grad, weight, index, *_: grad.new_empty(index.shape),
+)
+ROWS_OF_LARGEST = Operator(
+    "embedding_bag_rows_of_largest(Tensor weight, Tensor indices, Tensor? offsets, bool include_last_offset=False, "
+    "SymInt padding_idx=-1) -> Tensor",
+    _rows_of_largest,
+    _rows_like,
+)
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    weight, index, offsets, factors, ctx.is_mean, *ctx.rest = inputs
+    ctx.rows = weight.shape[0]
+    ctx.save_for_backward(None if factors is None else weight, index, offsets, factors)
+
+
+def _save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, index, offsets, factors, ctx.rows, ctx.is_mean, *ctx.rest = inputs
+    ctx.save_for_backward(None if factors is None else grad, index, offsets, factors)
+
+
+def _save_of_factors(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, weight, index, offsets, *ctx.rest = inputs
+    ctx.save_for_backward(grad, weight, index, offsets)
+
+
+def _of_sums(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    weight, index, offsets, factors = ctx.saved_tensors
+    by_weight = by_factors = None
+    if ctx.needs_input_grad[0]:
+        by_weight = BAG_BACKWARD(grad, index, offsets, factors, ctx.rows, ctx.is_mean, *ctx.rest)
+    if ctx.needs_input_grad[3]:
+        by_factors = FACTORS_BACKWARD(grad, weight, index, offsets, *ctx.rest)
+    return by_weight, None, None, by_factors, *[None] * (1 + len(ctx.rest))
+
+
+def _of_backward(ctx: Any, table: Any) -> tuple[Any, ...]:
+    grad, index, offsets, factors = ctx.saved_tensors
+    by_grad = by_factors = None
+    if ctx.needs_input_grad[0]:
+        by_grad = EMBEDDING_BAG(table, index, offsets, factors, ctx.is_mean, *ctx.rest)
+    if ctx.needs_input_grad[3]:
+        by_factors = FACTORS_BACKWARD(grad, table, index, offsets, *ctx.rest)
+    return by_grad, None, None, by_factors, *[None] * (2 + len(ctx.rest))
+
+
+def _of_factors(ctx: Any, each: Any) -> tuple[Any, ...]:
+    grad, weight, index, offsets = ctx.saved_tensors
+    by_grad = by_weight = None
+    if ctx.needs_input_grad[0]:
+        by_grad = EMBEDDING_BAG(weight, index, offsets, each, False, *ctx.rest)
+    if ctx.needs_input_grad[1]:
+        by_weight = BAG_BACKWARD(grad, index, offsets, each, weight.shape[0], False, *ctx.rest)
+    return by_grad, by_weight, *[None] * (2 + len(ctx.rest))
+
+
+def _added(first: Any, second: Any) -> Any:
+    """Return the sum of tangents, either of which may be missing."""
+    return first if second is None else second if first is None else first + second
+
+
+def _along_sums(ctx: Any, by_weight: Any, _index: Any, _offsets: Any, by_factors: Any, *_: Any) -> Any:
+    weight, index, offsets, factors = ctx.saved_tensors
+    rest = ctx.is_mean, *ctx.rest
+    return _added(
+        None if by_weight is None else EMBEDDING_BAG(by_weight, index, offsets, factors, *rest),
+        None if by_factors is None else EMBEDDING_BAG(weight, index, offsets, by_factors, *rest),
+    )
+
+
+def _along_backward(ctx: Any, by_grad: Any, _index: Any, _offsets: Any, by_factors: Any, *_: Any) -> Any:
+    grad, index, offsets, factors = ctx.saved_tensors
+    rest = ctx.rows, ctx.is_mean, *ctx.rest
+    return _added(
+        None if by_grad is None else BAG_BACKWARD(by_grad, index, offsets, factors, *rest),
+        None if by_factors is None else BAG_BACKWARD(grad, index, offsets, by_factors, *rest),
+    )
+
+
+def _along_factors(ctx: Any, by_grad: Any, by_weight: Any, *_: Any) -> Any:
+    grad, weight, index, offsets = ctx.saved_tensors
+    return _added(
+        None if by_grad is None else FACTORS_BACKWARD(by_grad, weight, index, offsets, *ctx.rest),
+        None if by_weight is None else FACTORS_BACKWARD(grad, by_weight, index, offsets, *ctx.rest),
+    )
+
+
+EMBEDDING_BAG.differentiate(_save, _of_sums, _along_sums)
+BAG_BACKWARD.differentiate(_save_of_backward, _of_backward, _along_backward)
+ROWS_OF_LARGEST.differentiate(lambda *_: None, lambda ctx, grad: (None,) * 5, lambda *_: None)
+FACTORS_BACKWARD.differentiate(_save_of_factors, _of_factors, _along_factors)

@@ -1,0 +1,310 @@
+"""The fast call for tensors: from the tensors of a library to the fast call for arrays, and its result back.
+
+The library says where a tensor lies, and takes memory as a tensor, by the C functions of its type's
+`__dlpack_c_exchange_api__` (DLPack 1). That costs 20 ns a tensor; a view as an array from Python costs 300 to 1200.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from .call_layout import WORD_BYTES, WRITEABLE, Field
+from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, numpy_functions
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, VOID, Code, Word, address_in, builtin, machine_code
+
+_NONE, _NULL = I64(id(None)), I64(0)
+_MAJOR_VERSION = 1
+_CPU, _ONE_LANE, _FLOAT, _COMPLEX = 1, 1, 2, 5
+_CODES, _SIZES = 32, 8  # of element types: codes, and powers of two of bytes
+_MOST_DIMS = 32  # of an array of NumPy 1
+
+
+class Api(IntEnum):
+    """Offsets in bytes of the fields of a DLPackExchangeAPI."""
+
+    VERSION = 0
+    TO_OBJECT = 32
+    DESCRIBE = 40
+
+
+class Tensor(IntEnum):
+    """Offsets in bytes of the fields of a DLTensor; of `DTYPE` the code, bits and lanes are 8, 8 and 16 bits."""
+
+    DATA = 0
+    DEVICE = 8
+    RANK = 16
+    DTYPE = 20
+    SHAPE = 24
+    STRIDES = 32
+    FIRST_BYTE = 40
+    BYTES = 48
+
+
+class Managed(IntEnum):
+    """Offsets in bytes of the fields of a DLManagedTensorVersioned; the strides of ours follow it."""
+
+    VERSION = 0
+    OWNER = 8
+    DELETER = 16
+    FLAGS = 24
+    TENSOR = 32
+    BYTES = 80
+
+
+class Library(IntEnum):
+    """The words that describe a library; the dtypes of data and those of indices follow, by code and size."""
+
+    DESCRIBE = 0
+    TO_OBJECT = 1
+    FORGET = 2
+    TYPES = 3  # two types of objects that are tensors
+    INDEX_RANK = 5
+    DATA_DTYPES = 8
+    INDEX_DTYPES = DATA_DTYPES + _CODES * _SIZES
+    WORDS = INDEX_DTYPES + _CODES * _SIZES
+
+
+# What a library calls its element types, `(code, bytes)` in DLPack's numbers, and the dtypes that stand for them.
+Dtypes = dict[tuple[int, int], np.dtype]
+ANY_RANK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLibrary:
+    """What the tensors of a library are.
+
+    Attributes:
+        exchange_api: the capsule that the type of tensors has.
+        types: of tensors: objects of other types are none.
+        guards: functions without arguments, with the object that each returns unless somebody watches the calls.
+        dtypes: those that data and `out` are read as.
+    """
+
+    exchange_api: Any
+    types: tuple[type, type]
+    guards: Sequence[tuple[Callable[[], Any], Any]]
+    dtypes: Dtypes
+
+
+def make_tensor_call(library: TensorLibrary, indices: Sequence[tuple[Dtypes, int]]) -> list[Callable[..., Any]]:
+    """Return, for each way to read indices, a function that runs a remembered call on tensors.
+
+    `function(find, data, indices, out, a, b, c)` gives `find` of the call cache the tensors as arrays, and returns its
+    result as a new tensor, or `out`, or None where it found nothing or an argument is no plain tensor on the CPU.
+
+    Args:
+        library: whose tensors they are.
+        indices: for each function, the dtypes that indices are read as, and the rank that they must have.
+
+    Raises:
+        NotImplementedError: the library has another version of these functions.
+    """
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    api = get(library.exchange_api, b"dlpack_exchange_api")
+    describe, to_object = (_word_at(api + field) for field in (Api.DESCRIBE, Api.TO_OBJECT))
+    if ctypes.c_uint32.from_address(api + Api.VERSION).value != _MAJOR_VERSION or not describe or not to_object:
+        raise NotImplementedError
+    IMMORTAL.append((library, indices))
+    module = ir.Module("gathernest_tensor_call")
+    for function in (_forget, _is_lazy, _array_of, _tensor_of):
+        function(module)
+    _find(module, library.guards)
+    address = machine_code(module)
+    bind = builtin("find_tensors", address, FASTCALL)
+    functions = []
+    for index_dtypes, rank in indices:
+        words = np.zeros(Library.WORDS, np.int64)
+        words[: Library.INDEX_RANK + 1] = describe, to_object, address("forget"), *map(id, library.types), rank
+        for first, known in ((Library.DATA_DTYPES, library.dtypes), (Library.INDEX_DTYPES, index_dtypes)):
+            for (code, size), dtype in known.items():
+                words[first + code * _SIZES + size.bit_length() - 1] = id(dtype)
+        functions.append(bind(words))
+    return functions
+
+
+def _word_at(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+def _store_at(code: Code, value: Word, base: Word, offset_bytes: int = 0) -> None:
+    code.store(value, code.inttoptr(code.add(base, I64(offset_bytes)), value.type.as_pointer()))
+
+
+def _forget(module: ir.Module) -> None:
+    """forget(managed): free a result's memory, which the library does on any thread, and after Python is gone."""
+    code = Code(module, "forget", 1, "external")
+    (managed,) = code.arguments
+    is_over = code.same(code.call_python("Py_IsInitialized", result=I32), I32(0))
+    with code.if_then(code.not_(is_over)):
+        state = code.call_python("PyGILState_Ensure", result=I32)
+        code.call_python("Py_DecRef", code.load_at(managed, Managed.OWNER), result=VOID)
+        code.call_address(address_in(ctypes.pythonapi, "PyGILState_Release"), state, types=[VOID, I32])
+        code.call_python("PyMem_RawFree", managed, result=VOID)
+    code.ret(_NULL)
+
+
+def _is_lazy(module: ir.Module) -> None:
+    """is_lazy(tensor, name): whether the tensor's method of this name says no; an error means yes."""
+    code = Code(module, "is_lazy", 2)
+    tensor, name = code.arguments
+    place = code.ptrtoint(code.variable(tensor), I64)
+    found = code.call_python("PyObject_VectorcallMethod", name, place, I64(1), _NULL)
+    with code.if_then(code.same(found, _NULL)):
+        code.call_python("PyErr_Clear", result=VOID)
+        code.ret(I64(1))
+    code.call_python("Py_DecRef", found, result=VOID)
+    code.ret(code.zext(code.not_(code.same(found, I64(id(False)))), I64))
+
+
+def _array_of(module: ir.Module) -> None:
+    """array_of(words, tensor, dtypes, dtype): a new array on a tensor's memory, or 0; puts its dtype at `dtype`."""
+    code = Code(module, "array_of", 4)
+    words, tensor, dtypes, dtype_place = code.arguments
+    none, failed = map(code.append_basic_block, ("none", "failed"))
+    kind = code.load_at(tensor, Field.OB_TYPE)
+    is_tensor = [code.same(kind, code.word(words, Library.TYPES + number)) for number in range(2)]
+    code.need(code.or_(*is_tensor), none)
+    dl = code.ptrtoint(code.variable(ir.ArrayType(I64, Tensor.BYTES // WORD_BYTES)(ir.Undefined)), I64)
+    status = code.call_address(code.word(words, Library.DESCRIBE), tensor, dl, types=[I32])
+    code.need(code.same(status, I32(0)), failed)
+    code.need(code.same(code.number(dl, Tensor.DEVICE), I64(_CPU)), none)
+    rank = code.number(dl, Tensor.RANK)
+    code.need(code.icmp_unsigned("<=", rank, I64(_MOST_DIMS)), none)
+    dtype = code.load_at(dl, Tensor.DTYPE, I32)
+    _store_at(code, dtype, dtype_place)
+    wide = code.zext(dtype, I64)
+    number, size = code.and_(wide, I64(0xFF)), code.and_(code.lshr(wide, I64(11)), I64(0x1F))
+    code.need(code.same(code.lshr(wide, I64(16)), I64(_ONE_LANE)), none)
+    code.need(code.icmp_unsigned("<", number, I64(_CODES)), none)
+    code.need(code.not_(code.same(size, I64(0))), none)
+    shift = code.cttz(size, ir.IntType(1)(1))
+    descr = code.element(dtypes, code.add(code.mul(number, I64(_SIZES)), shift))
+    code.need(code.not_(code.same(descr, I64(0))), none)
+    with code.if_then(code.icmp_unsigned(">=", number, I64(_FLOAT))):  # a view of integers is never negated
+        _need_not_lazy(code, tensor, "is_neg", none)
+    with code.if_then(code.same(number, I64(_COMPLEX))):
+        _need_not_lazy(code, tensor, "is_conj", none)
+    strides = code.ptrtoint(code.variable(ir.ArrayType(I64, _MOST_DIMS)(ir.Undefined)), I64)
+    given = code.load_at(dl, Tensor.STRIDES)
+    with code.counted(rank) as dim:
+        _store_at(code, code.shl(code.element(given, dim), shift), code.after(strides, dim))
+    data = code.load_at(dl, Tensor.DATA)
+    code.need(code.not_(code.same(data, _NULL)), none)
+    first = code.add(data, code.load_at(dl, Tensor.FIRST_BYTE))
+    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
+    array = code.call_address(
+        *(I64(numpy_functions()[NEW_FROM_DESCR]), I64(id(np.ndarray)), descr, code.trunc(rank, I32)),
+        *(code.load_at(dl, Tensor.SHAPE), strides, first, I32(WRITEABLE), _NULL),
+        types=[I64, I64, I64, I32, I64, I64, I64, I32],
+    )
+    code.need(code.not_(code.same(array, _NULL)), failed)
+    code.call_python("Py_IncRef", tensor, result=VOID)  # and this one
+    code.call_address(I64(numpy_functions()[SET_BASE_OBJECT]), array, tensor, types=[I32])
+    code.ret(array)
+    code.position_at_end(failed)
+    code.call_python("PyErr_Clear", result=VOID)
+    code.branch(none)
+    code.position_at_end(none)
+    code.ret(_NULL)
+
+
+def _need_not_lazy(code: Code, tensor: Word, method: str, otherwise: Any) -> None:
+    """Continue where a tensor's values are those in its memory."""
+    IMMORTAL.append(method)
+    is_lazy = code.call_function("is_lazy", tensor, I64(id(method)))
+    code.need(code.same(is_lazy, _NULL), otherwise)
+
+
+def _tensor_of(module: ir.Module) -> None:
+    """tensor_of(words, array, dtype): a tensor on an array's memory, which owns it; 0 with an exception set."""
+    code = Code(module, "tensor_of", 3)
+    words, array, dtype = code.arguments
+    rank = code.number(array, Field.RANK)
+    managed = code.call_python("PyMem_RawMalloc", code.after(I64(Managed.BYTES), rank))
+    with code.if_then(code.same(managed, _NULL)):
+        code.call_python("Py_DecRef", array, result=VOID)
+        code.ret(code.call_python("PyErr_NoMemory"))
+    strides, shift = code.add(managed, I64(Managed.BYTES)), code.and_(code.lshr(dtype, I64(11)), I64(0x1F))
+    shift = code.cttz(shift, ir.IntType(1)(1))
+    for value, place in (
+        (I64(_MAJOR_VERSION), Managed.VERSION),
+        (array, Managed.OWNER),
+        (code.word(words, Library.FORGET), Managed.DELETER),
+        (_NULL, Managed.FLAGS),
+        (code.load_at(array, Field.DATA), Managed.TENSOR + Tensor.DATA),
+        (I64(_CPU), Managed.TENSOR + Tensor.DEVICE),
+        (code.trunc(rank, I32), Managed.TENSOR + Tensor.RANK),
+        (code.trunc(dtype, I32), Managed.TENSOR + Tensor.DTYPE),
+        (code.load_at(array, Field.SHAPE), Managed.TENSOR + Tensor.SHAPE),
+        (strides, Managed.TENSOR + Tensor.STRIDES),
+        (_NULL, Managed.TENSOR + Tensor.FIRST_BYTE),
+    ):
+        _store_at(code, value, managed, place)
+    given = code.load_at(array, Field.STRIDES)
+    with code.counted(rank) as dim:
+        _store_at(code, code.ashr(code.element(given, dim), shift), code.after(strides, dim))
+    holder = code.variable(_NULL)
+    code.call_address(code.word(words, Library.TO_OBJECT), managed, code.ptrtoint(holder, I64), types=[I32])
+    code.ret(code.load(holder))
+
+
+def _find(module: ir.Module, guards: Sequence[tuple[Callable[[], Any], Any]]) -> None:
+    """find_tensors(words, args, count): as the functions of `make_tensor_call`; `args` begin with `find`."""
+    code = Code(module, "find_tensors", 3, "external")
+    self, args, count = code.arguments
+    missed, done = map(code.append_basic_block, ("missed", "done"))
+    words, result = code.load_at(self, Field.DATA), code.variable(_NONE)
+    arrays = [code.variable(_NULL) for _ in range(3)]
+    dtypes = [code.ptrtoint(code.variable(_NULL), I64) for _ in range(3)]
+    call = code.ptrtoint(code.variable(ir.ArrayType(I64, 6)(ir.Undefined)), I64)
+    code.need(code.same(count, I64(7)), missed)
+    for guard, wanted in guards:
+        said = code.call_python("PyObject_CallNoArgs", I64(id(guard)))
+        with code.if_then(code.same(said, _NULL)):
+            code.call_python("PyErr_Clear", result=VOID)
+            code.branch(missed)
+        code.call_python("Py_DecRef", said, result=VOID)
+        code.need(code.same(said, I64(id(wanted))), missed)
+    out, rank = code.word(args, 3), code.word(words, Library.INDEX_RANK)
+    for place, first in enumerate((Library.DATA_DTYPES, Library.INDEX_DTYPES, Library.DATA_DTYPES)):
+        following, tensor = code.append_basic_block("following"), code.word(args, 1 + place)
+        if place == 2:
+            _store_at(code, _NONE, call, WORD_BYTES * place)
+            code.need(code.not_(code.same(tensor, _NONE)), following)
+        array = code.call_function("array_of", words, tensor, code.after(words, I64(first)), dtypes[place])
+        code.need(code.not_(code.same(array, _NULL)), missed)
+        code.store(array, arrays[place])
+        _store_at(code, array, call, WORD_BYTES * place)
+        if place == 1:
+            is_fit = code.same(code.number(array, Field.RANK), rank)
+            code.need(code.or_(is_fit, code.same(rank, I64(ANY_RANK))), missed)
+        code.branch(following)
+        code.position_at_end(following)
+    for key in range(3, 6):
+        _store_at(code, code.word(args, key + 1), call, WORD_BYTES * key)
+    found = code.call_python("PyObject_Vectorcall", code.word(args, 0), call, I64(6), _NULL)
+    code.store(found, result)
+    is_found = code.and_(code.not_(code.same(found, _NULL)), code.not_(code.same(found, _NONE)))
+    code.need(is_found, done)
+    with code.if_else(code.same(out, _NONE)) as (make, take):
+        with make:
+            code.store(code.call_function("tensor_of", words, found, code.load_at(dtypes[0])), result)
+        with take:
+            code.call_python("Py_IncRef", out, result=VOID)
+            code.call_python("Py_DecRef", found, result=VOID)
+            code.store(out, result)
+    code.branch(done)
+    code.position_at_end(missed)
+    code.call_python("Py_IncRef", _NONE, result=VOID)
+    code.branch(done)
+    code.position_at_end(done)
+    for array in arrays:
+        code.call_python("Py_DecRef", code.load(array), result=VOID)
+    code.ret(code.load(result))
