@@ -132,20 +132,24 @@ def _opset(model: onnx.ModelProto) -> int:
     """Return the version of ai.onnx that a model is written in.
 
     Raises:
-        ModelError: it names none, or one that the installed onnx does not know.
+        ModelError: it names none, several, or one that the installed onnx does not know.
     """
     found = [entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS]
     if not found and model.ir_version < 3 and not model.opset_import:
         found = [1]
     if not found:
         raise ModelError("the model names no version of the operators of ai.onnx (opset_import); it may be damaged")
-    newest = onnx.defs.onnx_opset_version()
-    if not 1 <= max(found) <= newest:
+    if len({*found}) > 1:
         raise ModelError(
-            f"the model is written in opset {max(found)}, and onnx {onnx.__version__} knows 1 to {newest}; "
+            f"the model names several versions of ai.onnx, {', '.join(map(str, found))}; it may be damaged"
+        )
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= found[0] <= newest:
+        raise ModelError(
+            f"the model is written in opset {found[0]}, and onnx {onnx.__version__} knows 1 to {newest}; "
             "a newer onnx may know it: pip install --upgrade onnx"
         )
-    return max(found)
+    return found[0]
 
 
 def _name_of(node: onnx.NodeProto, number: int) -> str:

@@ -54,10 +54,9 @@ class TensorReader:
             raise ModelError(f"{what} of shape {tuple(tensor.dims)} and {dtype} holds {array.dtype} of {array.shape}")
         return array
 
-    def _loaded(self, tensor: onnx.TensorProto, what: str, dtype: np.dtype) -> onnx.TensorProto:
-        """Return a tensor with the values that a file beside the model holds."""
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
+    def path(self, tensor: onnx.TensorProto, what: str) -> Path:
+        """Return the path of the file that holds a tensor; raises ModelError where it may not be read."""
+        location = _entries(tensor).get("location", "")
         if self.folder is None:
             raise ModelError(
                 f"{what} lies in another file, {location!r}, and this model has no folder; load it by its path, or "
@@ -68,9 +67,13 @@ class TensorReader:
                 f"{what} lies in another file, {location!r}; allow_external_data=True (--allow-external-data) reads "
                 "it, from the model's own folder only"
             )
+        return inside(self.folder, location, what)
+
+    def _loaded(self, tensor: onnx.TensorProto, what: str, dtype: np.dtype) -> onnx.TensorProto:
+        """Return a tensor with the values that a file beside the model holds."""
+        path, entries = self.path(tensor, what), _entries(tensor)
         if dtype.hasobject:
             raise ModelError(f"{what} is of strings, which cannot lie in another file")
-        path = inside(self.folder, location, what)
         start, length = _number(entries, "offset", what), _number(entries, "length", what)
         loaded = onnx.TensorProto()
         loaded.CopyFrom(tensor)
@@ -78,6 +81,10 @@ class TensorReader:
         del loaded.external_data[:]
         loaded.raw_data = read_file(path, self.limits, start=start or 0, length=length)
         return loaded
+
+
+def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def inside(folder: Path, location: str, what: str) -> Path:

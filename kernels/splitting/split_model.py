@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.errors import BoundsError, ModelError
+from ...ir.errors import ModelError
 from ...ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
-from ..gather import gather
 from ..host.dependencies import require
 from ..host.timing import time_interleaved
 from ..models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
-from ..reduction.gather_reduce import gather_reduce
 
 if TYPE_CHECKING:
     import onnx
 
     from .lookups import Lookup
+    from .runtime_session import RuntimeSession
 
 # What a model is left whole for.
 LEAST_GAIN = 1.05
@@ -33,6 +32,8 @@ class Comparison:
     Attributes:
         whole_us, split_us: the median times of a call, in microseconds.
         rounds: of how many.
+        gain: how many times as fast the split model is: the lesser of the median of the rounds' ratios and the ratio of
+            the least times. On a busy machine one of them alone is above 1 for models that lose.
         has_same_bytes: of each output.
         largest_difference: for each output the largest difference of two elements, NaNs aside.
     """
@@ -40,19 +41,16 @@ class Comparison:
     whole_us: float
     split_us: float
     rounds: int
+    gain: float
     has_same_bytes: Mapping[str, bool]
     largest_difference: Mapping[str, float]
-
-    @property
-    def gain(self) -> float:
-        """How many times as fast the split model is."""
-        return self.whole_us / self.split_us
 
 
 class SplitModel:
     """A model whose lookups run here, and the rest in ONNX Runtime; make one with `gathernest.split`.
 
-    Calls from several threads take turns, since they share the memory that the lookups write to.
+    Its first call decides whether it is left whole, unless `split` had inputs for that. Calls from several threads take
+    turns, since they share the memory that the lookups write to.
 
     Attributes:
         inputs: name to `TensorSpec`, in the model's order.
@@ -68,38 +66,33 @@ class SplitModel:
     parts: "Mapping[str, onnx.ModelProto]"
 
     def __init__(
-        self, model: "onnx.ModelProto", reader: Any, name: str, source: "onnx.ModelProto | str", with_sums: bool
+        self, model: "onnx.ModelProto", reader: Any, name: str, source: "onnx.ModelProto | str", fast_sums: bool
     ):
         """Split a model; see `split`."""
         from ...ir.importers.onnx import check_model
+        from .external_tensors import check_external_tensors
         from .lookups import find_lookups
-        from .parts import indices_part, rest_part
-        from .runtime_session import RuntimeSession
+        from .split_runner import SplitRunner
 
         check_model(model, name)
+        check_external_tensors(model, reader)
         self.name, self._source = name, source
         self.inputs = _input_specs(model)
         self.outputs = tuple(info.name for info in model.graph.output)
-        self.lookups = tuple(find_lookups(model, with_sums=with_sums))
-        if not self.lookups:
+        if len({*self.outputs}) != len(self.outputs):
+            raise ModelError(f"{name} has an output twice: {', '.join(self.outputs)}; it may be damaged")
+        found = find_lookups(model, with_sums=fast_sums)
+        if not found:
             raise ModelError(
                 f"{name} has no lookup to take out: no Gather of a constant table of 64 KiB or more; run it in ONNX "
                 "Runtime as it is"
             )
-        wanted = {lookup.table for lookup in self.lookups}
-        self._tables = {
-            tensor.name: reader.array(tensor, f"initializer {tensor.name!r}")
-            for tensor in model.graph.initializer
-            if tensor.name in wanted
-        }
-        found = {"indices": indices_part(model, self.lookups, reader), "rest": rest_part(model, self.lookups, reader)}
-        self.parts = {key: part for key, part in found.items() if part is not None}
-        self._sessions = {
-            key: RuntimeSession(part, threads=1 if key == "indices" else None) for key, part in self.parts.items()
-        }
+        self.lookups, self._fast_sums = tuple(found), fast_sums
+        self._split = SplitRunner(model, found, reader)
+        self.parts = self._split.parts
         self._whole: RuntimeSession | None = None
-        self._buffers: dict[str, np.ndarray] = {}
-        self._lock = threading.Lock()
+        self._is_decided = False
+        self._lock = threading.RLock()
 
     def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, np.ndarray]:
         """Run the model on arrays in the order of its inputs, and on others by name; see `run`."""
@@ -118,47 +111,19 @@ class SplitModel:
             ModelError: an input is missing, unknown, or of the wrong dtype, rank or sizes.
             BoundsError: an index is not valid; names the table.
         """
-        arrays = dict(zip(self.inputs, checked_inputs(self.inputs, inputs), strict=True))
-        if not self.lookups:
-            return self._run_whole(arrays)
+        arrays = self._checked(inputs)
         with self._lock:
-            return self._run_parts(arrays)
+            if not self._is_decided:
+                self.decide(arrays)
+        return self._run_split(arrays) if self.lookups else self._run_whole(arrays)
 
-    def _run_parts(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = dict(arrays)
-        if "indices" in self._sessions:
-            values |= self._sessions["indices"].run(arrays)
-        results = {lookup.result: self._look_up(lookup, values[lookup.indices]) for lookup in self.lookups}
-        if "rest" in self._sessions:
-            results |= self._sessions["rest"].run(arrays | results, kept=list(results))
-        return {name: results[name] for name in self.outputs}
+    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return dict(zip(self.inputs, checked_inputs(self.inputs, inputs), strict=True))
 
-    def _look_up(self, lookup: "Lookup", indices: np.ndarray) -> np.ndarray:
-        table = self._tables[lookup.table]
-        out = None if lookup.result in self.outputs else self._buffer(lookup, table, indices.shape)
-        try:
-            if lookup.reduce is None:
-                return gather(table, indices, lookup.axis, out=out)
-            rows = None if out is None else out.reshape(*indices.shape[:-1], table.shape[1])
-            found = gather_reduce(table, indices, reduce=lookup.reduce, out=rows)
-        except BoundsError as error:
-            where = str(error).partition("; use bounds=")[0]  # a model has no other bounds
-            raise BoundsError(f"table {lookup.table!r}: {where}") from None
-        if out is not None:
-            return out
-        return np.expand_dims(found, -2) if lookup.keep_dim else found
-
-    def _buffer(self, lookup: "Lookup", table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the memory of a result: that of the call before where it has the same sizes."""
-        if lookup.reduce is None:
-            axis = lookup.axis % table.ndim
-            sizes = (*table.shape[:axis], *shape, *table.shape[axis + 1 :])
-        else:
-            sizes = (*shape[:-1], *([1] if lookup.keep_dim else []), table.shape[1])
-        known = self._buffers.get(lookup.result)
-        if known is None or known.shape != sizes:
-            known = self._buffers[lookup.result] = np.empty(sizes, table.dtype)
-        return known
+    def _run_split(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with self._lock:
+            found = self._run_whole(arrays) if self._split is None else self._split.run(arrays)
+        return {name: found[name] for name in self.outputs}
 
     def _run_whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from .runtime_session import RuntimeSession
@@ -168,39 +133,59 @@ class SplitModel:
         found = self._whole.run(arrays)
         return {name: found[name] for name in self.outputs}
 
+    def decide(self, inputs: Mapping[str, Any]) -> Comparison:
+        """Time both ways on inputs, and leave the model whole where `is_worth` says so; raises as `run` does."""
+        found = self.compare(inputs)
+        if self.is_worth(found):
+            self._whole = None  # its copy of the tables
+        else:
+            self.leave_whole()
+        self._is_decided = True
+        return found
+
+    def is_worth(self, found: Comparison) -> bool:
+        """Return whether a comparison says to split: a gain of 1.05, and the same bytes unless `fast_sums`."""
+        return found.gain >= LEAST_GAIN and (self._fast_sums or all(found.has_same_bytes.values()))
+
     def compare(self, inputs: Mapping[str, Any], rounds: int = 9) -> Comparison:
         """Run this model and the whole one in ONNX Runtime in turn on the same inputs; raises as `run` does."""
         if not isinstance(rounds, int) or rounds < 1:
             raise ModelError(f"rounds must be a whole number from 1, got {rounds!r}")
-        arrays = dict(zip(self.inputs, checked_inputs(self.inputs, inputs), strict=True))
-        ours, theirs = self.run(arrays), self._run_whole(arrays)
+        arrays = self._checked(inputs)
+        ours, theirs = self._run_split(arrays), self._run_whole(arrays)
         same = {name: _has_same_bytes(ours[name], theirs[name]) for name in self.outputs}
         differences = {
             name: 0.0 if same[name] else _largest_difference(ours[name], theirs[name]) for name in self.outputs
         }
-        calls = {"whole": lambda: self._run_whole(arrays), "split": lambda: self.run(arrays)}
-        timings = time_interleaved(calls, rounds=rounds)
+        calls = {"whole": lambda: self._run_whole(arrays), "split": lambda: self._run_split(arrays)}
+        timings = time_interleaved(calls, rounds=rounds, settle_s=0)
         whole, split = (1e6 * timings.median_s(name) for name in calls)
-        return Comparison(whole, split, rounds, same, differences)
+        least = {name: min(timings.rounds_s[name]) for name in calls}
+        gain = min(timings.ratio("split", "whole"), least["whole"] / least["split"])
+        return Comparison(whole, split, rounds, gain, same, differences)
 
     def index_limits(self) -> dict[str, int]:
         """Return the least number of rows that the indices of a lookup, which come from an input, select from."""
         from .parts import sources
 
+        if self._split is None:
+            return {}
         limits: dict[str, int] = {}
         for lookup in self.lookups:
-            rows = self._tables[lookup.table].shape[lookup.axis]
+            rows = self._split.tables[lookup.table].shape[lookup.axis]
             for name in sources(self.parts.get("indices"), lookup.indices):
                 limits[name] = min(rows, limits.get(name, rows))
         return limits
 
     def leave_whole(self) -> None:
         """Run the whole model in ONNX Runtime from now on."""
-        self.lookups, self.parts, self._sessions = (), {}, {}
-        self._tables, self._buffers = {}, {}
+        with self._lock:
+            self.lookups, self.parts, self._split = (), {}, None
+        self._is_decided = True
 
     def __repr__(self) -> str:
-        where = f"{len(self.lookups)} lookups here" if self.lookups else "left whole"
+        count = len(self.lookups)
+        where = f"{count} lookup{'s' * (count != 1)} here" if self.lookups else "left whole"
         return f"<gathernest split model {self.name}: {where}>"
 
 
@@ -245,7 +230,8 @@ def split(
 
     Args:
         model: a `.onnx` file, or an `onnx.ModelProto`.
-        inputs: for a run on which both ways are timed: the model is left whole unless it is 1.05 times as fast split.
+        inputs: for runs that time both ways: the model is left whole unless it is 1.05 times as fast split. Those of
+            the first call when None.
         fast_sums: whether the sum or mean over the last dimension of a lookup's indices is taken here, too, without the
             memory of the rows. It is added in the order of the indices, ONNX Runtime's in another one, so the last bits
             may differ.
@@ -274,6 +260,6 @@ def split(
         raise ModelError(f"a model to split is the path of a .onnx file or an onnx.ModelProto, got {kind}")
     else:
         found = SplitModel(model, TensorReader(limits, None, False), "the model", model, fast_sums)
-    if inputs is not None and found.compare(inputs).gain < LEAST_GAIN:
-        found.leave_whole()
+    if inputs is not None:
+        found.decide(inputs)
     return found

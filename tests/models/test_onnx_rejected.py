@@ -97,8 +97,10 @@ def test_opset_of_the_future_is_rejected(load, make):
     )
 
 
-def test_model_without_opset_is_rejected(load, make):
+def test_model_without_opset_or_with_several_is_rejected(load, make):
     proto = small(make)
+    proto.opset_import.add(domain="ai.onnx", version=1)
+    rejected(load, proto, "names several versions of ai.onnx, 21, 1; it may be damaged")
     del proto.opset_import[:]
     rejected(load, proto, "names no version of the operators of ai.onnx")
 

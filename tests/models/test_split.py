@@ -10,7 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import gathernest as gn
-from gathernest.kernels.splitting import runtime_session
+from gathernest.kernels.splitting import runtime_session, split_model, split_runner
 from gathernest.kernels.splitting.lookups import find_lookups
 from gathernest.kernels.splitting.split_model import _has_same_bytes, _largest_difference
 
@@ -26,7 +26,8 @@ has_runtime = importlib.util.find_spec("onnxruntime") is not None
 class ReferenceSession:
     """ONNX's reference evaluator with the interface of `RuntimeSession`."""
 
-    def __init__(self, model, threads=None):
+    def __init__(self, model, threads=None, is_part=False):
+        self.is_part = is_part
         self.model = onnx.load(model) if isinstance(model, str) else model
         self.arrays = []
 
@@ -37,11 +38,18 @@ class ReferenceSession:
         return dict(zip((info.name for info in self.model.graph.output), map(np.asarray, found), strict=True))
 
 
+def use_reference(monkeypatch):
+    monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(split_runner, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+
+
 @pytest.fixture(params=["reference", "ONNX Runtime"])
 def runtime(request, monkeypatch):
+    """The runtime of parts; models are split whatever it gains."""
+    monkeypatch.setattr(split_model, "LEAST_GAIN", 0)
     if request.param == "reference":
-        monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
-        monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+        use_reference(monkeypatch)
     elif not has_runtime:
         pytest.skip("ONNX Runtime is not installed")
 
@@ -175,28 +183,53 @@ def test_outputs_that_differ_are_told_apart():
 
 
 def test_memory_of_results_is_used_again_and_outputs_are_new(monkeypatch):
-    monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
-    monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    use_reference(monkeypatch)
+    monkeypatch.setattr(split_model, "LEAST_GAIN", 0)
     split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"), fast_sums=True)
     assert split.parts == {}
     assert split(ids=IDS)["y"] is not split(ids=IDS)["y"]
     split = gn.split(model_of(BODIES["on another axis"][0]))
     for ids in (IDS % 300, (IDS % 300) // 2, IDS[:2] % 300):
         split(ids=ids)
-    first, second, third = (arrays["g"] for arrays in split._sessions["rest"].arrays)
+    first, second, third = (arrays["g"] for arrays in split._split._sessions["rest"].arrays[-3:])
     assert first is second and third is not first
 
 
-def test_a_model_that_does_not_gain_is_left_whole(runtime, monkeypatch):
-    model = model_of(BODIES["sums"][0])
-    split = gn.split(model)
-    found = split.compare({"ids": IDS}, rounds=2)
-    assert (found.has_same_bytes, found.largest_difference) == ({"y": True}, {"y": 0.0})
-    assert found.gain == found.whole_us / found.split_us
-    monkeypatch.setattr("gathernest.kernels.splitting.split_model.LEAST_GAIN", 1e9)
-    whole = gn.split(model, {"ids": IDS})
-    assert (whole.lookups, whole.parts) == ((), {}) and repr(whole).endswith("left whole>")
-    assert whole(ids=IDS)["y"].tobytes() == split(ids=IDS)["y"].tobytes()
+def test_comparison_has_times_and_bytes(runtime):
+    split = gn.split(model_of(BODIES["sums"][0]))
+    found = split.compare({"ids": IDS}, rounds=4)
+    assert (found.has_same_bytes, found.largest_difference, found.rounds) == ({"y": True}, {"y": 0.0}, 4)
+    assert found.gain > 0 and found.split_us > 0
+
+
+def test_threads_of_parts_alone_wait_in_no_loop(monkeypatch):
+    use_reference(monkeypatch)
+    split = gn.split(model_of(BODIES["indices that are computed"][0]))
+    split.compare({"ids": IDS}, rounds=1)
+    assert [session.is_part for session in split._split._sessions.values()] == [True, True]
+    assert not split._whole.is_part
+
+
+@pytest.mark.parametrize(
+    ("gain", "differs", "fast_sums", "is_split"),
+    [(1.04, 0, False, False), (1.06, 0, False, True), (1.06, 1e-6, False, False), (1.06, 1e-6, True, True)],
+)
+def test_trial_leaves_a_model_whole_that_does_not_gain_or_has_other_bytes(
+    monkeypatch, gain, differs, fast_sums, is_split
+):
+    use_reference(monkeypatch)
+    compared = split_model.Comparison(1.0, 1.0, 9, gain, {"y": not differs}, {"y": differs})
+    trials = []
+    monkeypatch.setattr(split_model.SplitModel, "compare", lambda self, inputs: trials.append(inputs) or compared)
+    model = model_of(BODIES["axes in a node"][0])
+    split = gn.split(model, fast_sums=fast_sums)
+    assert not trials  # the first call is the trial
+    results = [split(ids=IDS)["y"].tobytes() for _ in range(2)]
+    assert results[0] == results[1] and len(trials) == 1
+    assert (bool(split.lookups), bool(split.parts)) == (is_split, is_split)
+    assert repr(split).endswith("1 lookup here>" if is_split else "left whole>")
+    assert bool(gn.split(model, {"ids": IDS}, fast_sums=fast_sums).lookups) == is_split
+    assert len(trials) == 2
 
 
 def test_small_tables_and_other_domains_stay_in_the_model():
@@ -209,12 +242,27 @@ def test_small_tables_and_other_domains_stay_in_the_model():
     assert find_lookups(model) == []
 
 
+def _in_file(name):
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=[1], data_location=1)
+    tensor.external_data.add(key="location", value="w.bin")
+    return tensor
+
+
+def _with_file_in(place):
+    model = model_of("y = Gather (table, ids)")
+    if place == "Constant":
+        model.graph.node.append(onnx.helper.make_node("Constant", [], ["c"], value=_in_file("w")))
+    else:
+        body = onnx.helper.make_graph([], "body", [], [], [_in_file("w")])
+        model.graph.node.append(onnx.helper.make_node("If", ["x"], [], then_branch=body, else_branch=body))
+    return model
+
+
 def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(gn.DependencyError, match="ONNX Runtime, which is not installed: pip install onnxruntime"):
         gn.split(model_of("y = Gather (table, ids)"))
-    monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
-    monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    use_reference(monkeypatch)
     with pytest.raises(gn.ModelError, match=r"no Gather of a constant table of 64 KiB or more; run it in ONNX Runtime"):
         gn.split(model_of("y = Neg (ids)"))
     path = tmp_path / "model.onnx"
@@ -235,6 +283,16 @@ def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
         split.run([IDS])
     with pytest.raises(gn.ModelError, match="rounds must be a whole number from 1, got 0"):
         split.compare({"ids": IDS}, rounds=0)
+    for place in ("Constant", "If"):
+        with pytest.raises(gn.ModelError, match=r"^tensor 'w' lies in another file, which only initializers of the ma"):
+            gn.split(_with_file_in(place))
+    model = model_of("y = Gather (table, ids)")
+    model.graph.initializer.append(_in_file("w"))
+    with pytest.raises(gn.ModelError, match=r"initializer 'w' lies in another file, .* this model has no folder"):
+        gn.split(model)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(gn.ModelError, match=r"w\.bin cannot be read: No such file"):
+        gn.split(path, allow_external_data=True)
     with pytest.raises(gn.ModelError, match="only ONNX models are split; run it with load"):
         gn.split("model.xml")
     with pytest.raises(gn.ModelError, match=r"path of a .onnx file or an onnx.ModelProto, got builtins.bytes"):

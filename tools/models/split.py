@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Split the model, and time it beside the whole one."""
-    from ...kernels.splitting.split_model import LEAST_GAIN, split
+    from ...kernels.splitting.split_model import split
 
     files, sizes = named_files(options.input), parse_sizes(options.size)
     if options.random < 0:
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         "whole_us": found.whole_us,
         "split_us": found.split_us,
         "gain": found.gain,
-        "is_worth_splitting": found.gain >= LEAST_GAIN,
+        "is_worth_splitting": model.is_worth(found),
         "has_same_bytes": dict(found.has_same_bytes),
         "largest_difference": dict(found.largest_difference),
         "rounds": found.rounds,
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts))
     else:
-        _print(model, found, written, worth=LEAST_GAIN)
+        _print(model, found, written)
     return DONE
 
 
@@ -96,7 +96,9 @@ def _write(model: "SplitModel", folder: Path) -> dict[str, str]:
     return {key: str(path) for key, path in files.items()}
 
 
-def _print(model: "SplitModel", found: "Comparison", written: dict[str, str], worth: float) -> None:
+def _print(model: "SplitModel", found: "Comparison", written: dict[str, str]) -> None:
+    from ...kernels.splitting.split_model import LEAST_GAIN
+
     console = make_console()
     count = len(model.lookups)
     nodes = sum(len(part.graph.node) for part in model.parts.values())
@@ -107,8 +109,10 @@ def _print(model: "SplitModel", found: "Comparison", written: dict[str, str], wo
     for name, time_us in rows:
         console.print(f"{name:<8}{time_us:>12,.1f} µs  median of {found.rounds} rounds, in turn")
     console.print(f"gain    {found.gain:>12.2f}x  {cpu_model()}, {usable_cores()} cores")
-    verdict = "worth splitting" if found.gain >= worth else f"not worth splitting: below {worth}x, run it whole"
-    console.print(verdict, style="green" if found.gain >= worth else "yellow")
+    is_worth = model.is_worth(found)
+    reason = f"below {LEAST_GAIN}x" if found.gain < LEAST_GAIN else "other bytes"
+    verdict = "worth splitting" if is_worth else f"not worth splitting: {reason}, run it whole"
+    console.print(verdict, style="green" if is_worth else "yellow")
     for name, difference in found.largest_difference.items():
         same = "the same bytes" if found.has_same_bytes[name] else f"elements differ by {difference:.3g} at most"
         console.print(f"output  {name}: {same}")
