@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ..ir.errors import ScheduleError
 from ..ir.modules.plugins import register
 from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
+from .schedule.tiling import FusedCheck
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -108,19 +109,19 @@ def default_pipeline(
     gradient: bool = False,
     reduction: bool = False,
     clamp: bool = False,
-    fused: str | None = None,
+    check: FusedCheck | None = None,
 ) -> str:
     """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
 
     Without `erase_sizes` the code keeps the sizes. With `clamp` the nest that copies clamps indices that were checked.
-    `fused` is the loop in which indices are checked, where that is not done in a nest of its own.
+    `check` says how indices are checked, where that is not done in a nest of its own.
     """
     lowering = lowering_pass(gradient=gradient, reduction=reduction)
     left_out = {*_LOWERINGS, "" if erase_sizes else "erase-sizes"} - {lowering}
     nest = [name for name in ROOMS["nest"] if name not in left_out]
     nest = ["fold-bounds{clamp=true}" if clamp and name == "fold-bounds" else name for name in nest]
     scheduled = [str(schedule)] if str(schedule) else []
-    fusing = [] if fused is None else [f"{FUSION}{{loop={fused}}}"]
+    fusing = [] if check is None else [str(check)]
     loops = [
         name for name in ROOMS["loops"] if name not in (FUSION, "" if reduction or schedule.grouped else PROMOTION)
     ]

@@ -10,7 +10,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds, BoundsMode
 from ...lowering import static_html as html
 from ...lowering.pipeline import run_passes
-from ...lowering.registry import FUSION, SCHEDULED_NEST, Pipeline, default_pipeline
+from ...lowering.registry import SCHEDULED_NEST, Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from ...lowering.schedule_language.nest_script import NestScript
 from ..host.machine import machine_model
@@ -49,10 +49,10 @@ class ScheduleScript(NestScript):
     def _fusion(self) -> str:
         """The pass that makes a new result in one go, where the run time takes it with these steps; or nothing."""
         try:
-            checked_in = make_plan(self.problem, self.schedule).checked_in
+            check = make_plan(self.problem, self.schedule).check
         except ScheduleError:  # no schedule has these steps in this order
             return ""
-        return "" if checked_in is None else f"{FUSION}{{loop={checked_in}}}"
+        return "" if check is None else str(check)
 
     @property
     def trace(self) -> str:

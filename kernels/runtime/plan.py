@@ -12,10 +12,10 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.tiling import loop_of_check
+from ...lowering.schedule.tiling import FusedCheck, fused_check
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
-from ..host.machine import sharing_threads
+from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.store import Tuned
 from .layout import Layout
 from .select_schedule import adapted_class, chosen_schedule, problem_class, tuned_schedule
@@ -41,7 +41,7 @@ class Plan:
         tuned: what is recorded for the problem by tuning or adapting, where that decides; None without a record.
         reasons: why this schedule.
         given: the pipeline that the caller gave in the place of a schedule.
-        checked_in: the loop in which indices are checked right before it copies; None for a nest of its own, or none.
+        check: how indices are checked right before they are copied; None for a nest of its own, or none.
         edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
     """
 
@@ -52,7 +52,7 @@ class Plan:
     tuned: Tuned | None = None
     reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
-    checked_in: str | None = None
+    check: FusedCheck | None = None
     edits: tuple[StageFile, ...] = ()
 
     @property
@@ -77,7 +77,12 @@ class Plan:
         if self.given is not None:
             return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
         kind = {"gradient": problem.gradient is not None, "reduction": problem.reduces}
-        return default_pipeline(self.schedule, **kind, clamp=clamp, fused=self.checked_in)
+        return default_pipeline(self.schedule, **kind, clamp=clamp, check=self.check)
+
+    @property
+    def checked_in(self) -> str | None:
+        """The loop in which indices are checked right before it copies, if there is one."""
+        return self.check and self.check.loop
 
     @property
     def folder(self) -> str:
@@ -150,11 +155,12 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     can_fuse = problem.is_fresh and not problem.adds
-    checked_in = loop_of_check(nest, choice.schedule) if can_fuse else None
-    if checked_in is not None:
-        key += f", checked in {checked_in}"
-        reasons += (f"a new result: {checked_in} checks the indices of an iteration right before it copies",)
-    return Plan(layout, choice.schedule, key, action, tuned, reasons, checked_in=checked_in)
+    check = fused_check(nest, choice.schedule, machine_model()) if can_fuse else None
+    if check is not None:
+        key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
+        reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it copies",)
+        reasons += ("while one copies, all indices of the next are prefetched",) if check.prefetches_all else ()
+    return Plan(layout, choice.schedule, key, action, tuned, reasons, check=check)
 
 
 def row_bytes(canonical: CanonicalGather, width: int) -> int | None:

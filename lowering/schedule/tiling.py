@@ -1,12 +1,13 @@
 """Tiling loops for threads, and where indices are checked."""
 
 import math
+from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
-from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS
+from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS, MIN_PREFETCHED_INDEX_BYTES
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -19,12 +20,25 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     return ((), ()) if trips(loops) < least else tile_innermost(loops, 1, least // 16, least // 4)
 
 
-def loop_of_check(nest: NestShape, schedule: Schedule) -> str | None:
-    """Return the loop in which `fuse-bounds-check` checks the indices of a new result; None where that does not pay.
+class FusedCheck(NamedTuple):
+    """How `fuse-bounds-check` checks: in which loop, and whether that prefetches all indices of its next iteration."""
+
+    loop: str
+    prefetches_all: bool
+
+    def __str__(self) -> str:
+        return f"fuse-bounds-check{{loop={self.loop}{' lines=0' if self.prefetches_all else ''}}}"
+
+
+def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
+    """Return how the indices of a new result are checked while it is made; None where that does not pay.
 
     It is the innermost parallel loop or one inside it, if no loop at or around it repeats indices: each is then checked
     once, while it is on its way to the caches, and threads start once. Inside it, the innermost is taken that has
     enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy.
+
+    The indices of the next iteration are prefetched along with the copy where they are more than the processor fetches
+    ahead, and L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
     if len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS:
@@ -37,14 +51,20 @@ def loop_of_check(nest: NestShape, schedule: Schedule) -> str | None:
         for loop, trips_of_loop in _tiled(name, size, tiles):
             is_looked_up[loop], sizes[loop] = name in nest.looked_up, trips_of_loop
     loops = schedule.order or tuple(sizes)
-    found, is_inside = None, False
+    found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up.get(loop):
             break
         checked = math.prod(sizes[inner] for inner in loops[place + 1 :] if is_looked_up.get(inner))
-        if loop == parallel[-1] or (is_inside and checked >= MIN_CHECKED):
-            found, is_inside = loop, True
-    return found
+        if loop == parallel[-1] or (found is not None and checked >= MIN_CHECKED):
+            found, count = loop, checked
+    if found is None:
+        return None
+    has_vectors = schedule.lanes is not None and not nest.is_row
+    is_plain = schedule.specialize is None and schedule.hoist is None
+    size_bytes = nest.index_bytes * count
+    fits = size_bytes >= MIN_PREFETCHED_INDEX_BYTES and 2 * size_bytes <= machine.l1_bytes
+    return FusedCheck(found, has_vectors and is_plain and fits)
 
 
 def _tiled(name: str, size: int, tiles: dict[str, int]) -> list[tuple[str, int]]:

@@ -1,5 +1,6 @@
 """The pass `fuse-bounds-check`: check and copy in one go, within the scheduled nest, level 3."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -18,9 +19,12 @@ from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
-from ...nest.located import builder_at_end, made_from, replace_op
+from ...nest.located import builder_at_end, builder_before, made_from, replace_op
+from ...nest.prefetching import check_ranges
 from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, view_of, viewed
 from ...schedule.machine_model import LINE_BYTES
+from ...schedule.schedule import WHOLE_ROW
+from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
 # Of the indices that the next iteration checks first: the processor fetches those behind them itself. Batches of 500
 # rows of 64 B: 1.00 of the speed of a separate check, 0.97 with 1 line or none (Zen 4).
@@ -34,7 +38,7 @@ class FuseBoundsCheck(ModulePass):
     `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
     twice, and two nests start threads. Here the indices of a tile, or of a batch, are checked while they are on their
     way to the caches, and then read from there. An iteration with an index out of range copies nothing, so nothing
-    outside of data is read. While one copies, the first indices of the next are prefetched.
+    outside of data is read. While one copies, indices of the next are prefetched.
 
     The price is that out is written before the last index is checked. The function carries `gather.fresh_out`: where it
     returns another number than 0, out holds anything, and the caller discards it. So the pass is for results that
@@ -56,6 +60,8 @@ class FuseBoundsCheck(ModulePass):
         loop: its name; the innermost parallel loop when omitted, and nothing where none is parallel. Where a loop at
             or around it repeats the indices, they are checked and counted each time: the number is 0 all the same
             exactly where every index is valid.
+        lines: of 64 bytes, the first of the indices that the next iteration checks, prefetched before the copy, 1 to
+            64; 0 for all of them, by the loops that read the indices of this one in vectors, a step at a time.
 
     Input:
         %n_outside = gather.loop check_indices(%i) = %c0 to %n step %c1 sum { ... gather.yield %outside : i64 }
@@ -74,19 +80,21 @@ class FuseBoundsCheck(ModulePass):
     are checked so already.
 
     Raises:
-        ScheduleError: a precondition does not hold.
+        ScheduleError: a precondition does not hold, or an option is out of range.
     """
 
     name = "fuse-bounds-check"
 
     loop: str | None = None
+    lines: int = LINES_AHEAD
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        check_ranges(self.name, ("lines", self.lines, WHOLE_ROW, MOST_PREFETCHED_LINES))
         for function in functions(op):
             loop = _innermost_parallel(function) if self.loop is None else find_loop(function, self.loop)
             is_checked = function.function_type.outputs.data and FRESH_OUT not in function.attributes
             if loop is not None and is_checked:
-                _Fusing(function, loop, *_guarded_copy(function)).fuse()
+                _Fusing(function, loop, self.lines, *_guarded_copy(function)).fuse()
 
 
 def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
@@ -119,8 +127,8 @@ class _Fusing:
     `made` are the loops of the new check, and `mapping` has what stands in it for the values of the old one.
     """
 
-    def __init__(self, function: func.FuncOp, loop: LoopOp, check: LoopOp, branch: scf.IfOp):
-        self.function, self.loop, self.check, self.branch = function, loop, check, branch
+    def __init__(self, function: func.FuncOp, loop: LoopOp, lines: int, check: LoopOp, branch: scf.IfOp):
+        self.function, self.loop, self.lines, self.check, self.branch = function, loop, lines, check, branch
         self.around = [loop, *enclosing_loops(loop)]
         self.made: list[LoopOp] = []
         if any(isinstance(op, AccumulateOp) for op in function.walk()):
@@ -158,10 +166,12 @@ class _Fusing:
             op.detach()
             (self.loop.body.block if op in buffers else body).add_op(op)
         body.add_op(scf.YieldOp())
+        if self.lines == WHOLE_ROW:
+            self._prefetch_all(body)
         count = self._nest()
         builder = builder_at_end(self.loop, self.check)
-        if self.made:
-            self._prefetch_next(builder)
+        if self.made and self.lines != WHOLE_ROW:
+            self._prefetch_first(builder)
         none = named(builder, arith.ConstantOp.from_int_and_width(0, 64), "none")
         inside = named(builder, arith.CmpiOp(count, none, "eq"), "all_inside")
         builder.insert(scf.IfOp(inside, [], Region(body)))
@@ -201,7 +211,52 @@ class _Fusing:
             count.name_hint = "n_outside"
         return count
 
-    def _prefetch_next(self, builder: Builder) -> None:
+    def _prefetch_all(self, body: Block) -> None:
+        """Prefetch the indices of the next iteration, each step of a loop over vectors those in its place."""
+        swept: list[LoopOp] = []
+        for load in [op for op in body.walk() if isinstance(op, memref.LoadOp)]:
+            reading = load.parent_op()
+            if not self._reads_vectors(reading, load) or reading in swept:
+                continue
+            assert isinstance(reading, LoopOp)
+            swept.append(reading)
+            builder = builder_before(load)
+            places = [self._next_place(builder, place) for place in load.indices]
+            read = static_size(reading.step) or 1
+            for size in _shape(load)[list(load.indices).index(reading.induction) + 1 :]:
+                read *= max(size, 1)
+            self._prefetch_lines(builder, load.memref, places, read)
+        if not swept:
+            raise ScheduleError(
+                f"fuse-bounds-check: lines=0 expects a loop in {self.loop.label} that reads other indices in each "
+                "iteration of it, in vectors; use 1 or more lines"
+            )
+
+    def _reads_vectors(self, reading: Operation | None, load: memref.LoadOp) -> bool:
+        """Return whether a loop reads indices, several in a step, that the next iteration of `loop` has others for."""
+        if not isinstance(reading, LoopOp) or viewed(load.memref) is not self.function.body.block.args[1]:
+            return False
+        is_vector = reading.induction in load.indices and static_size(reading.step) != 1
+        return is_vector and any(map(self._is_moved, load.indices))
+
+    def _is_moved(self, place: SSAValue) -> bool:
+        """Return whether a place is counted by `loop`, or by a loop over one of its tiles."""
+        around = place.owner.parent_op() if isinstance(place.owner, Block) else None
+        return isinstance(around, LoopOp) and around.label.dimension == self.loop.label.dimension
+
+    def _next_place(self, builder: Builder, place: SSAValue) -> SSAValue:
+        """Return the place one iteration of `loop` later."""
+        return named(builder, arith.AddiOp(place, self.loop.step), "next") if self._is_moved(place) else place
+
+    def _prefetch_lines(self, builder: Builder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
+        """Prefetch so many elements from a place on, a line at a time."""
+        line = LINE_BYTES // element_size_bytes(SSAValue.get(memory, type=MemRefType).type.element_type)
+        builder.insert(PrefetchOp(memory, places, 3))
+        for offset in range(line, count, line):
+            behind = named(builder, arith.AddiOp(places[-1], index_constant(builder, offset)), "behind")
+            builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
+
+    def _prefetch_first(self, builder: Builder) -> None:
         """Prefetch the first indices behind those of this iteration: the next check begins with them."""
         load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
         memory = SSAValue.get(load.memref, type=MemRefType)
@@ -211,10 +266,7 @@ class _Fusing:
         if any(is_inside(place, first) for place in places):  # the component of a tuple
             places[-1] = index_constant(builder, 0)
         line = LINE_BYTES // element_size_bytes(memory.type.element_type)
-        builder.insert(PrefetchOp(memory, places, 3))
-        for offset in range(line, LINES_AHEAD * line, line):
-            behind = named(builder, arith.AddiOp(places[-1], index_constant(builder, offset)), "behind")
-            builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
+        self._prefetch_lines(builder, memory, places, self.lines * line)
 
     def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> list[tuple[LoopName, SSAValue | None]]:
         """Return the dimensions of the loops that check, each with the induction variable of now, if it has one.
@@ -268,6 +320,10 @@ def _accesses(function: func.FuncOp) -> list[Operation]:
         for op in function.walk()
         if isinstance(op, accesses) and arguments & {viewed(value) for value in op.operands}
     ]
+
+
+def _shape(load: memref.LoadOp) -> tuple[int, ...]:
+    return SSAValue.get(load.memref, type=MemRefType).type.get_shape()
 
 
 def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:

@@ -9,6 +9,9 @@ from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
+from gathernest.lowering.schedule.gather_heuristic import choose_schedule
+from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.tiling import fused_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -44,6 +47,22 @@ def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arg
 @pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (100, "batch_o")])
 def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, loop):
     assert plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1).checked_in == loop
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prefetches_all"),
+    [
+        (("gather", "512x4000xf32", "512x900xi64", 1, 1), True),
+        (("gather", "512x4000xf32", "512x500xi64", 1, 1), False),  # a page, in which the processor fetches ahead
+        (("gather", "512x4000xf32", "512x3000xi64", 1, 1), False),  # twice as many bytes as L1 has
+        (("gather", "1000x16xf32", "20000xi64"), False),  # rows
+    ],
+)
+def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(arguments, prefetches_all):
+    axis, batch_dims = (*arguments, 0, 0)[3:5]
+    nest, machine = plan_of(*arguments[:3], axis, batch_dims=batch_dims).layout.nest, BUILT_IN["zen4"]
+    check = fused_check(nest, choose_schedule(nest, machine).schedule, machine)
+    assert check is not None and check.prefetches_all == prefetches_all
 
 
 def test_a_fused_kernel_has_a_key_of_its_own_and_no_other_class():

@@ -22,6 +22,7 @@ STAGED = (
     "parallelize-loops{loops=batch,indices_o,check_indices_o},hoist-indices{before=outer},vectorize-inner{lanes=2},"
     "prefetch-indices{loop=indices_i distance=2},stream-stores"
 )
+SWEPT = "indices_o lines=0"
 # An operator, the shape and type of its indices, a schedule, and the loop that checks.
 CASES = {
     "flat": (Gather(2), (7,), "i8", "", "indices"),
@@ -38,6 +39,7 @@ CASES = {
         "indices_i",
     ),
     "lanes": (Gather(3), (7,), "i4", "tile-loops{loops=indices sizes=5},vectorize-inner{lanes=4}", "indices_o"),
+    "all prefetched": (Gather(3), (9,), "i8", "tile-loops{loops=indices sizes=5},vectorize-inner{lanes=4}", SWEPT),
     "streamed lanes": (Gather(3), (7,), "i8", "vectorize-inner{lanes=4},stream-stores", "outer"),
     "tuples": (GatherNd(1), (2, 5, 2), "i8", "tile-loops{loops=indices sizes=4}", "indices_o"),
     "elements": (GatherElements(2), (2, 2, 4, 3), "i8", "", "outer"),
@@ -104,6 +106,8 @@ def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop(
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
+        ("fuse-bounds-check{loop=batch lines=65}", "fuse-bounds-check: expected lines of 0 to 64, got 65"),
+        ("fuse-bounds-check{loop=batch lines=0}", "expects a loop in batch that reads other indices in each iteration"),
         ("fuse-bounds-check{loop=rows}", "the nest has no loop 'rows'"),
         ("fuse-bounds-check{loop=check_indices}", "check_indices is not around all that is copied"),
         ("vectorize-inner{lanes=2},fuse-bounds-check{loop=inner}", "inner is not around all that is copied"),
