@@ -71,6 +71,14 @@ class CanonicalGather:
     indices: Operand
     out: Operand
 
+    def loops(self) -> dict[LoopName, int]:
+        """Return the loops of the nest and their trips, outermost first: the dimensions of out, and bags."""
+        trips = dict(zip(self.out.dims, self.out.shape, strict=True))
+        bags = {dim: size for dim, size in zip(self.indices.dims, self.indices.shape, strict=True) if dim.role == "bag"}
+        if not bags:
+            return trips
+        return {dim: size for dim, size in trips.items() if dim in self.indices.dims} | bags | trips
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

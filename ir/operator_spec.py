@@ -162,17 +162,18 @@ class GatherWeighted(GatherReduce):
     """Sums of slices that are each multiplied by a weight of its own.
 
     The last dimension of indices has two places: an index, and the bits of its weight, a float of as many bits: float32
-    beside int32, float64 beside int64. Elements narrower than the weight become floats of its width.
+    beside int32, float64 beside int64. A third has the bits of a bias, which is added to each product. Elements
+    narrower than the weight become floats of its width.
     """
 
     name: ClassVar[str] = "gather_weighted"
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
         check_gather_reduce(data_shape, indices_shape[:-1])
-        if indices_shape[-1] != 2:
+        if indices_shape[-1] not in (2, 3):
             raise InvalidGatherError(
-                f"gather_weighted needs indices whose last dimension is an index and its weight, of size 2, got "
-                f"{indices_shape[-1]}"
+                "gather_weighted needs indices whose last dimension is an index and its weight, of size 2, or 3 with a "
+                f"bias, got {indices_shape[-1]}"
             )
         return self
 

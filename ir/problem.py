@@ -131,15 +131,6 @@ class Problem:
         return tuple(self.table.shape[axis] for axis in self.axes)
 
 
-def check_no_reduction(problem: Problem, what: str) -> None:
-    """Check that a problem is a gather or a gradient, as some tools want it; raises InvalidGatherError."""
-    if problem.reduces:
-        raise InvalidGatherError(
-            f"{what} is of gathers and their gradients, got {problem.name}; its kernel has stages, source, "
-            "llvm_ir and asm"
-        )
-
-
 def check_addresses(what: str, shape: Shape, dtype: np.dtype) -> None:
     """Check that NumPy, which leaves sizes of 0 out, can make an array of that shape; raises InvalidGatherError."""
     if dtype.itemsize * math.prod(size for size in shape if size) >= 2**63:

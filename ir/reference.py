@@ -46,7 +46,7 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
         gather           out[before.., outer.., after..] = data[before.., outer.., position]
         gather_nd        out[before.., after..]          = data[before.., positions..]
         gather_elements  out[before.., i, after..]       = data[before.., position, after..]
-        gather_weighted  out[i..] = 0 + weights[i.., 0] * data[position of indices[i.., 0]] + ...
+        gather_weighted  out[i..] = 0 + (data[position of indices[i.., 0]] * weights[i.., 0] + biases[i.., 0]) + ...
         gather_max       out[i..] = the first of data[position of indices[i.., k]] that no later one is larger than
         gather_reduce    out[i..] = 0 + data[position of indices[i.., 0]] + data[position of indices[i.., 1]] + ...
 
@@ -89,7 +89,8 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
     """Sum the slices of each bag in the order of its indices, from zero, or take the largest of them.
 
     The largest begins with the first slice, and an element of a later one takes its place where it is larger. Slices of
-    a gather_weighted are multiplied by their weights first. Narrow elements become those of the result before that.
+    a gather_weighted are multiplied by their weights first, and biases are added. Narrow elements become those of the
+    result before that.
 
     Args:
         operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO, and is no larger.
@@ -104,19 +105,21 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
     """
     operator.normalized(data.shape, indices.shape)
     sums = np.zeros(operator.result_shape(data.shape, indices.shape), operator.result_dtype(data.dtype))
-    weights = None
+    factors: list[np.ndarray] = []
     if isinstance(operator, GatherWeighted):
-        weights = np.ascontiguousarray(indices[..., 1]).view(sums.dtype)
-        indices = indices[..., 0]
+        indices, *bits = np.moveaxis(indices, -1, 0)
+        factors = [np.ascontiguousarray(part).view(sums.dtype) for part in bits]
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[0], bounds)
         if position is not None:
             so_far, row = sums[place[:-1]], data[position].astype(sums.dtype)
             if isinstance(operator, GatherMax):
                 sums[place[:-1]] = row if place[-1] == 0 else np.where(row > so_far, row, so_far)
-            else:
-                with np.errstate(all="ignore"):
-                    sums[place[:-1]] = so_far + (row if weights is None else row * weights[place])
+                continue
+            with np.errstate(all="ignore"):
+                row = row * factors[0][place] if factors else row
+                row = row + factors[1][place] if factors[1:] else row
+                sums[place[:-1]] = so_far + row
     return sums
 
 

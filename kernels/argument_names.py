@@ -26,6 +26,8 @@ _MEANT = {
     "axis": {"": "gathernest.gather, which has axis"},
     "mode": {"reduce": "reduce=: 'sum', 'mean' or 'max'", "bounds": _BOUNDS},
     "bounds": {"mode": "mode=: 'raise', 'wrap', 'clip' or 'fill'"},
+    "include_last_offset": {"offsets": "offsets[:-1]: the last bag ends with the indices"},
+    "per_sample_weights": {"weights": "weights="},
     "keepdim": {"axis": _KEPT, "": "the result to numpy.expand_dims, which adds a dimension"},
     "batch_dims": {"": _BATCHED},
     "batch_axis": {"": _BATCHED},

@@ -98,7 +98,8 @@ class GatherWeightedOp(ReductionOp):
     ```
 
     Data of f16, bf16, f32 and integers of 8 bits have indices of i32, beside weights of f32; data of f64 have those of
-    i64, beside weights of f64. `unsigned_data` says that integers were unsigned before their signedness was erased.
+    i64, beside weights of f64. A third place has the bits of a bias, which is added to the product. `unsigned_data`
+    says that integers were unsigned before their signedness was erased.
     """
 
     name = "gather.gather_weighted"

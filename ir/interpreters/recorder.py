@@ -7,7 +7,7 @@ follows the last store to the element back. Of vectors it follows the lane that 
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ class Event:
         results: what it gave; of an iteration, its induction variables.
         touches: what it loaded and stored, by lane.
         is_iteration: whether it is an iteration.
+        result: the number of the result that it stands for, where a loop or a branch has several.
         prefetches: of an iteration, those that it ran itself; no value depends on them.
     """
 
@@ -71,6 +72,7 @@ class Event:
     results: tuple[Any, ...] = ()
     touches: list[Touch] = field(default_factory=list)
     is_iteration: bool = False
+    result: int = 0
     prefetches: "list[Event]" = field(default_factory=list)
 
 
@@ -139,10 +141,22 @@ def needs(part: Part) -> list[Part]:
     found += [touch.before for touch in touches_of(part) if touch.before is not None]
     operands: list[SSAValue | None] = [*event.op.operands]
     if event.is_iteration or event.op.regions:  # the sources are those of what was carried or decided, not of bounds
-        return [*found, *(Part(source) for source in event.sources if source is not None)]
+        decided = int(isinstance(event.op, scf.IfOp))
+        return [
+            *found,
+            *(
+                Part(one, lane if place >= decided else None)
+                for place, one in enumerate(event.sources)
+                if one is not None
+            ),
+        ]
     chosen = list(range(len(operands)))
     if isinstance(event.op, arith.SelectOp):
-        chosen = [0, 1 if event.operands[0] & 1 else 2]
+        condition = event.operands[0]
+        is_true = (
+            condition if lane is None or not isinstance(event.op.operands[0].type, VectorType) else condition[lane]
+        )
+        chosen = [0, 1 if is_true & 1 else 2]
     elif isinstance(event.op, FromElementsOp) and lane is not None:
         chosen = [lane]
     elif isinstance(event.op, arith.AndIOp) and lane is not None and event.operands[1][lane] == 0:
@@ -218,9 +232,18 @@ class _Recorder(Machine):
             self.count += 1
             event.number = self.count  # what it gives is known behind its iterations
             event.sources = [*(sources[:1] if isinstance(op, scf.IfOp) else []), *self.carried.pop(op)]
-        for result in op.results:
-            self.sources[result] = event
+        for number, result in enumerate(op.results):
+            self.sources[result] = event if len(op.results) == 1 else self._of_result(event, number)
         return event.results
+
+    def _of_result(self, event: Event, number: int) -> Event:
+        """Return the event of one of several results: of a loop or a branch, it came from what was carried for it."""
+        if not isinstance(event.op, scf.ForOp | scf.IfOp):
+            return event
+        self.count += 1
+        decided = int(isinstance(event.op, scf.IfOp))
+        sources = [*event.sources[:decided], event.sources[decided + number]]
+        return replace(event, number=self.count, sources=sources, result=number)
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Run a block as an iteration of the loop that it is the body of."""

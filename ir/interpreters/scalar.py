@@ -222,8 +222,8 @@ class Machine(VectorInterpreter):
                 so_far = self.load(memory, place)
                 if op.first is None:
                     self.store(memory, place, self.compute(add, one, so_far, value))
-                elif rest[-1] & 1 or _is_larger(one, value, so_far):
-                    self.store(memory, place, value)
+                else:
+                    self.store(memory, place, value if rest[-1] & 1 or _is_larger(one, value, so_far) else so_far)
         return ()
 
     # memref

@@ -6,8 +6,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from ...ir.errors import GathernestError
-from ...ir.problem import check_no_reduction
+from ...ir.errors import GathernestError, InvalidGatherError
 from ...lowering.drawings.svg import FONT_SIZE, HUES, LETTER, Element, add, drawing, finished, width_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.plan import Plan
@@ -44,10 +43,15 @@ def access_drawing(
         SVG as text, which stands in an HTML page as it is; with a sentence where there is nothing to draw.
 
     Raises:
-        InvalidGatherError: the indices have another shape than the plan's, or the gather has too many elements.
+        InvalidGatherError: the plan is of a reduction, the indices have another shape than its, or there are too many
+            elements.
         BoundsError: an index is not valid.
     """
-    check_no_reduction(plan.problem, "the drawing of accesses")
+    if plan.problem.reduces:
+        raise InvalidGatherError(
+            f"the drawing of accesses has a line of data for each element, and {plan.problem.name} reads one for each "
+            "index of a bag; step through an element with gathernest.step"
+        )
     if plan.action != "run" or not plan.problem.slices.size:
         return _sentence(title, "with these sizes nothing of data is read")
     try:

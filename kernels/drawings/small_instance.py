@@ -139,6 +139,7 @@ def _small_problem(problem: Problem) -> Problem:
     if isinstance(operator, GatherElements) and not is_flat:
         axis = 24
     budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
+    budgets["bag"] = 4
     budgets["indices"] = 12 if has_rows else 96 if is_flat else min(axis, 32)
     shapes = {"data": list(table.shape), "indices": list(indices.shape)}
     for role in roles:

@@ -32,7 +32,8 @@ class Bags:
         lengths: (bags) int64: how many positions each has.
         size: of the first axis of data.
         repeats_first: whether rows of positions are filled up with the first position of a bag, and not with `size`.
-        weights: (indices) float32 or float64: what the row at each position is multiplied by; None without weights.
+        weights: (indices) float32 or float64: what the row at each position is multiplied by; with biases, which are
+            added to the products, (2, indices). None without weights.
     """
 
     positions: np.ndarray
@@ -61,7 +62,7 @@ class Bags:
         lengths = np.bincount(self.positions, minlength=self.size + 1)[: self.size]
         order = order[: lengths.sum()]
         readers = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        weights = None if self.weights is None else self.weights[order]
+        weights = None if self.weights is None else self.weights[..., order]
         return Bags(readers[order], np.cumsum(lengths) - lengths, lengths, len(self.lengths), weights=weights)
 
     def is_even(self) -> bool:
@@ -91,7 +92,7 @@ class Bags:
         longest = int(lengths.max(initial=0))
         if (lengths == longest).all() and isinstance(bags, slice) and longest * len(lengths) == self.positions.size:
             shape = len(lengths), longest
-            weights = None if self.weights is None else self.weights.reshape(shape)
+            weights = None if self.weights is None else self.weights.reshape(*self.weights.shape[:-1], *shape)
             return self._weighted(self.positions.reshape(shape), weights)
         place = np.arange(longest)
         is_there = place < lengths[:, np.newaxis]
@@ -102,15 +103,15 @@ class Bags:
         if self.repeats_first:
             is_there = (lengths > 0)[:, np.newaxis]
         positions = np.where(is_there, self.positions[places], self.size)
-        return self._weighted(positions, None if self.weights is None else self.weights[places])
+        return self._weighted(positions, None if self.weights is None else self.weights[..., places])
 
     def _weighted(self, positions: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """Return positions, with their weights where there are some."""
         if self.weights is None:
             return positions
-        return with_weights(
-            positions, np.zeros(positions.shape, self.weights.dtype) if weights is None else weights, self.size
-        )
+        if weights is None:
+            weights = np.zeros((*self.weights.shape[:-1], *positions.shape), self.weights.dtype)
+        return with_weights(positions, weights, self.size)
 
 
 def make_bags(
@@ -137,7 +138,8 @@ def make_bags(
     if bounds is not Bounds.ZERO and indices.size:
         check_indices(indices, size, bounds, whole)
     positions = resolve(indices.reshape(-1), size, bounds)
-    positions[positions == NOWHERE] = size
+    if size == 0 or bounds in (Bounds.ZERO, Bounds.UNCHECKED):
+        positions[positions == NOWHERE] = size
     if padding_index is not None:
         positions[positions == padding_position(padding_index, size)] = size
     if ends is None:

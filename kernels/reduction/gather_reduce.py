@@ -92,12 +92,10 @@ def gather_reduce(
         if reduce == "mean":
             np.divide(result, max(indices.shape[-1], 1), out=result)
         return _delivered(result, shape, dtype, out)
-    bags, added = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
+    bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_stored:
         data, bags = read_bags(data, bags)
     result = reduce_bags(LARGEST, data, bags.of_largest()) if reduce == "max" else sum_bags(data, bags)
-    if added is not None:
-        result += added.reshape(-1, *[1] * (result.ndim - 1))
     if reduce == "mean":
         np.divide(result, divisors(bags, result.ndim), out=result)
     return _delivered(result, shape, dtype, out)

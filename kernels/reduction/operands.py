@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.semantics import Shape
 from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, table_array
-from .bags import WEIGHTED, Bags, sum_bags
+from .bags import WEIGHTED, Bags
 
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
@@ -18,7 +18,7 @@ _QUANTISED = (np.dtype(np.int8), np.dtype(np.uint8))
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What rows are multiplied by before they are added, and what is added to them.
+    """What rows are multiplied by before they are added, and what is added to each of them.
 
     Attributes:
         weights: (indices): one for each index; None for ones.
@@ -38,24 +38,20 @@ class Factors:
         """Return the dtype of the result of data of a dtype: that of data, but float32 of quantised rows."""
         return dtype if self.scale is None else np.dtype(np.float32)
 
-    def apply(self, bags: Bags, dtype: np.dtype) -> tuple[Bags, np.ndarray | None]:
-        """Return bags with weights for data of a dtype, and what is added to their sums, (bags); None for nothing."""
+    def apply(self, bags: Bags, dtype: np.dtype) -> Bags:
+        """Return bags with weights for data of a dtype."""
         if self.are_none:
-            return bags, None
-        with np.errstate(over="ignore"):  # what is too large for the wide dtype is infinite
-            return self._applied(bags, dtype)
-
-    def _applied(self, bags: Bags, dtype: np.dtype) -> tuple[Bags, np.ndarray | None]:
-        wide = WEIGHTED.result_dtype(dtype)
-        weights = np.ones(bags.positions.size, wide) if self.weights is None else self.weights.astype(wide)
-        if self.scale is None:
-            return replace(bags, weights=weights), None
-        scaled = replace(bags, weights=weights * np.append(self.scale, wide.type(0))[bags.positions])
-        if self.bias is None:
-            return scaled, None
-        biases = self.bias.astype(np.float64)[:, np.newaxis]
-        of_indices = None if self.weights is None else weights.astype(np.float64)
-        return scaled, sum_bags(biases, replace(bags, weights=of_indices)).astype(wide)[:, 0]
+            return bags
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for the wide dtype is infinite
+            weights = None if self.weights is None else self.weights.astype(WEIGHTED.result_dtype(dtype), copy=False)
+            if self.scale is None:
+                return replace(bags, weights=weights)
+            columns = [self.scale] if self.bias is None else [self.scale, self.bias]
+            factors = np.zeros((len(columns), bags.positions.size), np.float32)
+            for column, factor in zip(columns, factors, strict=True):
+                if bags.size:  # positions that add nothing take the last one
+                    column.take(bags.positions, out=factor, mode="clip")
+            return replace(bags, weights=factors if weights is None else factors * weights)
 
 
 def read_factors(
@@ -113,7 +109,7 @@ def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
             f"of shape {getattr(array, 'shape', None)}"
         )
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        return array.astype(np.float32, copy=False)
 
 
 def check_chunked(reduce: str, dtype: np.dtype, *factors: ArrayLike | None) -> None:

@@ -68,7 +68,7 @@ def gather_reduce_grad(
         return reduce_dask_grad(grad, indices, shape, ends, reduce, padding_index, mode, out)
     check_out(out, shape, grad.dtype)
     factors = read_factors(weights, None, None, (grad, indices.shape, reduce))
-    bags, _ = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
+    bags = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
     if reduce == "max":
         places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())

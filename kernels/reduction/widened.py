@@ -56,11 +56,11 @@ def _prepared(operator: GatherReduce, data: np.ndarray, places: np.ndarray, boun
 
 
 def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """Return (..., 2): each position and the bits of its weight, as a gather_weighted reads them.
+    """Return (..., 2): each position and the bits of its weight, as a gather_weighted reads them; 3 with biases.
 
     Args:
         positions: (...) in [0, size], where `size` adds nothing.
-        weights: (...) float32 or float64.
+        weights: (...) float32 or float64; with biases (2, ...).
         size: of the first axis of data.
 
     Raises:
@@ -72,7 +72,8 @@ def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.nd
             f"weights of float32 are for data of at most {np.iinfo(dtype).max} rows, got {size}; "
             "convert data to float64"
         )
-    places = np.empty((*positions.shape, 2), dtype)
-    places[..., 0] = positions
-    places[..., 1] = weights.view(dtype)
+    columns = [positions, *weights.view(dtype)] if weights.ndim > positions.ndim else [positions, weights.view(dtype)]
+    places = np.empty((*positions.shape, len(columns)), dtype)
+    for number, column in enumerate(columns):
+        places[..., number] = column
     return places

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ...ir.array_spec import ArraySpec
 from ...ir.canonical import Operand
 from ...ir.errors import GathernestError
-from ...ir.problem import Problem, check_no_reduction
+from ...ir.problem import Problem
 from ...lowering.provenance.trace import Trace
 from ..host.cpu import cpu_model, package_version
 from ..host.knobs import knobs
@@ -79,10 +79,9 @@ def section_of(
     """Return the section of a kernel; it is compiled anew, and timed where that is wanted and possible.
 
     Raises:
-        GathernestError: it cannot be compiled, or is a gather_reduce.
+        GathernestError: it cannot be compiled.
     """
     plan = kernel.plan
-    check_no_reduction(plan.problem, "report")
     traced = trace(plan)
     explanation, not_timed = _explained(kernel, timing, rounds)
     return Section(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...ir.loop_name import LoopName
 from ...ir.problem import Problem
 from ...lowering.schedule.traffic import LINE_BYTES, Traffic, byte_strides
 from ..host.cpu import own_cache_bytes
@@ -74,7 +75,7 @@ def read_lines(plan: Plan, indices: np.ndarray, threads: int, offset_bytes: int 
     Indices outside read nothing; data begins `offset_bytes` into a line.
     """
     dims, piece_bytes = _pieces(plan)
-    trips: dict[str, int] = dict(zip(plan.layout.canonical.out.dims, plan.layout.canonical.out.shape, strict=True))
+    trips = plan.layout.canonical.loops()
     count = math.prod(trips[dim] for dim in dims)
     if count * (1 + (piece_bytes - 1) // LINE_BYTES) > MOST_LINES:
         return None
@@ -136,20 +137,19 @@ def _fetched(first: np.ndarray, before: np.ndarray, now: np.ndarray, length: int
         first, before, now = first >> 1, before >> 1, now >> 1
 
 
-def _pieces(plan: Plan) -> tuple[list[str], int]:
+def _pieces(plan: Plan) -> tuple[list[LoopName], int]:
     """Return the loops that lead from piece to piece of data, and the bytes that are read in order at each."""
-    out, data = plan.layout.canonical.out, plan.layout.canonical.data
-    trips = dict(zip(out.dims, out.shape, strict=True))
+    data, trips = plan.layout.canonical.data, plan.layout.canonical.loops()
     loops = [dim.loop for dim in data.dims]
     strides = dict(zip(loops, byte_strides(data, plan.layout.width_bytes), strict=True))
-    dims, piece_bytes = list(out.dims), plan.layout.width_bytes
+    dims, piece_bytes = list(trips), plan.layout.width_bytes
     while dims and dims[-1] not in plan.layout.canonical.indices.dims:
         size, stride = trips[dims[-1]], strides[dims[-1]]
         if size == 0 or (size > 1 and stride and not 0 <= stride - piece_bytes < LINE_BYTES):
             break
         piece_bytes += (size - 1) * stride
         dims.pop()
-    return [*dims], piece_bytes
+    return dims, piece_bytes
 
 
 def _lines_of(places: np.ndarray, piece_bytes: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir.canonical import CanonicalGather
+from ...ir.loop_name import LoopName
 from ...ir.positions import NOWHERE, resolve
 from ...ir.semantics import Bounds
 from ...lowering.schedule.traffic import LINE_BYTES, byte_strides, read_pattern
@@ -27,7 +28,7 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
         return None
     if not pattern.draws:
         return 0, 1.0
-    loops = [dim for dim in plan.layout.canonical.out.dims if dim in plan.layout.canonical.indices.dims]
+    loops = [dim for dim in plan.layout.canonical.loops() if dim in plan.layout.canonical.indices.dims]
     strides = byte_strides(plan.layout.canonical.data, plan.layout.width_bytes)
     offsets, inside = read_offsets(plan.layout.canonical, strides, indices, plan.problem.bounds, loops)
     places = offsets[inside] + (offset_bytes + pattern.lowest_bytes)
@@ -41,17 +42,17 @@ def count_lines(plan: Plan, indices: np.ndarray, offset_bytes: int = 0) -> tuple
 
 
 def read_offsets(
-    gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[str]
+    gather: CanonicalGather, strides: Sequence[int], indices: np.ndarray, bounds: Bounds, loops: Sequence[LoopName]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how far into data each iteration of some loops reads, in the unit of the strides, and whether it reads.
 
     Args:
         strides: of the dimensions of data, in any unit.
         indices: of the shape that the gather was made for, in any rank.
-        loops: dimensions of out, in its order, all that have indices among them.
+        loops: of the nest, in its order, all that have indices among them.
     """
     operand = gather.indices
-    trips: dict[str, int] = dict(zip(gather.out.dims, gather.out.shape, strict=True))
+    trips = gather.loops()
     shaped = np.ascontiguousarray(indices).reshape(operand.shape)
     components = iter(np.moveaxis(shaped, operand.place_of("tuple"), 0) if operand.count_of("tuple") else [shaped])
     offsets, inside = np.zeros((), np.int64), np.ones((), bool)

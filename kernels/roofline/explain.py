@@ -8,7 +8,6 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
-from ...ir.problem import check_no_reduction
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
@@ -31,7 +30,7 @@ class ExplainError(GathernestError, ValueError):
 
 
 def predicted_us(plan: Plan) -> float | None:
-    """Return what the cost model expects of a plan on this machine; None of a gradient or a given pipeline."""
+    """Return what the cost model expects of a plan on this machine; None of what adds, and of a given pipeline."""
     if plan.problem.adds or plan.given is not None:
         return None
     return predict_us(plan.layout.nest, plan.schedule, machine_model())
@@ -64,9 +63,7 @@ def explain(
         ExplainError: only one of data and indices is given, nothing runs for these sizes, or the interpreter is on.
         SampleError: arrays of the compiled shapes do not fit in memory.
         BoundsError: an index is not valid.
-        InvalidGatherError: the kernel is that of a gather_reduce.
     """
-    check_no_reduction(kernel.problem, "explain")
     if (data is None) != (indices is None):
         raise ExplainError("explain takes both data and indices, or neither for made-up ones; got one of them")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:

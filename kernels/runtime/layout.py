@@ -67,10 +67,7 @@ class Layout:
     def nest(self) -> NestShape:
         """The sizes that a schedule is chosen from."""
         problem, canonical = self.problem, self.canonical
-        loops = list(zip(canonical.out.dims, canonical.out.shape, strict=True))
-        bags = [loop for loop in zip(canonical.indices.dims, canonical.indices.shape, strict=True) if loop[0] == "bag"]
-        bags_at = canonical.out.count_of("indices")
-        loops = [*loops[:bags_at], *bags, *loops[bags_at:]] if bags else loops
+        loops = list(canonical.loops().items())
         return NestShape(
             tuple(loops),
             self._checked(loops) if self.has_check else (),

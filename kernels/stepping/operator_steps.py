@@ -6,15 +6,15 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
-from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
+from ...ir.dialects.gather_dialect import GradientOp, OperatorOp, ReductionOp
 from ...ir.dialects.types import dense_array
 from ...ir.element_types import number_scale
 from ...ir.errors import BoundsError
 from ...ir.interpreters.argument_views import bind_arguments
-from ...ir.operator_spec import GatherElements, GatherNd
+from ...ir.operator_spec import GatherElements, GatherMax, GatherNd
 from ...ir.semantics import Bounds
 from .arrays import Arrays
-from .rule import Rule, contributions, explained, rule_of
+from .rule import Rule, bag_rules, contributions, explained, rule_of
 from .steps import Access, Shape, Step
 
 
@@ -55,6 +55,8 @@ class OperatorSteps:
         place = self.arrays.view_place(self.out_number, position)
         if isinstance(self.op, GradientOp):
             return self._sum(position, place)
+        if isinstance(self.op, ReductionOp):
+            return self._reduce(position, place)
         rule = rule_of(self.spec, self.views[0].shape, self.indices, self.bounds, place)
         self._add(f"the rule for {list(position)}: {self._form()}")
         self._index(rule)
@@ -96,6 +98,29 @@ class OperatorSteps:
             before, total = total[()], np.asarray(total * factor).astype(grad.dtype)
             said = f"{before} * {factor[()]} = {total[()]}"
         self._write(position, total[()], said)
+
+    def _reduce(self, position: Shape, place: Shape) -> None:
+        """Add the elements of a bag in its order, or take the largest of them."""
+        data, is_largest = self.arrays.arrays[0], isinstance(self.spec, GatherMax)
+        total, name = np.zeros((), data.dtype)[()], "largest" if is_largest else "sum"
+        self._add(f"the {name} at {list(position)} begins as {total}")
+        for number, rule in enumerate(bag_rules(self.views[0].shape, self.indices, self.bounds, place)):
+            self._index(rule)
+            if rule.source is None:
+                self._add("an index is outside: nothing is read")
+                continue
+            source, before = self.arrays.caller_position(0, rule.source), total
+            value = data[source]
+            self._read(source, value)
+            if is_largest:
+                total = value if number == 0 or value > before else before
+                made = f"{value}, the first" if number == 0 else f"the larger of {before} and {value} = {total}"
+            else:
+                with np.errstate(all="ignore"):
+                    total = np.add(before, value, dtype=data.dtype)
+                made = f"{before} + {value} = {total}"
+            self._add(f"{name} = {made}", {name: total})
+        self._write(position, total, str(total))
 
     def _index(self, rule: Rule) -> None:
         """Load each component of an index, and resolve it."""

@@ -57,9 +57,10 @@ def _outcome(
 
 
 def _rule(problem: Problem, indices: np.ndarray, position: Shape, steps: Sequence[Step]) -> list[str]:
-    if problem.gradient is not None:
-        read = [str(access) for one in steps for access in one.accesses if access.array == "grad"]
-        read = list(dict.fromkeys(read))
+    if problem.adds:
+        source = "data" if problem.gradient is None else "grad"
+        read = [str(access) for one in steps for access in one.accesses if access.array == source]
+        read = read if problem.reduces else list(dict.fromkeys(read))  # a bag may have an index twice
         shown = ", ".join(read if len(read) <= MOST_PLACES else [*read[: MOST_PLACES - 1], "...", read[-1]])
         return [f"contributions: {len(read)}{f', in this order: {shown}' if read else ''}"]
     rule = rule_of(problem.operator, problem.table.shape, indices, problem.bounds, position)

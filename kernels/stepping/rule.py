@@ -84,6 +84,13 @@ def contributions(
         yield rule_of(operator, data_shape, indices, bounds, tuple(int(part) for part in found))
 
 
+def bag_rules(data_shape: Shape, indices: np.ndarray, bounds: Bounds, place: Shape) -> Iterator[Rule]:
+    """Yield the rule of each slice that one element of a reduction is made of, in the order of its bag."""
+    bags = indices.ndim - 1
+    for number in range(indices.shape[-1]):
+        yield rule_of(Gather(), data_shape, indices, bounds, (*place[:bags], number, *place[bags:]))
+
+
 def explained(index: int, size: int, bounds: Bounds) -> str:
     """Return in plain words what an index means on an axis, as `ir.reference.resolve` has it."""
     if size == 0:

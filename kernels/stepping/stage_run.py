@@ -51,7 +51,7 @@ class StageRun:
         self.module, self.parser = read_placed(text, file, make_context())
         self.function = find_function(self.module, "gather")
         self.indices = index_argument(self.module, indices)
-        self.out = unwritten(problem.result.shape, data.dtype)
+        self.out = unwritten(problem.result.shape, problem.result.dtype)
         first = "data" if problem.gradient is None else "grad"
         arrays = {first: data} | ({} if self.indices is None else {"indices": self.indices}) | {"out": self.out}
         self.arrays = Arrays(self.function, arrays, LINE_BYTES)
@@ -102,7 +102,7 @@ class StageRun:
     def _is_copy(self, op: Operation) -> bool:
         """Return whether a store writes to the result, elements as they are."""
         is_out = len(op.operands) > 1 and self.arrays.number_of(op.operands[1]) == len(self.arrays.names) - 1
-        return self.problem.gradient is None and is_out
+        return not self.problem.adds and is_out
 
     def _step(self, part: Part, numbers: dict[tuple[int, int | None], int], recording: Recording) -> Step:
         event, lane = part

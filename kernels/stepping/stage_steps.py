@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir import reference
 from ...ir.errors import BoundsError, InvalidGatherError
-from ...ir.problem import Problem, check_no_reduction
+from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ..runtime.launch import available_threads
 from .remarks import remarks
@@ -45,9 +45,9 @@ def step_stage(
         InputError: the text does not parse or is not valid.
         InvalidGatherError: the element is outside of the result, or the stage is too large or of other arrays.
     """
-    check_no_reduction(problem, "step")
     position = element_position(element, problem.result.shape)
-    work = max(problem.result.size, problem.source.size if problem.gradient is not None else 0)
+    read = problem.indices.size * math.prod(problem.table.shape[1:]) if problem.reduces else problem.slices.size
+    work = max(problem.result.size, read)
     if work > MOST_ELEMENTS:
         raise InvalidGatherError(
             f"the gather has {work} elements, and a stage is interpreted one operation at a time: at most "

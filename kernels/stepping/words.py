@@ -133,7 +133,7 @@ class Words:
             loop = ", ".join(loop_names(op)) or "the branch"
             what = "given by" if isinstance(op, scf.IfOp) else "the sum over"
             none = ": no index is outside" if op.results[0].name_hint == "n_outside" and not event.results[0] else ""
-            return f"{self._result(event, None)}, {what} {loop}{none}"
+            return f"{self._result(event, lane)}, {what} {loop}{none}"
         if op.results:
             return self._computed(event, lane)
         return op.name
@@ -159,7 +159,7 @@ class Words:
             unsigned = "unsigned " if predicate.startswith("u") else ""
             return steps(f"{{}} {unsigned}{COMPARED[predicate.lstrip('us')]} {{}}")
         if isinstance(op, arith.SelectOp):
-            chosen, condition = names[1 if event.operands[0] & 1 else 2], values[0]
+            chosen, condition = names[1 if values[0] == "true" else 2], values[0]
             said = got if chosen == got else f"{chosen} = {got}"
             return f"{name} = {said}, since {names[0]} is {condition}"
         if op.name in CASTS:
@@ -172,8 +172,8 @@ class Words:
         return f"{name} = {op.name}({', '.join(values)}) = {got}"
 
     def _result(self, event: Event, lane: int | None) -> str:
-        result = event.op.results[0]
-        return f"{self.name(result, lane)} = {self._text(result, event.results[0], lane)}"
+        result = event.op.results[event.result]
+        return f"{self.name(result, lane)} = {self._text(result, event.results[event.result], lane)}"
 
     def _operand(self, event: Event, number: int, lane: int | None = None, *, named: bool = False) -> str:
         """Return an operand's value as text, or its name; a constant is its value."""
@@ -199,11 +199,17 @@ class Words:
         return "; ".join(parts)
 
     def _added(self, event: Event, lane: int | None, accesses: tuple[Access, ...]) -> str:
+        assert isinstance(event.op, AccumulateOp)
+        values = dict(zip(event.op.operands, event.operands, strict=True))
         if len(accesses) != 2:
-            return f"nothing is added: {self._operand(event, len(event.op.operands) - 1)} is false"
+            return f"nothing is added: {self.name(event.op.mask) if event.op.mask else 'its mask'} is false"
         before, after = accesses
         element = self._operand(event, 0, lane)
         place = f"byte {after.byte}, cache line {after.cache_line}"
+        if event.op.first is not None:
+            if values[event.op.first] & 1:
+                return f"{after} = {element}, the first of its bag: {place}"
+            return f"{after} = the larger of {before.value} and {element} = {after.value}: {place}"
         return f"{after} = {before.value} + {element} = {after.value}: {place}"
 
     def _resolved(self, event: Event, op: ResolveOp) -> str:

@@ -1,6 +1,7 @@
 """Vectors for the adding nest of a gradient or a reduction: several elements of a row are added at once.
 
-Between its load and where it is added, an element of a reduction may be widened, and multiplied by a weight.
+Between its load and where it is added, an element of a reduction may be widened, multiplied by a weight, and a bias
+added to it.
 """
 
 from xdsl.builder import Builder
@@ -21,7 +22,8 @@ from .split_loop import split_off_remainder
 from .vector_checks import check_in_pieces, check_lanes, runs_along
 
 WIDTHS = (1, 2, 4, 8)
-Step = arith.ExtFOp | SIToFPOp | UIToFPOp | arith.MulfOp
+Factor = arith.MulfOp | arith.AddfOp
+Step = arith.ExtFOp | SIToFPOp | UIToFPOp | Factor
 
 
 def sum_of(function: func.FuncOp) -> AccumulateOp | None:
@@ -47,8 +49,8 @@ def vectorize_sum(accumulate: AccumulateOp, lanes: int) -> None:
     builder = builder_at_end(body, accumulate)
     masks = [value for value in (accumulate.mask, accumulate.first) if value is not None]
     steps = steps_from_load(accumulate.element)[1]
-    weights = [step.rhs for step in steps if isinstance(step, arith.MulfOp)]
-    ops = slice_of([*load.indices, *accumulate.subscripts, *masks, *weights], loop)
+    factors = [step.rhs for step in steps if isinstance(step, Factor)]
+    ops = slice_of([*load.indices, *accumulate.subscripts, *masks, *factors], loop)
     mapping = clone_slice(ops, builder, {loop.induction: body.induction})
 
     def at(values: list[SSAValue]) -> list[SSAValue]:
@@ -95,15 +97,16 @@ def steps_from_load(element: SSAValue) -> tuple[SSAValue, list[Step]]:
 
 
 def insert_steps(builder: Builder, loaded: SSAValue, steps: list[Step], mapping: dict[SSAValue, SSAValue]) -> SSAValue:
-    """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of weights."""
+    """Insert the same steps for a vector of elements, and return what is added; `mapping` has copies of factors."""
     assert isinstance(loaded.type, VectorType)
     value, shape = loaded, loaded.type.get_shape()
     for step in steps:
         type_ = VectorType(step.results[0].type, shape)
-        if isinstance(step, arith.MulfOp):
-            weight = mapping.get(step.rhs, step.rhs)
-            weights = named(builder, made_from(step, vector.BroadcastOp(weight, type_)), "weights")
-            made: Operation = arith.MulfOp(value, weights)
+        if isinstance(step, Factor):
+            factor = mapping.get(step.rhs, step.rhs)
+            what = "weights" if isinstance(step, arith.MulfOp) else "biases"
+            factors = named(builder, made_from(step, vector.BroadcastOp(factor, type_)), what)
+            made: Operation = type(step)(value, factors)
         else:
             made = type(step)(value, type_)  # type: ignore[arg-type]
         value = named(builder, made_from(step, made), step.results[0].name_hint)

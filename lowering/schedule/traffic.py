@@ -68,7 +68,7 @@ class ReadPattern:
 
 def read_pattern(canonical: CanonicalGather, width_bytes: int) -> ReadPattern:
     """Return where a gather of known sizes, with elements of so many bytes, reads data."""
-    trips = dict(zip(canonical.out.dims, canonical.out.shape, strict=True))
+    trips = canonical.loops()
     axes: list[tuple[int, int]] = []
     own: list[tuple[str, int, int]] = []
     free: list[tuple[int, int]] = []

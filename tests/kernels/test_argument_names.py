@@ -15,7 +15,15 @@ MEANT = {
     "gather": ([0], {"dim": f"axis=, as NumPy calls it{BY_POSITION}", "mode": MODES}),
     "gather_nd": ([[0]], {"dim": "tuples of indices, whose last dimension", "mode": MODES}),
     "gather_elements": ([[[0]]], {"dim": f"axis=, as NumPy calls it{BY_POSITION}", "mode": MODES}),
-    "gather_reduce": ([[0]], {"dim": "data with that axis first: numpy.moveaxis", "mode": "reduce=: 'sum', 'mean'"}),
+    "gather_reduce": (
+        [[0]],
+        {
+            "dim": "data with that axis first: numpy.moveaxis",
+            "mode": "reduce=: 'sum', 'mean'",
+            "include_last_offset": "offsets[:-1]: the last bag ends with the indices",
+            "per_sample_weights": "weights=",
+        },
+    ),
     "take": ([0], {"dim": "axis=, as NumPy calls it", "bounds": "mode=: 'raise'"}),
     "gather_grad": ([0], {"dim": "axis=, as NumPy calls it", "mode": MODES}),
 }

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.drawings.access_drawing import access_drawing
 
 DATA = np.random.default_rng(0).standard_normal((50, 24)).astype(np.float32)
 ROWS = np.random.default_rng(1).integers(-50, 50, (7, 3))
@@ -109,13 +110,14 @@ def test_narrow_floats_are_added_in_float32_and_rounded_once(dtype, reduce):
 WEIGHTS = np.random.default_rng(8).standard_normal(40).astype(np.float32)
 
 
-def weighted(data, weights):
-    """Return the sums of the bags of FLAT and OFFSETS, each row multiplied by its weight, without the padding row."""
+def weighted(data, weights, biases=None):
+    """Return the sums of the bags of FLAT and OFFSETS: each row times its weight plus its bias; no padding."""
     totals = np.zeros((len(OFFSETS), 24), np.float32)
     for bag, (start, length) in enumerate(zip(OFFSETS, LENGTHS, strict=True)):
         for place in range(start, start + length):
             if FLAT[place] != FLAT[3]:
-                totals[bag] += data[FLAT[place]].astype(np.float32) * weights[place]
+                row = data[FLAT[place]].astype(np.float32) * weights[place]
+                totals[bag] += row if biases is None else row + biases[place]
     return totals
 
 
@@ -144,15 +146,14 @@ def test_gradient_of_weights_without_bags_or_rows_is_zero(count, rows, length):
 def test_quantised_rows_have_a_scale_and_a_bias(dtype):
     data = np.random.default_rng(10).integers(0, 256, DATA.shape, np.uint8).view(dtype)
     scale, bias = DATA[:, 0], DATA[:, 1]
-    real = data * scale[:, np.newaxis] + bias[:, np.newaxis]
     given = {"offsets": OFFSETS, "scale": scale, "padding_index": int(FLAT[3])}
     exact = weighted(data, scale[FLAT])
     assert gn.gather_reduce(data, FLAT, **given).tobytes() == exact.tobytes()
-    got = gn.gather_reduce(data, FLAT, bias=bias, weights=WEIGHTS, **given)
-    np.testing.assert_allclose(got, weighted(real, WEIGHTS), rtol=1e-4, atol=1e-3)
+    exact = weighted(data, scale[FLAT] * WEIGHTS, bias[FLAT] * WEIGHTS)
+    assert gn.gather_reduce(data, FLAT, bias=bias, weights=WEIGHTS, **given).tobytes() == exact.tobytes()
     means = gn.gather_reduce(data, FLAT, bias=bias, reduce="mean", **given)
     _, counts = sums(DATA, FLAT, OFFSETS, LENGTHS, FLAT[3])
-    np.testing.assert_allclose(means, weighted(real, np.ones(40)) / counts, rtol=1e-4, atol=1e-3)
+    assert means.tobytes() == (weighted(data, scale[FLAT], bias[FLAT]) / counts.astype(np.float32)).tobytes()
 
 
 def test_shapes_follow_those_of_bags_and_rows():
@@ -270,14 +271,39 @@ def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
         gn.compile("gather_reduce", DATA.astype("f2"), ROWS)
 
 
-def test_tools_for_gathers_reject_a_reduction():
-    kernel, message = gn.compile("gather_reduce", DATA, ROWS), "is of gathers and their gradients, got gather_reduce"
-    with pytest.raises(gn.InvalidGatherError, match=f"explain {message}"):
-        kernel.explain()
-    with pytest.raises(gn.InvalidGatherError, match=f"report {message}"):
-        kernel.report(timing=False)
-    with pytest.raises(gn.InvalidGatherError, match=f"step {message}"):
-        gn.step("gather_reduce", DATA, ROWS)
+@pytest.mark.parametrize("stage", ["operator", "lower-reduction-to-nest", None, "promote-sums"])
+@pytest.mark.parametrize("operator", ["gather_reduce", "gather_max"])
+def test_steps_of_an_element_read_each_row_of_its_bag_in_order(operator, stage):
+    data, bags = DATA[:9, :8], np.array([[1, 7, -2, 0], [4, 9, 0, 4]])
+    steps = gn.step(operator, data, bags, bounds="zero", element=(1, 2), stage=stage)
+    assert steps.is_right, str(steps)
+    assert tuple(dict.fromkeys(steps.sources)) == ((4, 2), (0, 2))
+    if operator == "gather_reduce":  # a maximum does not depend on what is no larger
+        assert "contributions: 3, in this order: data[4, 2], data[0, 2], data[4, 2]" in steps.remarks
+
+
+def test_steps_of_a_maximum_say_what_was_larger():
+    data, notes = np.float32([[1], [3], [2]]), {}
+    for stage in ("operator", "lower-reduction-to-nest"):
+        steps = gn.step("gather_max", data, [[0, 1, 2]], stage=stage)
+        notes[stage] = [one.note.partition(":")[0] for one in steps]
+    larger = ("the larger of 1.0 and 3.0 = 3.0", "the larger of 3.0 and 2.0 = 3.0")
+    assert notes["operator"][4::4] == ["largest = 1.0, the first", *(f"largest = {said}" for said in larger)]
+    assert [note for note in notes["lower-reduction-to-nest"] if note.startswith("out[0, 0] = ")] == [
+        *("out[0, 0] = 1.0, the first of its bag", *(f"out[0, 0] = {said}" for said in larger))
+    ]
+
+
+def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that_it_writes():
+    data, bags = DATA.repeat(4, axis=1).copy(), np.arange(60).reshape(20, 3) % 50
+    kernel = gn.compile("gather_reduce", data, bags)
+    explained = kernel.explain(data, bags, rounds=1)
+    streams = dict(explained.lower_bound.traffic.streams)
+    assert (streams["indices"], streams["output"]) == (8 * 60, 20 * 4 * 96)
+    assert data.nbytes <= streams["data"] <= data.nbytes + 128  # every row, each once, in whole lines
+    assert "The scheduled nest" in kernel.report(timing=False)
+    with pytest.raises(gn.InvalidGatherError, match="the drawing of accesses has a line of data for each element, and"):
+        access_drawing(kernel.plan)
 
 
 @pytest.mark.filterwarnings("error")

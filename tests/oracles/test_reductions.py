@@ -102,20 +102,23 @@ def test_every_stage_gives_the_maxima(bounds, schedule):
 
 
 def in_places(indices: np.ndarray, dtype: str) -> np.ndarray:
-    """Return indices with weights beside them, the first of them 1."""
-    weights = np.random.default_rng(4).standard_normal(indices.shape).astype(dtype)
+    """Return indices with weights beside them, the first of them 1, and with biases beside those of float32."""
+    rng = np.random.default_rng(4)
+    weights = rng.standard_normal(indices.shape).astype(dtype)
     weights[..., 0] = 1
-    return with_weights(indices, weights, 6)
+    biases = rng.standard_normal(indices.shape).astype(dtype)
+    return with_weights(indices, weights if dtype == "f8" else np.stack([weights, biases]), 6)
 
 
 def weighted_one_by_one(data: np.ndarray, places: np.ndarray, dtype: str) -> np.ndarray:
     """Return what a weighted sum must be, each element by a sum of its own."""
     sums, number = np.zeros((len(places), data.shape[1]), dtype), np.dtype(dtype).type
     for bag, column in np.ndindex(*sums.shape):
-        for index, bits in places[bag]:
+        for index, *bits in places[bag]:
             if index < len(data):
-                weight = np.array([bits]).view(dtype)[0]
-                sums[bag, column] = sums[bag, column] + number(data[index, column]) * weight
+                weight, bias = np.array([*bits, 0][:2], places.dtype).view(dtype)
+                weighted = number(data[index, column]) * weight
+                sums[bag, column] = sums[bag, column] + (weighted + bias if len(bits) == 2 else weighted)
     return sums
 
 

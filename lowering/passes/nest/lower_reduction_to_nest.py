@@ -28,8 +28,8 @@ class LowerReductionToNest(ModulePass):
     other loops lead to sums of their own. An index that is not valid adds nothing. A gather_max has the same nest,
     whose accumulation takes the larger element, and any in the first iteration of `bag`.
 
-    An element of a gather_weighted is multiplied by its weight before it is added, and narrow elements are extended to
-    those of out.
+    An element of a gather_weighted is multiplied by its weight, and its bias is added to it, before it is added; narrow
+    elements are extended to those of out.
 
     Preconditions: gather_reduce, gather_max or gather_weighted on memrefs of numbers.
 
@@ -74,6 +74,8 @@ def _lower(gather: ReductionOp) -> None:
     axis_size = size_of(builder, gather.source, data_dims.index("axis"), "axis")
     zero, one = index_constant(builder, 0), index_constant(builder, 1)
     nothing = named(builder, zero_element, "nothing")
+    components = gather.shapes()[1][-1] if isinstance(gather, GatherWeightedOp) else 1
+    besides = [index_constant(builder, place) for place in range(1, components)]
 
     clearing = NestBuilder(builder, zero, one)
     cleared = [clearing.loop(name.beside("clear"), size) for name, size in sizes.items()]
@@ -87,18 +89,19 @@ def _lower(gather: ReductionOp) -> None:
     if isinstance(gather, GatherMaxOp):
         begins = arith.CmpiOp(inductions[index_dims[bag]], zero, "eq")
         first = named(nest.builder, begins, "first")
-    weight = None
+    factors: list[SSAValue] = []
     if isinstance(gather, GatherWeightedOp):
-        places = [one if name == "tuple" else inductions[name] for name in index_dims]
-        bits = named(nest.builder, memref.LoadOp.get(gather.indices, places), "weight_bits")
-        weight = named(nest.builder, arith.BitcastOp(bits, element_type), "weight")
+        for beside, what in zip(besides, ("weight", "bias"), strict=False):
+            places = [beside if name == "tuple" else inductions[name] for name in index_dims]
+            bits = named(nest.builder, memref.LoadOp.get(gather.indices, places), f"{what}_bits")
+            factors.append(named(nest.builder, arith.BitcastOp(bits, element_type), what))
     inductions |= {name: nest.loop(name, sizes[name]) for name in out_dims if name.role != "indices"}
     table, valid = resolve_indices(nest.builder, gather, inductions, (data_dims, index_dims), [axis_size], [zero])
     load = nest.builder.insert(MaskedLoadOp(gather.source, table, valid))
     load.element.name_hint = "element"
     element = _widened(nest.builder, gather, load.element, element_type)
-    if weight is not None:
-        element = named(nest.builder, arith.MulfOp(element, weight), "weighted")
+    for factor, apply in zip(factors, (arith.MulfOp, arith.AddfOp), strict=False):
+        element = named(nest.builder, apply(element, factor), "weighted")
     place = [inductions[name] for name in out_dims]
     nest.builder.insert(AccumulateOp(element, gather.target, place, valid, first))
     nest.close()

@@ -208,8 +208,8 @@ func.func @f(%data: tensor<9x4xf64>, %indices: tensor<2x3x2xi32>) -> tensor<2x4x
 
 // -----
 
-func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x5x3xi32>) -> tensor<2x4xf32> {
-  // expected-error@+1 {{whose last dimension is an index and its weight, of size 2, got 3}}
-  %r = gather.gather_weighted %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x5x3xi32> -> tensor<2x4xf32>
+func.func @f(%data: tensor<9x4xf16>, %indices: tensor<2x5x4xi32>) -> tensor<2x4xf32> {
+  // expected-error@+1 {{whose last dimension is an index and its weight, of size 2, or 3 with a bias, got 4}}
+  %r = gather.gather_weighted %data, %indices bounds zero : tensor<9x4xf16>, tensor<2x5x4xi32> -> tensor<2x4xf32>
   func.return %r : tensor<2x4xf32>
 }

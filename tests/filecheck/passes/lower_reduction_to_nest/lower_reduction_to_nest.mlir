@@ -29,11 +29,14 @@ func.func @max(%data: memref<5x12xf32>, %indices: memref<7x3xi64>, %out: memref<
 // CHECK-LABEL: func.func @weighted
 // CHECK: %weight_bits = memref.load %indices[%i_1, %k, %{{.*}}]
 // CHECK-NEXT: %weight = arith.bitcast %weight_bits : i32 to f32
+// CHECK-NEXT: %bias_bits = memref.load %indices[%i_1, %k, %{{.*}}]
+// CHECK-NEXT: %bias = arith.bitcast %bias_bits : i32 to f32
 // CHECK: %index = memref.load %indices[%i_1, %k, %{{.*}}]
 // CHECK: %wide = arith.sitofp %element : i8 to f32
 // CHECK-NEXT: %weighted = arith.mulf %wide, %weight : f32
-// CHECK-NEXT: gather.accumulate %weighted, %out[%i_1, %j_1] if %valid
-func.func @weighted(%data: memref<5x12xi8>, %indices: memref<7x3x2xi32>, %out: memref<7x12xf32>) {
-  gather.gather_weighted %data, %indices into %out bounds zero : memref<5x12xi8>, memref<7x3x2xi32>, memref<7x12xf32>
+// CHECK-NEXT: %weighted_1 = arith.addf %weighted, %bias : f32
+// CHECK-NEXT: gather.accumulate %weighted_1, %out[%i_1, %j_1] if %valid
+func.func @weighted(%data: memref<5x12xi8>, %indices: memref<7x3x3xi32>, %out: memref<7x12xf32>) {
+  gather.gather_weighted %data, %indices into %out bounds zero : memref<5x12xi8>, memref<7x3x3xi32>, memref<7x12xf32>
   func.return
 }
