@@ -1,7 +1,8 @@
-"""The cases that are measured: each one gather or gradient by shapes, dtypes and distribution; arrays are seeded.
+"""The cases that are measured: each one gather, gradient or reduction by shapes, dtypes and distribution.
 
-The one list of cases: asv, `gathernest bench` and the paired comparison read it. It imports NumPy alone, so that
-today's cases run with the package of any commit: `bind` makes a call of the public functions of the package given.
+The one list of cases: asv, `gathernest bench` and the paired comparison read it. Arrays are seeded. It imports NumPy
+alone, so that today's cases run with the package of any commit: `bind` makes a call of the public functions of the
+package given.
 
 A case says what is moved and from where, never how. Names tell what is special: the bytes of a row, the distribution of
 the indices, the dtype. What is not said is float32, int64 indices, uniform, into a result that is given.
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 Shape = tuple[int, ...]
-Operator = Literal["gather", "gather_nd", "gather_elements", "gather_grad"]
+Operator = Literal["gather", "gather_nd", "gather_elements", "gather_grad", "gather_reduce", "gather_max"]
 Distribution = Literal["uniform", "zipf", "sorted", "repeated"]
 Call = Callable[[], Any]
 
@@ -46,7 +47,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One gather of the suite.
+    """One gather, gradient or reduction of the suite.
 
     Attributes:
         name: unique, words joined by hyphens.
@@ -73,8 +74,18 @@ class Case:
 
     @property
     def is_gradient(self) -> bool:
-        """Whether it adds rather than copies."""
+        """Whether it adds the slices to the table."""
         return self.operator == "gather_grad"
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether the slices of a bag, the last dimension of indices, become one."""
+        return self.operator in ("gather_reduce", "gather_max")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it copies slices, and does nothing else."""
+        return not self.is_gradient and not self.is_reduction
 
     @property
     def indexed(self) -> range:
@@ -89,6 +100,8 @@ class Case:
             return (*self.indices, *self.data[len(self.indices) :])
         if self.operator == "gather_nd":
             return (*self.indices[:-1], *self.data[self.indexed.stop :])
+        if self.is_reduction:
+            return (*self.indices[:-1], *self.data[1:])
         return (*self.data[: self.axis], *self.indices[self.batch_dims :], *self.data[self.axis + 1 :])
 
     @property
@@ -100,6 +113,8 @@ class Case:
     @property
     def rows(self) -> int:
         """How many such rows the gather reads."""
+        if self.is_reduction:
+            return math.prod(self.indices)
         return math.prod(self.gathered) * self._width // self.row_bytes
 
     @property
@@ -125,8 +140,8 @@ class Case:
     def make(self, sets: int | None = None, *, zeros: bool = False) -> Inputs:
         """Return its arrays, the same ones every time, with so many sets of indices, or as many as their size asks for.
 
-        A gradient has small whole numbers, whose sums are exact in any order. With `zeros` all but the indices is 0 and
-        takes no time to make: enough for what is not timed.
+        What is added are small whole numbers, whose sums are exact in any order. With `zeros` all but the indices is 0
+        and takes no time to make: enough for what is not timed.
         """
         rng = np.random.default_rng(0)
         if sets is None:
@@ -137,10 +152,11 @@ class Case:
             given, result = (self.gathered, self.data) if self.is_gradient else (self.data, self.gathered)
             return Inputs(np.zeros(given, self.dtype), indices, np.zeros(result, self.dtype))
         # np.ones touches the pages of the result: the first write to a page is slow.
-        if not self.is_gradient:
+        if self.is_plain:
             return Inputs(_elements(self.data, self.dtype, rng), indices, np.ones(self.gathered, self.dtype))
-        grad = rng.integers(-8, 9, self.gathered, np.int8).astype(self.dtype)
-        return Inputs(grad, indices, np.ones(self.data, self.dtype))
+        given, result = (self.gathered, self.data) if self.is_gradient else (self.data, self.gathered)
+        added = rng.integers(-8, 9, given, np.int8).astype(self.dtype)
+        return Inputs(added, indices, np.ones(result, self.dtype))
 
     @property
     def _width(self) -> int:
@@ -275,9 +291,18 @@ GRADIENTS = [
     Case("gradient-zipf", "gradient", (100_000, 64), (100_000,), "gather_grad", distribution="zipf"),
     Case("gradient-scalars", "gradient", (M,), (4 * M,), "gather_grad"),
 ]
+BAGS = [
+    Case("bags-16-1KB", "bags", (200_000, 256), (8192, 16), "gather_reduce"),
+    Case("bags-32-1KB", "bags", (200_000, 256), (4096, 32), "gather_reduce"),
+    Case("bags-64-1KB", "bags", (200_000, 256), (2048, 64), "gather_reduce"),
+    Case("bags-128-1KB", "bags", (200_000, 256), (1024, 128), "gather_reduce"),
+    Case("bags-32-256B", "bags", (M, 64), (8192, 32), "gather_reduce"),
+    Case("bags-zipf", "bags", (M, 64), (8192, 32), "gather_reduce", distribution="zipf"),
+    Case("bags-maxima", "bags", (200_000, 256), (4096, 32), "gather_max"),
+]
 CALLS = [Case("call-function", "call", (5, 4), (3,), into="new"), Case("call-kernel", "call", (5, 4), (3,))]
-SUITE = (*(*ROWS, *SCALARS, *DISTRIBUTIONS, *AXES, *BATCHES, *TUPLES, *ELEMENTS, *DTYPES), *(*GRADIENTS, *CALLS))
+SUITE = (*(*ROWS, *SCALARS, *DISTRIBUTIONS, *AXES, *BATCHES, *TUPLES, *ELEMENTS, *DTYPES), *(*GRADIENTS, *BAGS, *CALLS))
 FAMILIES = tuple(dict.fromkeys(case.family for case in SUITE))
 # Families that the mean over all gathers leaves out: they are other questions.
-APART = ("gradient", "call")
+APART = ("gradient", "bags", "call")
 BY_NAME = {case.name: case for case in SUITE}

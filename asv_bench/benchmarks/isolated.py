@@ -39,6 +39,8 @@ def ready(name: str) -> Call:
     gn = package()
     if case.is_gradient and not hasattr(gn, "gather_grad"):
         raise NotImplementedError("this commit has no gradients")
+    if case.is_reduction and not hasattr(gn, "gather_reduce"):
+        raise NotImplementedError("this commit has no gather_reduce")
     call = bind(case, case.make(), gn)
     for _ in range(3):  # the second like call is remembered, and found from the third on
         call()

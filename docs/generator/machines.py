@@ -10,13 +10,14 @@ from typing import Any
 
 from gathernest.lowering.drawings.svg import standalone
 from gathernest.tools.bench.cases.case import Case, describe
+from gathernest.tools.bench.cases.suite import APART, FAMILIES
 from gathernest.tools.bench.machines import machine_name, stored_runs
 from gathernest.tools.bench.measure import OURS, geometric_mean
 from gathernest.tools.bench.plots.cases_plot import cases_plot
 from gathernest.tools.bench.plots.families_plot import families_plot, means_of
 from gathernest.tools.bench.scaling import predict
 from gathernest.tools.bench.scaling.compare import CASES
-from gathernest.tools.bench.table import NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
+from gathernest.tools.bench.table import ALL, NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "scaling.md", "../README.md")
@@ -123,7 +124,7 @@ def _families(runs: list[Run]) -> str:
     """Return the geometric mean and the worst case of each family, by machine."""
     names = list(dict.fromkeys(name for run in runs for name in run["families"]))
     rows = []
-    for name in [*names, "all gathers"]:
+    for name in [*names, ALL]:
         row = [name]
         for run in runs:
             mean, new = _mean_of(run, name), _mean_of(run["new"], name)
@@ -141,7 +142,7 @@ def _families(runs: list[Run]) -> str:
 def _mean_of(means: dict[str, Any] | None, family: str) -> dict[str, Any] | None:
     if means is None:
         return None
-    return means["gathers"] if family == "all gathers" else means["families"].get(family)
+    return means["gathers"] if family == ALL else means["families"].get(family)
 
 
 def _mean(mean: dict[str, Any]) -> list[str]:
@@ -161,6 +162,10 @@ def _condition(run: Run, runs: list[Run]) -> str:
     name = f"{_short(run, runs)}: " if len(runs) > 1 else ""
     lines = [f"{name}{_machine(run)}; {threads}; medians of {run['rounds']} interleaved rounds in one process, bytes"]
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
+    for family, when in run.get("later", {}).items():
+        lines.append(
+            f"`{family}` was measured on {when['time'][:10]}, {when['rounds']} rounds, load {when['load']:.1f}."
+        )
     if run["load"] is not None and run["load"] > run["machine"]["usable_cores"]:
         lines.append(f"**The machine was busy (load {run['load']:.1f}), so these figures say little.**")
     lines += [f"A peer wins {lost}."] if (lost := _lost((case, case["name"]) for case in run["cases"])) else []
@@ -188,8 +193,8 @@ def _lost(cases: Iterable[tuple[dict[str, Any] | None, str]]) -> str:
 
 def _older(run: Run, kind: str) -> float | None:
     """Return the mean against the best of the peers but TensorFlow and JAX, where the run has their figures."""
-    cases = [case for case in run["cases"] if case["family"] != "call"]
-    cases = [case for case in cases if (case["family"] == "gradient") == (kind == "gradients")]
+    of_kind = {"gathers": [family for family in FAMILIES if family not in APART], "gradients": ["gradient"]}[kind]
+    cases = [case for case in run["cases"] if case["family"] in of_kind]
     ratios = [{name: one for name, one in case["ratios"].items() if name not in YOUNG_PEERS} for case in cases]
     times = [case["median_us"] for case in cases]
     pairs = list(zip(ratios, times, strict=True))

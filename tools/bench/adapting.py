@@ -27,6 +27,7 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.host.machine_files.calibration_file import Calibration, machine_facts, write_calibration
 from ...kernels.host.runtime import RUNTIME
+from ...kernels.reduction.gather_reduce import gather_reduce
 from ...lowering.schedule.machine_model import BUILT_IN
 from .cases.case import Call, Case, Inputs, describe
 from .cases.suite import SUITE
@@ -175,6 +176,8 @@ def _function(case: Case, inputs: Inputs, number: int) -> Call:
         return partial(gather_nd, *arrays, batch_dims=case.batch_dims, **given)
     if case.operator == "gather_elements":
         return partial(gather_elements, *arrays, case.axis, **given)
+    if case.is_reduction:
+        return partial(gather_reduce, *arrays, reduce="max" if case.operator == "gather_max" else "sum", **given)
     if case.is_gradient:
         return partial(gather_grad, *arrays, case.data, case.axis, **given)
     return partial(gather, *arrays, case.axis, batch_dims=case.batch_dims, **given)

@@ -15,7 +15,7 @@ from ...kernels.host.machine import machine_model
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
-from .machines import as_text, storing_path
+from .machines import as_text, read_run, storing_path, with_families
 from .ways import check_options
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ EXAMPLES = """examples:
   gathernest bench --family gradient --json - --threads 1
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --store
+  gathernest bench --store --family bags
   gathernest bench --ablation --case 'rows-*'
   gathernest bench --scaling --rounds 31
   gathernest bench --scaling --model docs/two_sockets.json
@@ -113,7 +114,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
     parser.add_argument(
-        "--store", action="store_true", help="write the same to docs/machines, as this machine's; `make docs` shows it"
+        "--store",
+        action="store_true",
+        help="write the same to docs/machines, as this machine's (with --family into it); `make docs` shows it",
     )
     parser.add_argument(
         "--plot",
@@ -150,10 +153,7 @@ def run(options: argparse.Namespace) -> int:
         return _print_alternating(cases if options.case or options.family else None, options)
     if options.adapt:
         return _print_adapting(cases if options.case or options.family else None, options)
-    if options.store and (options.case or options.family or options.quick or options.no_new_results):
-        raise UsageError(
-            "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out"
-        )
+    stored = storing_path(options) if options.store else None
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
     picture = None
@@ -162,14 +162,16 @@ def run(options: argparse.Namespace) -> int:
 
         picture = check_plot(options.plot)
         _check_writable("--plot", picture)
-    stored = storing_path() if options.store else None
     report = _measured(cases, options)
-    targets = [target for target in (options.json, stored) if target is not None]
-    if targets:
+    if options.json is not None or stored is not None:
         from .report import as_json
 
-        for target in targets:
-            _write_json(as_json(report), str(target))
+        found = as_json(report)
+        if options.json is not None:
+            _write_json(found, options.json)
+        if stored is not None:
+            found = with_families(read_run(stored), found, options.family) if options.family else found
+            _write_json(found, str(stored))
     if picture is not None:
         from .plot import plot
 
@@ -228,13 +230,13 @@ def _print_scaling(cases: "Sequence[Case] | None", options: argparse.Namespace) 
     if options.model is not None:
         from .scaling import predict
 
-        chosen = CASES if cases is None else [case for case in cases if not case.is_gradient]
+        chosen = CASES if cases is None else [case for case in cases if case.is_plain]
         print(predict.as_markdown(predict.predict(chosen, predict.read_sockets(Path(options.model)))))
         return DONE
     if threads < 2:
         raise GathernestError("--scaling compares several threads with one, and there is one; see gathernest doctor")
     _say("note", _busy_notes())
-    chosen = _cut(CASES if cases is None else [case for case in cases if not case.is_gradient], options)
+    chosen = _cut(CASES if cases is None else [case for case in cases if case.is_plain], options)
     with progress("scaling", len(chosen)) as advance:
         print(as_markdown(scale(chosen, rounds=_rounds(options), threads=threads, advance=advance), threads))
     return DONE

@@ -1,12 +1,16 @@
 """Stored runs, one JSON file a machine: `docs/machines/`, which the pages show side by side."""
 
+import argparse
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cpu_facts, usable_cores
+from ..console.terminal import UsageError
+from .cases.suite import APART, FAMILIES
 
 FOLDER = PACKAGE / "docs" / "machines"
 # Of the files; 2 has new results.
@@ -27,11 +31,24 @@ def machine_name(facts: dict[str, str], cores: int) -> str:
     return "-".join([*(words or ["cpu"]), str(cores), "core" if cores == 1 else "cores"])
 
 
-def storing_path() -> Path:
-    """Return the file of this machine; raises GathernestError where this is no checkout with its pages."""
+def storing_path(options: argparse.Namespace) -> Path:
+    """Return the file of this machine, where a command line measures what is stored.
+
+    Raises:
+        UsageError: it measures something else.
+        GathernestError: this is no checkout with its pages.
+    """
+    if options.case or options.quick or options.no_new_results or not set(options.family) <= set(APART):
+        raise UsageError(
+            "--store writes the whole suite in full, or beside what was stored the families that no mean over others "
+            f"has, --family {','.join(APART)}; leave --case, other families, --quick and --no-new-results out"
+        )
     if not FOLDER.parent.is_dir():
         raise GathernestError(f"--store writes to docs/machines of a checkout, and {PACKAGE} is none; use --json FILE")
-    return FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
+    path = FOLDER / f"{machine_name(cpu_facts(), usable_cores())}.json"
+    if options.family and not path.exists():
+        raise UsageError(f"--store --family adds to {path}, which does not exist; store the whole suite first")
+    return path
 
 
 def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
@@ -40,16 +57,46 @@ def stored_runs(folder: Path = FOLDER) -> list[dict[str, Any]]:
     Raises:
         GathernestError: a run has a newer format than this reads.
     """
-    return [_read(path) for path in sorted(folder.glob("*.json"))]
+    return [read_run(path) for path in sorted(folder.glob("*.json"))]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_run(path: Path) -> dict[str, Any]:
+    """Return a stored run; see `stored_runs`."""
     run = {"format": 1, "new": None, **json.loads(path.read_text(encoding="utf-8"))}
     if run["format"] > FORMAT:
         raise GathernestError(
             f"{path} is a run of format {run['format']}, and formats to {FORMAT} can be read; update gathernest"
         )
     return run | {"cases": [{"new": None, **case} for case in run["cases"]]}
+
+
+def with_families(stored: dict[str, Any], measured: dict[str, Any], families: Collection[str]) -> dict[str, Any]:
+    """Return a stored run with the cases of some families measured later; "later" says when.
+
+    Args:
+        stored, measured: runs of one machine.
+        families: those of `measured`, each of `APART`: no mean over other families has their cases.
+
+    Raises:
+        GathernestError: the packages have other versions, or as many threads were not used.
+    """
+    for name in ("versions", "threads"):
+        if measured[name] != stored[name]:
+            raise GathernestError(
+                f"the stored run has {name} {stored[name]}, got {measured[name]}; store the whole suite, without "
+                "--family"
+            )
+    when = {name: measured[name] for name in ("time", "load", "rounds")}
+    kept = [case for case in stored["cases"] if case["family"] not in families]
+    merged = stored | {"later": stored.get("later", {}) | dict.fromkeys(families, when)}
+    merged["cases"] = sorted([*kept, *measured["cases"]], key=lambda case: FAMILIES.index(case["family"]))
+    merged["families"] = _in_order(stored["families"] | measured["families"])
+    merged["new"] = stored["new"] | {"families": _in_order(stored["new"]["families"] | measured["new"]["families"])}
+    return merged
+
+
+def _in_order(means: dict[str, Any]) -> dict[str, Any]:
+    return {family: means[family] for family in sorted(means, key=FAMILIES.index)}
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -44,7 +44,7 @@ class Candidate:
     Attributes:
         schedule: its text; empty for the nest as it stands.
         measured_us: the median time of a call; None where it is not legal or gives other bytes.
-        predicted_us: what the cost model says; None of a gradient.
+        predicted_us: what the cost model says; None of a gradient or a reduction.
         rejected: why it was not timed.
     """
 
@@ -137,8 +137,8 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
     with knobs.scope(tuning="off"):  # calls within take a longer way
         chosen = compile_case(case, inputs.indices[0])
     nest, machine = chosen.plan.layout.nest, machine_model()
-    predict = (lambda schedule: None) if case.is_gradient else partial(predict_us, nest, machine=machine)
-    proposed = candidates(nest, machine, chosen.schedule, is_gradient=case.is_gradient)
+    predict = partial(predict_us, nest, machine=machine) if case.is_plain else lambda schedule: None
+    proposed = candidates(nest, machine, chosen.schedule, is_gradient=not case.is_plain)
     schedules = _first(proposed, most, lambda schedule: predict(schedule=schedule) or 0.0)
     right = expected(case, inputs, 0)
     rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
@@ -252,12 +252,13 @@ def _judged(case: Case, stored: Mapping[str, Any], machine: MachineModel) -> Reg
     data, indices = (ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype)))
     problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
     nest = Layout.of(problem).nest
-    chosen = str(choice_for(nest, machine, is_gradient=case.is_gradient).schedule)
+    kind = {"is_gradient": case.is_gradient, "is_reduction": case.is_reduction}
+    chosen = str(choice_for(nest, machine, **kind).schedule)
     before = stored["candidates"][0]["schedule"]
     measured_us = {each["schedule"]: each["measured_us"] for each in stored["candidates"]}
     rejected = {each["schedule"]: each.get("rejected", "") for each in stored["candidates"]}
     rejected.setdefault(chosen, "not measured")
-    predict = (lambda text: None) if case.is_gradient else lambda text: predict_us(nest, Schedule.parse(text), machine)
+    predict = (lambda text: predict_us(nest, Schedule.parse(text), machine)) if case.is_plain else lambda text: None
     named = [
         Candidate(text, measured_us.get(text), predict(text), rejected[text])
         for text in dict.fromkeys([chosen, *measured_us])

@@ -70,11 +70,11 @@ class Report:
         return {name: mean for name, mean in means.items() if mean is not None}
 
     def gathers(self) -> Mean | None:
-        """Return the mean over all gathers; gradients and the cost of a call are other questions."""
+        """Return the mean over all gathers; gradients, bags and the cost of a call are other questions."""
         return _mean([one for one in self.measured if one.case.family not in APART])
 
     def of_bound(self) -> float | None:
-        """Return the geometric mean of the fractions of the roofline bound, for cases larger than the last cache."""
+        """Return the geometric mean of the fractions of the roofline bound, for gathers larger than the last cache."""
         return geometric_mean([one.of_bound for one in self._beyond_cache()])
 
     def of_bound_in_order(self) -> float | None:
@@ -82,7 +82,8 @@ class Report:
         return geometric_mean([one.of_bound_in_order for one in self._beyond_cache()])
 
     def _beyond_cache(self) -> list[Measured]:
-        return [one for one in self.measured if larger_than(one.case, last_level_bytes())]
+        large = (one for one in self.measured if larger_than(one.case, last_level_bytes()))
+        return [one for one in large if one.case.family not in APART]
 
 
 def last_level_bytes() -> int:

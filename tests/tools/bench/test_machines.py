@@ -3,14 +3,19 @@
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gathernest.asv_bench.benchmarks.cases import BY_NAME
 from gathernest.ir.errors import GathernestError
+from gathernest.kernels.host.cpu import cpu_facts, usable_cores
 from gathernest.tools.bench import command, machines
-from gathernest.tools.bench.machines import FORMAT, as_text, machine_name, stored_runs, storing_path
+from gathernest.tools.bench.machines import FORMAT, as_text, machine_name, stored_runs
+from gathernest.tools.bench.measure import Measured
 
+STORED = ("rows-8B", "bags-zipf", "call-kernel")
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -45,9 +50,37 @@ def test_whole_suite_is_stored(gathernest, monkeypatch, tmp_path):
     monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
     assert gathernest("bench", "--peers", "numpy", "--store", "--rounds", "2").status == 0
     (path,) = (tmp_path / "machines").iterdir()
-    assert path == storing_path()
+    assert path.stem == machine_name(cpu_facts(), usable_cores())
     found = json.loads(path.read_text())
     assert (found["rounds"], found["load"], found["cases"]) == (2, 7.25, [])
+
+
+def test_family_that_no_mean_has_is_stored_beside_the_others(gathernest, monkeypatch, tmp_path):
+    folder = tmp_path / "machines"
+    monkeypatch.setattr(machines, "FOLDER", folder)
+    ended = gathernest("bench", "--store", "--family", "bags")
+    assert ended.status == 2
+    assert "which does not exist; store the whole suite first" in ended.err
+    monkeypatch.setattr("os.getloadavg", lambda: (7.25, 0.0, 0.0))
+    words = ("bench", "--peers", "numpy", "--store")
+    measured = {name: Measured(BY_NAME[name], {"gathernest": 1.0, "numpy": 2.0}, {"numpy": 2.0}) for name in STORED}
+    monkeypatch.setattr(command, "_measure_all", lambda cases, *_: [replace(one, new=one) for one in measured.values()])
+    assert gathernest(*words).status == 0
+    again = replace(measured["bags-zipf"], ratios={"numpy": 3.0})
+    monkeypatch.setattr(command, "_measure_all", lambda cases, *_: [replace(again, new=again)])
+    assert gathernest(*words, "--family", "bags", "--rounds", "2").status == 0
+    (run,) = stored_runs(folder)
+    assert [case["name"] for case in run["cases"]] == list(STORED)
+    means = {name: mean["geometric_mean"] for name, mean in run["families"].items()}
+    assert means == {"rows": 2.0, "bags": pytest.approx(3.0), "call": 2.0}
+    assert run["new"]["families"]["bags"]["geometric_mean"] == pytest.approx(3.0)
+    assert (run["gathers"]["cases"], run["rounds"], run["later"]["bags"]["rounds"]) == (1, 9, 2)
+    (path,) = folder.iterdir()
+    path.write_text(path.read_text().replace('"threads": ', '"threads": 1'))
+    ended = gathernest(*words, "--family", "bags")
+    assert ended.status == 1
+    assert "the stored run has threads 1" in ended.err
+    assert "store the whole suite, without --family" in ended.err
 
 
 @pytest.mark.parametrize("words", [["--case", "rows-8B"], ["--family", "rows"], ["--quick"], ["--no-new-results"]])
@@ -55,8 +88,9 @@ def test_part_of_the_suite_is_not_stored(gathernest, words):
     ended = gathernest("bench", "--store", *words)
     assert ended.status == 2
     assert (
-        "--store writes the whole suite in full; leave --case, --family, --quick and --no-new-results out" in ended.err
-    )
+        "--store writes the whole suite in full, or beside what was stored the families that no mean over others has, "
+        "--family gradient,bags,call; leave --case, other families, --quick and --no-new-results out"
+    ) in ended.err.replace("\n", " ")
 
 
 def test_package_without_its_pages_stores_nothing(gathernest, monkeypatch, tmp_path):

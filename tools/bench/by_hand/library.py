@@ -122,7 +122,7 @@ class Library:
 
 def sizes_of(case: Case) -> Sizes | None:
     """Return a case as the file sees it, or None where it has no loop for it."""
-    if case.is_gradient or case.operator == "gather_nd" or case.index_dtype != "int64":
+    if not case.is_plain or case.operator == "gather_nd" or case.index_dtype != "int64":
         return None
     width, axis = np.dtype(case.dtype).itemsize, case.axis
     if case.operator == "gather":

@@ -7,14 +7,16 @@ import numpy as np
 
 from ....asv_bench.benchmarks.cases import RUN, Call, Case, Inputs, Shape
 from ....ir.element_types import element_type_name
-from ....ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ....ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, OperatorSpec
 from ....lowering.schedule.machine_model import LINE_BYTES
 
 __all__ = ["RUN", "Call", "Case", "Inputs", "describe", "expected", "gather_of", "larger_than"]
 
 
 def gather_of(case: Case) -> OperatorSpec:
-    """Return the gather of a case, or the one that it is the gradient of."""
+    """Return the operator of a case, or the one that it is the gradient of."""
+    if case.is_reduction:
+        return GatherMax() if case.operator == "gather_max" else GatherReduce()
     if case.operator == "gather_nd":
         return GatherNd(case.batch_dims)
     return GatherElements(case.axis) if case.operator == "gather_elements" else Gather(case.axis, case.batch_dims)
@@ -28,7 +30,8 @@ def larger_than(case: Case, cache_bytes: int) -> bool:
 
 def describe(case: Case) -> str:
     """Return the shapes and attributes of a case as one line."""
-    parts = [f"{_type(case.data, case.dtype)} by {_type(case.indices, case.index_dtype)}"]
+    parts = ["maxima"] if case.operator == "gather_max" else []
+    parts += [f"{_type(case.data, case.dtype)} by {_type(case.indices, case.index_dtype)}"]
     parts += [f"axis {case.axis}"] if case.axis else []
     parts += [f"batch_dims {case.batch_dims}"] if case.batch_dims else []
     parts += [case.distribution] if case.distribution != "uniform" else []
@@ -49,6 +52,9 @@ def expected(case: Case, inputs: Inputs, number: int) -> np.ndarray:
         place: Any = (*[slice(None)] * case.axis, indices)
         np.add.at(sums, place, data)
         return sums
+    if case.is_reduction:
+        rows = data[indices]
+        return rows.max(axis=-2) if case.operator == "gather_max" else rows.sum(axis=-2, dtype=case.dtype)
     return _take(data, indices, case.axis, case.batch_dims)
 
 

@@ -39,6 +39,9 @@ def _function(case: Case) -> Callable[[Any, Any], Any]:
     if case.is_gradient:
         place = (slice(None),) * case.axis
         return lambda grad, picks: jnp.zeros(case.data, grad.dtype).at[(*place, picks)].add(grad, mode="clip")
+    if case.is_reduction:
+        reduction = jnp.max if case.operator == "gather_max" else jnp.sum
+        return lambda data, picks: reduction(jnp.take(data, picks, axis=0, mode="clip"), axis=-2)
     if case.operator == "gather_elements":
         cut = tuple(slice(size) if dim != case.axis else slice(None) for dim, size in enumerate(case.indices))
         return lambda data, picks: jnp.take_along_axis(data[cut], picks, case.axis, mode="clip")

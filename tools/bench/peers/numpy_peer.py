@@ -30,6 +30,8 @@ Maker = Callable[[Case, Inputs, np.ndarray], Call]
 def _makers(case: Case) -> dict[str, Maker]:
     if case.is_gradient:
         return {"add.at": _add_at}
+    if case.is_reduction:
+        return {"take, reduce": _take_and_reduce}
     if case.operator == "gather_elements":
         return {"take_along_axis": _take_along_axis}
     if case.operator == "gather_nd":
@@ -89,6 +91,11 @@ def _ravel_and_take(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
 def _take_along_axis(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
     cut = tuple(slice(size) if dim != case.axis else slice(None) for dim, size in enumerate(picks.shape))
     return partial(np.take_along_axis, inputs.data[cut], picks, case.axis)
+
+
+def _take_and_reduce(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:
+    reduction, given = np.maximum if case.operator == "gather_max" else np.add, _given(case, inputs)
+    return lambda: reduction.reduce(inputs.data.take(picks, 0, None, "clip"), -2, None, given)
 
 
 def _add_at(case: Case, inputs: Inputs, picks: np.ndarray) -> Call:

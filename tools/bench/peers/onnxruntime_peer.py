@@ -24,6 +24,8 @@ class OnnxRuntime(Peer):
     def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
+        if case.is_reduction:
+            return "has no operator for bags"
         if np.dtype(case.dtype).kind == "c":
             return f"has no {case.dtype}"
         if (reason := super().rejection(case)) is not None:

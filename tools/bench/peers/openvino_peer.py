@@ -24,6 +24,8 @@ class OpenVino(Peer):
     def rejection(self, case: Case) -> str | None:
         if case.is_gradient:
             return "has no gradients"
+        if case.operator == "gather_max":
+            return "has no maxima of bags"
         if case.dtype not in KEPT:
             return f"computes in float32 and int32, not in {case.dtype}"
         return super().rejection(case)
@@ -50,6 +52,8 @@ def model_of(case: Case) -> Any:
         node = operators.gather_nd(data, indices, case.batch_dims)
     elif case.operator == "gather_elements":
         node = operators.gather_elements(data, indices, case.axis)
+    elif case.is_reduction:
+        node = operators.embedding_bag_packed_sum(data, indices)
     else:
         node = operators.gather(data, indices, operators.constant(np.int64(case.axis)), case.batch_dims)
     return openvino.Model([node], [data, indices], case.name)

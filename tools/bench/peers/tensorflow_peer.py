@@ -46,7 +46,8 @@ class TensorFlow(Peer):
             settings.set_inter_op_parallelism_threads(1)
 
     def rejection(self, case: Case) -> str | None:
-        return "has no operator for it" if case.operator == "gather_elements" else super().rejection(case)
+        is_absent = case.operator in ("gather_elements", "gather_max")
+        return "has no operator for it" if is_absent else super().rejection(case)
 
     def variants(self, case: Case, inputs: Inputs) -> Variants:
         with _silent(), tensorflow.device("CPU:0"):
@@ -66,6 +67,10 @@ def _calls(case: Case, data: Any, picks: Any) -> dict[str, Call]:
                 raw.UnsortedSegmentSum, data=data, segment_ids=picks, num_segments=rows
             )
         return calls
+    if case.is_reduction:
+        bags = tensorflow.repeat(tensorflow.range(case.indices[0]), case.indices[1])
+        flat = tensorflow.reshape(picks, [-1])
+        return {"SparseSegmentSum": partial(raw.SparseSegmentSum, data=data, indices=flat, segment_ids=bags)}
     if case.operator == "gather_nd":
         if case.batch_dims:
             return {"gather_nd": partial(tensorflow.gather_nd, data, picks, case.batch_dims)}

@@ -1,4 +1,7 @@
-"""PyTorch, without its autograd: `index_select`, `take`, `gather` and indexing, into a given result or a new one."""
+"""PyTorch, without its autograd: `index_select`, `take`, `gather` and indexing, into a given result or a new one.
+
+`embedding_bag` makes every result.
+"""
 
 import math
 from functools import partial
@@ -34,6 +37,9 @@ class Torch(Peer):
 def _calls(case: Case, data: Any, picks: Any, out: Any) -> dict[str, Call]:
     if case.is_gradient:
         return _gradient_calls(case, data, picks, out)
+    if case.is_reduction:
+        mode = "max" if case.operator == "gather_max" else "sum"
+        return {"embedding_bag": partial(torch.nn.functional.embedding_bag, picks, data, mode=mode)}
     if case.operator == "gather_elements":
         return {"gather": partial(torch.gather, data, case.axis, picks, out=out)}
     if case.operator == "gather_nd":

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ....lowering.drawings.svg import drawing, finished, width_of
-from ..table import ratio_text
+from ..table import ALL, ratio_text
 from .bars import FASTER, ROW, SLOWER, SPACE, Column, write, write_below
 
 WIDTH = 330.0
@@ -37,9 +37,6 @@ def families_plot(run: dict[str, Any], *, title: str, notes: list[str]) -> str:
         top += ROW
     bars.draw_line(root, first, top)
     return finished(root, width, write_below(root, notes, top + SPACE / 2))
-
-
-ALL = "all gathers"
 
 
 def means_of(run: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from ...console.terminal import UsageError
 DEFAULT = (
     *("import", "pipeline", "call-function", "rows-256B", "scalars-256KB-table", "last-axis", "elements-last-axis"),
     *("batches-of-tokens", "gradient-rows-256B", "nd-pairs-rows", "int8-rows-3B", "rows-16B", "scalars-4MB-table"),
-    *("rows-4KB", "call-kernel", "tiny-batches-rows", "rows-256B-small-table", "gradient-few-rows"),
+    *("rows-4KB", "call-kernel", "tiny-batches-rows", "rows-256B-small-table", "gradient-few-rows", "bags-32-256B"),
 )
 FORKS = ("import", "first-call")
 OTHERS = (*FORKS, "pipeline")
@@ -114,7 +114,7 @@ def _slice_dimensions(case: Case) -> list[tuple[int, int | None, int | None]]:
     data, indices, batch = case.data, case.indices, case.batch_dims
     if case.operator == "gather_elements":
         return [(size, None if dim == case.axis else dim, dim) for dim, size in enumerate(indices)]
-    own = len(indices) - (case.operator == "gather_nd")
+    own = len(indices) - (case.operator == "gather_nd" or case.is_reduction)
     outer = [(data[dim], dim, None) for dim in range(batch, case.axis)]
     batches = [(data[dim], dim, dim) for dim in range(batch)]
     return [*batches, *outer, *((indices[dim], None, dim) for dim in range(batch, own))]
