@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import OperatorSpec
 from ...ir.positions import first_outside, reject_negative
 from ...ir.problem import Problem
@@ -18,7 +17,7 @@ from ..runtime.prepare import bounds_error
 from .blocks import Grid, label_dimensions
 from .dask_arrays import gather_dask
 from .stored_arrays import StoredPart, gather_stored
-from .stored_results import block_chunks, check_stored_out
+from .stored_results import block_chunks, check_apart, check_stored_out
 
 
 def gather_into(
@@ -49,10 +48,8 @@ def gather_into(
         return gather_dask(operator, data, indices, bounds, out, **rest)
     problem = Problem.checked(operator, *specs, bounds, version=version)
     check_stored_out(out, problem.slices.shape, problem.table.dtype)
-    if is_stored_array(data) and data == out:
-        raise InvalidGatherError(
-            "out is data itself, whose slices would be read after others were written; pass another array of the file"
-        )
+    if is_stored_array(data):
+        check_apart(data, out, "data itself")
     check_indices(problem, indices)
     of_data, of_indices, of_result = label_dimensions(problem)
     whole = dict(zip((*of_data, *of_indices), ((size,) for size in (*data.shape, *indices.shape)), strict=True))

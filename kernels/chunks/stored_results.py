@@ -4,6 +4,9 @@ No more of the result is in memory than a block, or of dask's arrays than a bloc
 """
 
 import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,11 +31,15 @@ def store(lazy: Any, out: Any) -> Any:
     Blocks are cut so that no two of them write to one chunk of a zarr array; those of h5py take turns.
 
     Raises:
-        InvalidGatherError: shape or dtype are others, it may not be written to, or not by the workers of the scheduler.
+        InvalidGatherError: shape or dtype are others, the dask array reads from it, it may not be written to, or not by
+            the workers of the scheduler.
     """
     from dask.array import store as dask_store
 
     check_stored_out(out, lazy.shape, lazy.dtype)
+    for task in dict(lazy.__dask_graph__()).values():
+        for source in stored_in(task):
+            check_apart(source, out, "what dask reads from")
     is_in_file = hasattr(out, "file")
     if not is_in_file:
         lazy = lazy.rechunk(tuple(map(aligned, lazy.chunks, chunk_shape(out))))
@@ -64,6 +71,39 @@ def check_stored_out(out: Any, shape: Shape, dtype: np.dtype) -> None:
         raise InvalidGatherError(f"out is a {kind} and must have dtype {dtype}, as the result has, got {out.dtype}")
     if getattr(out, "read_only", False) or (hasattr(out, "file") and out.file.mode == "r"):
         raise InvalidGatherError(f"out is a {kind} that may not be written to; open it with mode 'r+'")
+
+
+def check_apart(source: Any, out: Any, what: str) -> None:
+    """Check that two stored arrays are not one, also where each was opened by itself; raises InvalidGatherError."""
+    if type(source) is type(out) and _place(source) == _place(out):
+        raise InvalidGatherError(
+            f"out is {what}, whose slices would be read after others were written; pass another array of the file"
+        )
+
+
+def _place(stored: Any) -> Any:
+    """Return what is equal for all objects of one stored array, and differs for others."""
+    if hasattr(stored, "file"):
+        return stored  # h5py compares the places in files
+    folder = getattr(stored.store, "root", getattr(stored.store, "path", None))
+    is_folder = isinstance(folder, Path) or type(stored.store).__name__ == "DirectoryStore"
+    return os.path.realpath(os.path.join(folder, stored.path)) if is_folder else (str(stored.store), stored.path)
+
+
+def stored_in(task: Any) -> Iterator[Any]:
+    """Return the stored arrays that a task of a dask graph names, also those inside xarray's wrappers."""
+    parts, seen = [task], set()
+    while parts:
+        part = parts.pop()
+        if isinstance(part, np.ndarray | str) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if is_stored_array(part):
+            yield part
+        elif isinstance(part, tuple | list):
+            parts += part
+        else:
+            parts += (getattr(part, name, None) for name in ("args", "value", "array", "_array"))
 
 
 def write_chunks(out: Any, result: ArraySpec) -> Shape:

@@ -1,5 +1,8 @@
 """Results that go to files of h5py and stores of zarr by blocks, and gradients, bags and kernels that read them so."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -80,14 +83,38 @@ def test_an_out_that_does_not_fit_is_rejected_and_a_failed_call_writes_nothing(m
 
 
 def test_out_may_not_be_data(made, monkeypatch):
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
     monkeypatch.setattr(stored_results, "BLOCK_BYTES", 16)
     values = np.arange(24, dtype="f4").reshape(6, 4)
     data, other = made((6, 4), values=values), made((6, 4), values=values)
-    with pytest.raises(gn.InvalidGatherError, match=r"^out is data itself, .*; pass another array of the file$"):
-        gn.gather(data, np.arange(6)[::-1], out=data)
+    backwards, wrapped = np.arange(6)[::-1], SimpleNamespace(array=SimpleNamespace(_array=data))
+    assert list(stored_results.stored_in(partial(np.add, [wrapped]))) == [data]  # as xarray wraps it
+    for source, what in [
+        (data, "data itself"),
+        (opened_again(data, monkeypatch), "data itself"),
+        (da.from_array(data, chunks=2), "what dask reads from"),
+        (da.from_array(data, chunks=2, inline_array=True) + 1, "what dask reads from"),
+    ]:
+        with pytest.raises(gn.InvalidGatherError, match=f"^out is {what}, .*; pass another array of the file$"):
+            gn.gather(source, backwards, out=data)
     assert np.array_equal(data[...], values)
-    gn.gather(data, np.arange(6)[::-1], out=other)
+    gn.gather(data, backwards, out=other)
     assert np.array_equal(other[...], values[::-1])
+
+
+def opened_again(stored, monkeypatch):
+    """Return another object of a stored array, of zarr by a relative path."""
+    if hasattr(stored, "file"):
+        return stored.file[stored.name]
+    monkeypatch.chdir(stored.store.root.parent)
+    return type(stored).open(stored.store.root.name)
+
+
+def test_two_new_arrays_in_memory_are_not_one():
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    data, out = (zarr.zeros((2, 3), dtype="f4") for _ in range(2))
+    assert data == out  # zarr compares what they hold
+    assert gn.gather(data, [1, 0], out=out) is out
 
 
 def test_datasets_of_a_closed_file_are_rejected(tmp_path):
