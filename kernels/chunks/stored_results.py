@@ -85,7 +85,7 @@ def _place(stored: Any) -> Any:
     """Return what is equal for all objects of one stored array, and differs for others."""
     if hasattr(stored, "file"):
         return stored  # h5py compares the places in files
-    folder = getattr(stored.store, "root", getattr(stored.store, "path", None))
+    folder: Any = getattr(stored.store, "root", getattr(stored.store, "path", None))
     is_folder = isinstance(folder, Path) or type(stored.store).__name__ == "DirectoryStore"
     return os.path.realpath(os.path.join(folder, stored.path)) if is_folder else (str(stored.store), stored.path)
 

@@ -102,6 +102,10 @@ class ChunkedBags:
         count, sums = len(split.divisors), sum_bags(data, share.bags)
         return Sums(None if len(share.which) == count else share.which, sums, count)
 
+    def part_of(self, number: int, block: int, data: np.ndarray, splits: list[SplitBags]) -> Sums | None:
+        """Return what `part` does for one of all blocks of bags."""
+        return self.part(number, data, splits[block])
+
     def total(self, shape: Shape, dtype: np.dtype, parts: list[Sums | None], split: SplitBags) -> np.ndarray:
         """Return a block of the result, of that shape: the sums of parts in their order, or the means."""
         result = _sum_of(parts, (len(split.divisors), *shape[len(self.bag_shape()) :]), dtype)

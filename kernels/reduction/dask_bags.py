@@ -200,19 +200,30 @@ class _Graph:
     dtype: np.dtype
 
     def tasks(self) -> Iterator[tuple[tuple, tuple]]:
-        """Return every task of a reduction with its key."""
+        """Return every task of a reduction with its key.
+
+        All splits are one value, so that what any block takes from a chunk is taken while the chunk is there: of splits
+        one by one, dask reads the whole table for the first block, and holds it for the others.
+        """
         (of_bags, of_inner), (name, split_name, source) = self.labels, self.names
         lean, hit = replace(self.chunked, ends=()), {}
         for key, task, numbers in self._splits():
             yield key, task
             hit[key] = numbers
+        splits, places = [*hit], {key: place for place, key in enumerate(hit)}
+        every = (f"every-{split_name}",)
+        if len(splits) > 1:
+            yield every, (list, splits)
         for place in self.grid.places((*of_bags, *of_inner)):
             split = self.grid.key(split_name, of_bags, place)
             key, parts = self.grid.key(name, (*of_bags, *of_inner), place), {}
             for number in hit[split]:
                 parts[number] = (f"part-{name}", *key[1:], number)
                 rows = self.grid.key(source, (len(of_bags), *of_inner), place | {len(of_bags): number})
-                yield parts[number], (partial(lean.part, number), rows, split)
+                if len(splits) > 1:
+                    yield parts[number], (partial(lean.part_of, number, places[split]), rows, every)
+                else:
+                    yield parts[number], (partial(lean.part, number), rows, split)
             shape = self.grid.shape((*of_bags, *of_inner), place)
             for made, (work, arguments) in tree(key, parts, partial(lean.total, shape, self.dtype)):
                 yield made, ((work, arguments, split) if made == key else (work, arguments))

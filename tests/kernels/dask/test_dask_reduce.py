@@ -1,5 +1,7 @@
 """Sums of bags of dask arrays: by chunks of rows, then in the order of the chunks."""
 
+import tracemalloc
+
 import dask
 import dask.array as da
 import numpy as np
@@ -65,6 +67,22 @@ def test_bytes_are_those_of_the_chunks_in_their_order():
 def test_chunks_that_no_bag_points_into_are_not_read():
     lazy = gn.gather_reduce(da.from_array(TABLE, chunks=(2, 4)), [[3, 2], [22, -1]])
     assert sorted(key[-1] for key in lazy.__dask_graph__() if str(key[0]).startswith("part-")) == [1, 11]
+
+
+@pytest.mark.parametrize("kind", ["known", "of dask"])
+def test_several_blocks_of_bags_do_not_hold_the_table(kind):
+    rows, chunks, block_bytes = 256, 40, 2**18
+    table = da.zeros((chunks * rows, 256), chunks=(rows, 256), dtype="f4").map_blocks(lambda block: block + 1)
+    bags = RNG.integers(0, len(table), (2 * rows, 2))
+    with dask.config.set({"array.chunk-size": f"{block_bytes}B"}):
+        sums = gn.gather_reduce(table, bags if kind == "known" else da.from_array(bags, chunks=rows))
+    assert sums.chunks[0] == (rows, rows)
+    seen = sums.map_blocks(lambda block: block[:, :1].copy(), dtype="f4", chunks=(sums.chunks[0], (1,)))
+    tracemalloc.start()
+    assert (seen.compute() == 2).all()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * block_bytes
 
 
 def test_wrong_arguments_have_one_error_each():
