@@ -84,6 +84,7 @@ def data_array(data: ArrayLike, name: str = "data") -> np.ndarray:
             raise InvalidGatherError(f"{name} does not make an array: {error}") from None
     from ..interchange.foreign import foreign_array
 
+    reject_closed(data, name)
     array, reader = foreign_array(data, name)
     if reader is not None:
         READERS[type(data)] = reader

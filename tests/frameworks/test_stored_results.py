@@ -124,6 +124,7 @@ def test_datasets_of_a_closed_file_are_rejected(tmp_path):
     for name, call in {
         "data": lambda: gn.gather(closed, [0]),
         "out": lambda: gn.gather(DATA[:, 0], [0], out=closed),
+        "indices": lambda: gn.gather(DATA, closed),
     }.items():
         with pytest.raises(
             gn.InvalidGatherError, match=rf"^{name} is an h5py\.Dataset whose file was closed; open the"
