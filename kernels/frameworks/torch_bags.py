@@ -5,12 +5,14 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
+from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import InvalidGatherError
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, reduced
 from .torch_operators import GATHER
-from .torch_tensors import check_index, check_tensor, is_traced, is_transformed
+from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, is_transformed
 
+_MODES = ("sum", "mean", "max")
 _SUMMED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
@@ -52,16 +54,26 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
+    norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
+    if is_overridden(input, weight, offsets, per_sample_weights):
+        tensors = input, weight, offsets, per_sample_weights
+        return handle_torch_function(embedding_bag, tensors, *tensors[:3], *norm, *rest, padding_idx)
     if not is_traced():
         check_tensor(weight, "weight", "embedding_bag")
         check_index(input, "input", "embedding_bag")
         if offsets is not None:
             check_index(offsets, "offsets", "embedding_bag")
-    has_last = include_last_offset and offsets is not None
+    if mode not in _MODES:
+        raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
+    if weight.dtype not in _SUMMED:
+        raise InvalidGatherError(
+            f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
+        )
+    is_empty = input.numel() == weight.shape[0] == 0  # then the gradient has no row either
     is_torchs = (sparse or scale_grad_by_freq) and (is_traced() or _has_gradient(weight, per_sample_weights))
-    if is_torchs or weight.dtype not in _SUMMED or mode not in ("sum", "mean", "max"):
-        rest = scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
-        return functional.embedding_bag(input, weight, offsets, max_norm, norm_type, *rest)
+    if is_torchs or is_empty:
+        return functional.embedding_bag(input, weight, offsets, *norm, *rest, padding_idx)
+    has_last = include_last_offset and offsets is not None
     _check_shapes(input, weight, offsets, padding_idx)
     if per_sample_weights is not None:
         _check_factors(per_sample_weights, input, weight, mode)

@@ -4,13 +4,14 @@ from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
+from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
 from ..gather import gather
 from .torch_fast_call import finders
 from .torch_operators import Operator, added_up
-from .torch_tensors import array_of, check_index, check_tensor, is_traced, outside, tensor_of, unsigned
+from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
 
 
 def embedding(
@@ -49,6 +50,9 @@ def embedding(
             found = EMBEDDING.found(None, weight, input, 0, 0, input, padding, scale_grad_by_freq, sparse)
             if found is not None:
                 return found
+    if is_overridden(input, weight):
+        rest = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+        return handle_torch_function(embedding, (input, weight), input, weight, *rest)
     if not is_traced():
         check_tensor(weight, "weight", "embedding")
         check_index(input, "input", "embedding")
@@ -138,7 +142,9 @@ DENSE_BACKWARD = Operator(
     _dense_backward,
     lambda grad, index, rows, *_: grad.new_empty((rows, grad.shape[-1])),
 )
-EMBEDDING.differentiate(_save, _backward, lambda ctx, tangent, *_: EMBEDDING(tangent, ctx.saved_tensors[0]))
+EMBEDDING.differentiate(
+    _save, _backward, lambda ctx, tangent, *_: EMBEDDING(tangent, ctx.saved_tensors[0], ctx.padding, False, False)
+)
 DENSE_BACKWARD.differentiate(
     _save_of_backward,
     _backward_of_backward,

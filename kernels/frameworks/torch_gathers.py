@@ -4,11 +4,12 @@ from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
+from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements
 from .torch_operators import GATHER, SELECT, SPARSE_GATHER, TAKE_ALONG, Operator
-from .torch_tensors import array_of, check_index, check_tensor, checked_dim, count_change, is_traced
+from .torch_tensors import array_of, check_index, check_tensor, checked_dim, count_change, is_overridden, is_traced
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -29,10 +30,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         IndexTypeError: `index` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    place = _from_zero(dim, input)
+    place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
     found = SELECT.found(out, input, index, place, 0, place, index)
     if found is not None:
         return found
+    if is_overridden(input, index, out):
+        return handle_torch_function(index_select, (input, index, out), input, dim, index, out=out)
     dim = _checked("index_select", input, dim, index, "index")
     if index.dim() > 1:
         raise InvalidGatherError(
@@ -65,10 +68,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
     operator = SPARSE_GATHER if sparse_grad else GATHER
-    place = _from_zero(dim, input)
+    place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
     found = operator.found(out, input, index, GatherElements, place, place, index)
     if found is not None:
         return found
+    if is_overridden(input, index, out):
+        given = {"sparse_grad": sparse_grad, "out": out}
+        return handle_torch_function(gather, (input, index, out), input, dim, index, **given)
     dim = _checked("gather", input, dim, index, "index")
     return _gathered(operator, "gather", input, dim, index, out)
 
@@ -91,11 +97,13 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
     if dim is not None:
-        place = _from_zero(dim, input)
+        place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
         if _fits(input, indices, place):
             found = TAKE_ALONG.found(out, input, indices, GatherElements, place, place, indices)
             if found is not None:
                 return found
+    if is_overridden(input, indices, out):
+        return handle_torch_function(take_along_dim, (input, indices, out), input, indices, dim, out=out)
     position = _checked("take_along_dim", input, 0 if dim is None else dim, indices, "indices")
     if dim is None:
         return _gathered(TAKE_ALONG, "take_along_dim", input.reshape(-1), 0, indices.reshape(-1), out)
@@ -183,7 +191,7 @@ def _run(operator: Operator, function: str, table: Any, dim: int, picks: Any, sh
         if out.numel():
             raise InvalidGatherError(f"out must have shape {shape}, or no elements, got shape {tuple(out.shape)}")
         out.resize_(shape)
-    if is_traced():
+    if is_traced() or out.is_neg() or out.is_conj():  # the memory of the latter two has other values
         return out.copy_(operator(table, dim, picks).reshape(shape))
     operator.kernel(table, dim, picks, array_of(out.reshape(1) if not shape else out))
     count_change(out)

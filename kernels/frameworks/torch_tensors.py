@@ -7,6 +7,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 from torch.autograd import forward_ad  # pyright: ignore[reportMissingImports]
+from torch.overrides import has_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError, IndexTypeError, InvalidGatherError
 
@@ -36,6 +37,11 @@ def is_traced() -> bool:
 def is_transformed() -> bool:
     """Return whether a transform of `torch.func` or a gradient in forward mode is active."""
     return forward_ad._current_level >= 0 or transform() is not None
+
+
+def is_overridden(*tensors: Any) -> bool:
+    """Return whether the type of a tensor has its own way of calls, `__torch_function__`."""
+    return not is_traced() and has_torch_function(tensors)
 
 
 def count_change(out: Any) -> None:

@@ -127,11 +127,24 @@ def test_compiled_and_transformed_bags_are_those_of_torch():
         assert torch.equal(given.grad, slope)
 
 
+def test_no_rows_and_no_indices_give_zeros():
+    weight, none = torch.zeros(0, 4, requires_grad=True), torch.zeros(0, dtype=torch.int64)
+    for mode in ("sum", "mean", "max"):
+        assert torch.equal(
+            gnt.embedding_bag(none, weight, torch.zeros(3, dtype=torch.int64), mode=mode), torch.zeros(3, 4)
+        )
+
+
 def test_what_does_not_fit_is_named():
     weight = torch.rand(6, 4)
     for arguments, text in (
         ((BAGS, weight, OFFSETS), "offsets must be None for an input of rank 2, whose rows are the bags"),
         ((FLAT, weight), "offsets must have rank 1 for an input of rank 1, got None; see input.unsqueeze(0)"),
+        (
+            (BAGS, weight.int()),
+            "weight must be float16, bfloat16, float32 or float64, got torch.int32; convert it, as by .float()",
+        ),
+        ((BAGS, weight, None, None, 2, False, "min"), 'mode must be "sum", "mean" or "max", got \'min\''),
         ((BAGS[None], weight), "input must have rank 1 or 2, got shape (1, 2, 4)"),
         ((BAGS, weight[0]), "weight must be a matrix (rows, columns), got shape (4,)"),
         (

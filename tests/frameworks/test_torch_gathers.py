@@ -134,3 +134,30 @@ def test_result_of_a_changed_saved_tensor_is_rejected():
 def test_out_may_be_the_input():
     table = a_table()
     assert torch.equal(gnt.index_select(table, 0, SLICES, out=table), a_table()[SLICES])
+
+
+def test_out_that_is_a_negated_or_conjugate_view_gets_the_values():
+    numbers = torch.zeros(5, 3, dtype=torch.complex64)
+    for _ in range(3):
+        assert torch.equal(gnt.index_select(a_table(), 0, SLICES, out=numbers.conj().imag), a_table()[SLICES])
+        assert torch.equal(numbers.imag, -a_table()[SLICES])
+        gnt.index_select(numbers + 1j, 0, SLICES, out=numbers.conj())
+        assert torch.equal(numbers.imag[0], a_table()[4] - 1)
+
+
+class Named(torch.Tensor):
+    pass
+
+
+def test_a_subclass_of_tensors_comes_back_and_may_act_itself():
+    table, index = a_table().as_subclass(Named), SLICES.as_subclass(Named)
+    for each, picks in ((table, SLICES), (a_table(), index)):
+        for result in (
+            gnt.index_select(each, 0, picks),
+            gnt.gather(each, 0, picks[:3, None]),
+            gnt.take_along_dim(each, picks[:, None], 0),
+            gnt.embedding(picks, each),
+            gnt.embedding_bag(picks[None], each, mode="max"),
+        ):
+            assert type(result) is Named
+    assert torch.equal(gnt.index_select(table, 0, SLICES).as_subclass(torch.Tensor), a_table()[SLICES])

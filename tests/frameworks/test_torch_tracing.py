@@ -64,6 +64,8 @@ def test_transforms_of_torch_func_give_what_they_give_for_torch():
     assert torch.equal(slopes(gnt), slopes(torch))
     _, tangent = torch.func.jvp(lambda each: gnt.index_select(each, 0, INDEX), (table,), (table + 2,))
     assert torch.equal(tangent, (table + 2)[INDEX])
+    _, tangent = torch.func.jvp(lambda each: gnt.embedding(INDEX, each, padding_idx=4), (table,), (table + 2,))
+    assert torch.equal(tangent, (table + 2)[INDEX])
 
 
 def test_tracing_records_the_operator_and_not_its_result():
