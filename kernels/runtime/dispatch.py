@@ -89,7 +89,7 @@ def run_gather(
     if version is not None and tried is not NO_KEYS:
         keys, tried = tried, NO_KEYS
     else:
-        keys = _keys_of_gather(operator, bounds, version, node, schedule)
+        keys = keys_of_gather(operator, bounds, version, node, schedule)
     if keys[0] is not tried[0] or keys[1] is not tried[1] or keys[2] is not tried[2]:
         found = CALLS.find(data, indices, out, *keys)
         if found is not None:
@@ -97,8 +97,12 @@ def run_gather(
     return run(Request(operator, bounds, None, (), version, node, schedule), data, indices, out, CALLS, keys)
 
 
-def _keys_of_gather(
-    operator: OperatorSpec, bounds: Bounds, version: str | None, node: Node | None, schedule: Schedule | Pipeline | None
+def keys_of_gather(
+    operator: OperatorSpec,
+    bounds: Bounds,
+    version: str | None = None,
+    node: Node | None = None,
+    schedule: Schedule | Pipeline | None = None,
 ) -> Keys:
     """Return the keys of the calls of a gather: the arguments themselves where they suffice."""
     if version is None and node is None and schedule is None:
