@@ -23,6 +23,7 @@ from ..ir.operator_spec import OperatorSpec, gathered_shape
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from .gather import gather, run_operator
+from .host.recycled_memory import fills_its_block, lease_of
 from .models.sources import ModelSource, read_model
 from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 from .runtime.array_checks import index_array
@@ -149,7 +150,7 @@ class Model:
         values: list[np.ndarray | None] = list(self._values)
         for place, array in enumerate(checked_inputs(self.inputs, inputs)):
             values[place] = array
-        taken = {id(array): array for array in values if array is not None}
+        taken = {id(memory): memory for array in values if array is not None for memory in _memory(array)}
         for step in self._steps:
             try:
                 values[step.result] = step.call(*[values[place] for place in step.operands])
@@ -162,7 +163,7 @@ class Model:
             array = values[place]
             assert array is not None
             results[name] = array = _owned(array, taken)
-            taken[id(array)] = array
+            taken |= {id(memory): memory for memory in _memory(array)}
         return results
 
     def __str__(self) -> str:
@@ -222,10 +223,17 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _owned(array: np.ndarray, taken: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return an array that nobody else holds: a copy of a view, and of what `taken` has by its `id`."""
-    is_ours = array.base is None and array.flags.c_contiguous and array.flags.owndata
-    return array if is_ours and id(array) not in taken else _copied(array)
+def _memory(array: np.ndarray) -> tuple[object, ...]:
+    """Return what stands for the memory of an array: itself, and the lease where that is recycled."""
+    lease = lease_of(array)
+    return (array,) if lease is None else (array, lease)
+
+
+def _owned(array: np.ndarray, taken: Mapping[int, object]) -> np.ndarray:
+    """Return an array that nobody else holds: a copy of a view, and of memory that `taken` has by its `id`."""
+    is_whole = array.base is None and array.flags.c_contiguous and array.flags.owndata
+    is_ours = (is_whole or fills_its_block(array)) and not any(id(memory) in taken for memory in _memory(array))
+    return array if is_ours else _copied(array)
 
 
 def _copied(array: np.ndarray) -> np.ndarray:

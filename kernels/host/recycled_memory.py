@@ -45,8 +45,26 @@ class _Lease:
         self._memory, self._block = memory, block
         self.__array_interface__ = block.interface
 
+    @property
+    def size_bytes(self) -> int:
+        return self._block.size_bytes
+
     def __del__(self) -> None:
         self._memory.take_back(self._block)
+
+
+def lease_of(array: np.ndarray) -> object | None:
+    """Return what stands for the recycled memory that an array lies in; None where it lies in other memory."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, _Lease) else None
+
+
+def fills_its_block(array: np.ndarray) -> bool:
+    """Return whether an array has all of a recycled block: it is no view of a part."""
+    lease = lease_of(array)
+    return isinstance(lease, _Lease) and array.flags.c_contiguous and array.nbytes == lease.size_bytes
 
 
 class RecycledMemory:

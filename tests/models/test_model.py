@@ -57,6 +57,30 @@ def test_outputs_share_no_memory_with_inputs_and_weights(model, load, make):
     assert first["b"].tolist() == second["a"].tolist() == TABLE.reshape(-1).tolist()
 
 
+def test_recycled_memory_of_a_result_is_handed_over_once(monkeypatch, load, make):
+    monkeypatch.setattr("gathernest.kernels.host.recycled_memory.LEAST_BYTES", 16)
+    copied = []
+    monkeypatch.setattr("gathernest.kernels.model._copied", lambda array: copied.append(array.shape) or array.copy())
+    nodes = [
+        make_node("Gather", ["w", "i"], ["rows"]),
+        make_node("Reshape", ["rows", "s"], ["flat"]),
+        make_node("Slice", ["rows", "zero", "one"], ["first"]),
+        make_node("Identity", ["x"], ["same"]),
+    ]
+    sizes = {"rows": "2x4xf32", "flat": "8xf32", "first": "1x4xf32", "same": "2x4xf32"}
+    weights = {"w": TABLE, "s": np.array([8]), "zero": np.array([0]), "one": np.array([1])}
+    model = load(make(nodes, {"i": "2xi64", "x": "2x4xf32"}, sizes, weights))
+    x = gn.gather(TABLE, [1, 2])
+    found = model(np.array([3, 0]), x)
+    assert copied == [(8,), (1, 4), (2, 4)]  # all but the rows
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "rows": TABLE[[3, 0]].tolist(),
+        "flat": TABLE[[3, 0]].reshape(-1).tolist(),
+        "first": TABLE[[3]].tolist(),
+        "same": x.tolist(),
+    }
+
+
 @pytest.mark.parametrize("kind", ["f32", "u8", "bf16"])
 def test_large_views_are_copied_by_kernels(monkeypatch, load, make, kind):
     copied = []
