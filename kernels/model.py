@@ -22,8 +22,8 @@ from ..ir.importers.file_limits import DEFAULT_MAX_BYTES, FileLimits
 from ..ir.operator_spec import OperatorSpec, gathered_shape
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
-from .gather import gather, run_operator
-from .host.recycled_memory import fills_its_block, lease_of
+from .gather import run_operator
+from .models.large_results import joined, memory_of, new_result, owned
 from .models.sources import ModelSource, read_model
 from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 from .runtime.array_checks import index_array
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..ir.modules.weights import Weights
 
 PIPELINE = "graph"
-# Smaller views are copied by NumPy, whose copy costs less than it takes to compile one.
-LEAST_BYTES_FOR_A_KERNEL = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ class Model:
         values: list[np.ndarray | None] = list(self._values)
         for place, array in enumerate(checked_inputs(self.inputs, inputs)):
             values[place] = array
-        taken = {id(memory): memory for array in values if array is not None for memory in _memory(array)}
+        taken = {id(memory): memory for array in values if array is not None for memory in memory_of(array)}
         for step in self._steps:
             try:
                 values[step.result] = step.call(*[values[place] for place in step.operands])
@@ -162,8 +160,8 @@ class Model:
         for name, place in zip(self.outputs, self._results, strict=True):
             array = values[place]
             assert array is not None
-            results[name] = array = _owned(array, taken)
-            taken |= {id(memory): memory for memory in _memory(array)}
+            results[name] = array = owned(array, taken)
+            taken |= {id(memory): memory for memory in memory_of(array)}
         return results
 
     def __str__(self) -> str:
@@ -221,27 +219,6 @@ def _collector_paused() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-def _memory(array: np.ndarray) -> tuple[object, ...]:
-    """Return what stands for the memory of an array: itself, and the lease where that is recycled."""
-    lease = lease_of(array)
-    return (array,) if lease is None else (array, lease)
-
-
-def _owned(array: np.ndarray, taken: Mapping[int, object]) -> np.ndarray:
-    """Return an array that nobody else holds: a copy of a view, and of memory that `taken` has by its `id`."""
-    is_whole = array.base is None and array.flags.c_contiguous and array.flags.owndata
-    is_ours = (is_whole or fills_its_block(array)) and not any(id(memory) in taken for memory in _memory(array))
-    return array if is_ours else _copied(array)
-
-
-def _copied(array: np.ndarray) -> np.ndarray:
-    """Return a C-contiguous copy; of a large view by a kernel, on all threads, as a gather of all its slices."""
-    if array.size < 2 or array.nbytes < LEAST_BYTES_FOR_A_KERNEL or not is_movable(array.dtype):
-        return array.copy()
-    axis = next(dim for dim, size in enumerate(array.shape) if size > 1)
-    return gather(array, np.arange(array.shape[axis]), axis, bounds="unchecked")
 
 
 def _plan(imported: "ImportedModel") -> tuple[Any, ...]:
@@ -309,7 +286,10 @@ def _calls_of(
     ops: Iterable["Operation"], weights: "Weights", limits: FileLimits
 ) -> Iterator[Callable[..., np.ndarray]]:
     """Yield what carries out each operation on the arrays of its operands."""
+    from ..ir.dialects.graph.elementwise_ops import ElementwiseOp, element_dtypes
+    from ..ir.dialects.graph.functions import FUNCTIONS
     from ..ir.dialects.graph_op import GraphOp, tensor_type
+    from ..ir.dialects.graph_ops import ConcatOp
     from ..ir.dialects.types import numpy_dtype
     from ..ir.interpreters.graph import reject_negative_indices
     from ..ir.modules.known_values import AnyGather
@@ -322,6 +302,13 @@ def _calls_of(
         else:
             assert isinstance(op, GraphOp)
             dtype = numpy_dtype(tensor_type(op.result).element_type)
+            function = FUNCTIONS[op.function.data].compute if isinstance(op, ElementwiseOp) else None
+            if isinstance(op, ConcatOp):
+                yield partial(_joined, ConcatOp, op.fields())
+                continue
+            if isinstance(function, np.ufunc) and dtype.kind == "f" and element_dtypes(op.operands)[0] == dtype:
+                yield partial(_applied, function, type(op), op.fields(), dtype, limits)
+                continue
             yield partial(_computed, type(op), op.fields(), dtype, limits)
 
 
@@ -347,3 +334,17 @@ def _computed(kind: Any, fields: Any, dtype: np.dtype, limits: FileLimits, *arra
     if (sizes := kind.result_sizes(fields, arrays)) is not None:
         limits.check_shape("the result", sizes, dtype)
     return kind.compute(fields, dtype, arrays)
+
+
+def _applied(
+    function: np.ufunc, kind: Any, fields: Any, dtype: np.dtype, limits: FileLimits, *arrays: np.ndarray
+) -> np.ndarray:
+    sizes = kind.result_sizes(fields, arrays)
+    limits.check_shape("the result", sizes, dtype)
+    with np.errstate(all="ignore"):
+        return function(*arrays, out=new_result(sizes, dtype))
+
+
+def _joined(kind: Any, fields: Any, *arrays: np.ndarray) -> np.ndarray:
+    kind.check_shapes(fields, arrays)
+    return joined(arrays, fields["axis"])

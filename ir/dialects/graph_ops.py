@@ -260,10 +260,15 @@ class ConcatOp(GraphOp):
 
     @classmethod
     def compute(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        cls.check_shapes(fields, arrays)
+        return np.concatenate(arrays, fields["axis"])
+
+    @staticmethod
+    def check_shapes(fields: Fields, arrays: Sequence[np.ndarray]) -> None:
+        """Check that arrays differ along the axis alone; raises ModelError."""
         axis = fields["axis"]
         if len({(array.ndim, array.shape[:axis] + array.shape[axis + 1 :]) for array in arrays}) > 1:
             raise ModelError(f"shapes {' and '.join(str(array.shape) for array in arrays)} differ off axis {axis}")
-        return np.concatenate(arrays, axis)
 
 
 @irdl_op_definition

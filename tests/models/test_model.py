@@ -60,7 +60,9 @@ def test_outputs_share_no_memory_with_inputs_and_weights(model, load, make):
 def test_recycled_memory_of_a_result_is_handed_over_once(monkeypatch, load, make):
     monkeypatch.setattr("gathernest.kernels.host.recycled_memory.LEAST_BYTES", 16)
     copied = []
-    monkeypatch.setattr("gathernest.kernels.model._copied", lambda array: copied.append(array.shape) or array.copy())
+    monkeypatch.setattr(
+        "gathernest.kernels.models.large_results.copied", lambda array: copied.append(array.shape) or array.copy()
+    )
     nodes = [
         make_node("Gather", ["w", "i"], ["rows"]),
         make_node("Reshape", ["rows", "s"], ["flat"]),
@@ -82,24 +84,29 @@ def test_recycled_memory_of_a_result_is_handed_over_once(monkeypatch, load, make
 
 
 @pytest.mark.parametrize("kind", ["f32", "u8", "bf16"])
-def test_large_views_are_copied_by_kernels(monkeypatch, load, make, kind):
+def test_large_views_and_joined_parts_are_copied_by_kernels(monkeypatch, load, make, kind):
     copied = []
-    monkeypatch.setattr("gathernest.kernels.model.LEAST_BYTES_FOR_A_KERNEL", 24)
-    monkeypatch.setattr("gathernest.kernels.model.gather", lambda *a, **b: copied.append(a) or gn.gather(*a, **b))
+    monkeypatch.setattr("gathernest.kernels.models.large_results.LEAST_BYTES_FOR_A_KERNEL", 24)
+    monkeypatch.setattr(
+        "gathernest.kernels.models.large_results.gather", lambda *a, **b: copied.append(a) or gn.gather(*a, **b)
+    )
     nodes = [
         make_node("Transpose", ["x"], ["turned"], perm=[2, 0, 1]),
         make_node("Expand", ["x", "s"], ["wide"]),
         make_node("Reshape", ["x", "none"], ["flat"]),
+        make_node("Slice", ["x", "zero", "zero", "two"], ["nothing"]),
+        make_node("Concat", ["x", "nothing", "x"], ["joined"], axis=2),
     ]
-    sizes = {"turned": "4x1x3", "wide": "5x1x3x4", "flat": "12"}
+    sizes = {"turned": "4x1x3", "wide": "5x1x3x4", "flat": "12", "joined": "1x3x8"}
     proto = make(
         nodes,
         {"x": f"1x3x4x{kind}"},
         {name: f"{size}x{kind}" for name, size in sizes.items()},
-        {"s": np.array([5, 1, 1, 1]), "none": np.array([-1])},
+        {"s": np.array([5, 1, 1, 1]), "none": np.array([-1]), "zero": np.array([0]), "two": np.array([2])},
     )
     load.checked(proto, {"x": np.arange(12).reshape(1, 3, 4).astype(load(proto).inputs["x"].dtype)})
     assert {data.shape for data, *_ in copied} >= ({(5, 1, 3, 4)} if kind == "u8" else {(4, 1, 3), (5, 1, 3, 4)})
+    assert [data.shape for data, *_ in copied].count((1, 3, 4)) >= 2  # the parts of joined
 
 
 def test_inputs_of_any_layout_are_read(model):
