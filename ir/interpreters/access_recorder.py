@@ -94,7 +94,7 @@ class _Recorder(Machine):
             if isinstance(op, scf.ParallelOp):
                 bounds = zip(op.lowerBound, op.upperBound, op.step, point, strict=True)
                 for lower, upper, step, value in bounds:
-                    trips = range(*(self.values[bound] for bound in (lower, upper, step)))
+                    trips = range(*(self.values[id(bound)] for bound in (lower, upper, step)))
                     number, count = number * len(trips) + trips.index(value), count * len(trips)
                 break
         return number, count

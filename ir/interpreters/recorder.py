@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ..dialects.gather_dialect import AccumulateOp, LoopOp
 from ..dialects.upstream import FromElementsOp, PrefetchOp
 from ..errors import GathernestError
-from .scalar import Machine
+from .scalar import Machine, Step
 
 
 class Part(NamedTuple):
@@ -214,8 +214,9 @@ class _Recorder(Machine):
         self.count += 1
         return Event(self.count, op, operands, sources, self.iteration)
 
-    def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
+    def run_op(self, step: Step, operands: list[Any]) -> tuple[Any, ...]:
         """Run an operation as an event."""
+        op = step.op
         sources = [self.sources.get(operand) for operand in op.operands]
         if op.regions:
             first = 3 if isinstance(op, scf.ForOp) else len(sources)
@@ -223,7 +224,7 @@ class _Recorder(Machine):
         event = self._event(op, operands, sources)
         self.running.append(event)
         try:
-            event.results = super().run_op(op, operands)
+            event.results = super().run_op(step, operands)
         except GathernestError:
             self.failed = self.failed or [event]
             raise

@@ -9,7 +9,7 @@ import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects import arith, func, memref, scf
@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.traits import SymbolTable
 
 from .. import reference
@@ -33,6 +33,7 @@ from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLo
 from ..dialects.types import dense_array, numpy_dtype
 from ..errors import BoundsError, InternalError
 from .argument_views import bind_argument, bind_arguments
+from .arithmetic import ARITHMETIC, FLOAT_ARITHMETIC, bits_of, is_larger, number, wrap
 from .graph import find_function
 from .vector import VectorInterpreter, lanes
 
@@ -81,15 +82,30 @@ class _Writers:
             raise InternalError(f"two iterations of a parallel loop write the element at {place}")
 
 
+class Step(NamedTuple):
+    """An operation with what is looked up once for all of its runs: a block can run thousands of times.
+
+    Attributes:
+        operands, results: the `id` of each SSA value.
+        handler: carries it out; None of a terminator.
+    """
+
+    op: Operation
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    handler: Callable[..., tuple[Any, ...]] | None
+
+
 class Machine(VectorInterpreter):
-    """Runs operations; `values` maps SSA values to ints and arrays."""
+    """Runs operations; `values` maps the `id` of SSA values to ints and arrays."""
 
     def __init__(self, module: ModuleOp, rng: random.Random, watched: int | None):
         self.module, self.rng, self.watched = module, rng, watched
         self.writer: str | None = None
         self.op: Operation = module
         self.around: list[tuple[Block, Sequence[Any]]] = []
-        self.values: dict[SSAValue, Any] = {}
+        self.values: dict[int, Any] = {}
+        self.steps: dict[int, list[Step]] = {}
         self.writers: list[_Writers] = []
         self.buffers: list[np.ndarray] = []
 
@@ -98,7 +114,7 @@ class Machine(VectorInterpreter):
         function = find_function(self.module, "gather")
         views, scales = bind_arguments(function, [data, out] if indices is None else [data, indices, out])
         try:
-            numbers = [_number(scale, type_) for scale, type_ in scales]
+            numbers = [number(scale, type_) for scale, type_ in scales]
             results = self.run_block(function.body.block, [*views, *numbers])
         except InternalError as error:
             raise InternalError(f"{error}; {self.where()}") from None
@@ -110,15 +126,17 @@ class Machine(VectorInterpreter):
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
         self.around.append((block, arguments))
         for argument, value in zip(block.args, arguments, strict=True):
-            self.values[argument] = value
+            self.values[id(argument)] = value
+        if (steps := self.steps.get(id(block))) is None:
+            steps = self.steps[id(block)] = [self._step(op) for op in block.ops]
         returned: tuple[Any, ...] = ()
-        for op in block.ops:
-            self.op = op
-            operands = [self.values[operand] for operand in op.operands]
-            if isinstance(op, _TERMINATORS):
+        for step in steps:
+            self.op = step.op
+            operands = [self.values[operand] for operand in step.operands]
+            if step.handler is None:
                 returned = tuple(operands)
                 break
-            for result, value in zip(op.results, self.run_op(op, operands), strict=True):
+            for result, value in zip(step.results, self.run_op(step, operands), strict=True):
                 self.values[result] = value
         self.around.pop()
         return returned
@@ -138,10 +156,10 @@ class Machine(VectorInterpreter):
     def compute(self, name: str, type_: Attribute, left: Any, right: Any) -> Any:
         """Return a sum or a product of two values of a type."""
         if isinstance(type_, IntegerType):
-            return _wrap(_ARITHMETIC[name](_bits(type_), left, right), _bits(type_))
+            return wrap(ARITHMETIC[name](bits_of(type_), left, right), bits_of(type_))
         dtype = numpy_dtype(type_)
         with np.errstate(all="ignore"):
-            return _FLOAT_ARITHMETIC[name](left.view(dtype), right.view(dtype)).view(f"V{dtype.itemsize}")
+            return FLOAT_ARITHMETIC[name](left.view(dtype), right.view(dtype)).view(f"V{dtype.itemsize}")
 
     @contextmanager
     def shared(self, is_parallel: bool) -> Iterator["_Writers"]:
@@ -151,19 +169,29 @@ class Machine(VectorInterpreter):
         yield writers
         self.writers = around
 
-    def run_op(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
-        if op.name in _ARITHMETIC or op.name in _FLOAT_ARITHMETIC:
+    def run_op(self, step: Step, operands: list[Any]) -> tuple[Any, ...]:
+        assert step.handler is not None
+        return step.handler(step.op, *operands)
+
+    def _step(self, op: Operation) -> Step:
+        handler = None if isinstance(op, _TERMINATORS) else self._handler(op)
+        return Step(op, tuple(map(id, op.operands)), tuple(map(id, op.results)), handler)
+
+    def _handler(self, op: Operation) -> Callable[..., tuple[Any, ...]]:
+        if op.name in ARITHMETIC or op.name in FLOAT_ARITHMETIC:
             type_ = op.results[0].type
             if isinstance(type_, VectorType):
-                pairs = zip(*operands, strict=True)
-                return (tuple(self.compute(op.name, type_.element_type, *pair) for pair in pairs),)
-            if op.name in _FLOAT_ARITHMETIC:
-                return (self.compute(op.name, type_, *operands),)
-            return (_wrap(_ARITHMETIC[op.name](_bits(op.operands[0].type), *operands), _bits(type_)),)
-        handler = getattr(self, "run_" + op.name.replace(".", "_"), None)
-        if handler is None:
-            raise InternalError(f"the interpreter does not know {op.name}")
-        return handler(op, *operands)
+                return self._run_vector_arithmetic
+            if op.name in FLOAT_ARITHMETIC:
+                return lambda op, *operands: (self.compute(op.name, type_, *operands),)
+            function, bits, width = ARITHMETIC[op.name], bits_of(op.operands[0].type), bits_of(type_)
+            return lambda op, *operands: (wrap(function(bits, *operands), width),)
+        return getattr(self, "run_" + op.name.replace(".", "_"), _run_unknown)
+
+    def _run_vector_arithmetic(self, op: Operation, *operands: Any) -> tuple[Any]:
+        type_ = op.results[0].type
+        assert isinstance(type_, VectorType)
+        return (tuple(self.compute(op.name, type_.element_type, *lane) for lane in zip(*operands, strict=True)),)
 
     # gather
 
@@ -198,17 +226,17 @@ class Machine(VectorInterpreter):
             for trip in trips:
                 writers.trip = trip
                 total += sum(self.run_block(op.body.block, [trip]))
-        return (_wrap(total, 64),) if op.total is not None else ()
+        return (wrap(total, 64),) if op.total is not None else ()
 
     def run_gather_resolve(self, op: ResolveOp, index: int, size: int) -> tuple[Any, ...]:
         if op.unsigned is not None:
-            index &= (1 << _bits(op.index.type)) - 1
+            index &= (1 << bits_of(op.index.type)) - 1
         position = reference.resolve(index, size, op.bounds.data)
         return (0, 0) if position is None else (position, 1)
 
     def run_gather_masked_load(self, op: MaskedLoadOp, memory: np.ndarray, *rest: int) -> tuple[Any, ...]:
         *subscripts, mask = rest
-        return (self.load(memory, subscripts),) if mask & 1 else (_number(0, op.element.type),)
+        return (self.load(memory, subscripts),) if mask & 1 else (number(0, op.element.type),)
 
     def run_gather_accumulate(self, op: AccumulateOp, element: Any, memory: np.ndarray, *rest: int) -> tuple[()]:
         subscripts, rest = rest[: len(op.subscripts)], rest[len(op.subscripts) :]
@@ -223,7 +251,7 @@ class Machine(VectorInterpreter):
                 if op.first is None:
                     self.store(memory, place, self.compute(add, one, so_far, value))
                 else:
-                    self.store(memory, place, value if rest[-1] & 1 or _is_larger(one, value, so_far) else so_far)
+                    self.store(memory, place, value if rest[-1] & 1 or is_larger(one, value, so_far) else so_far)
         return ()
 
     # memref
@@ -284,8 +312,8 @@ class Machine(VectorInterpreter):
         with self.shared(True) as writers:
             for trip in trips:
                 writers.trip = trip
-                for number, value in enumerate(self.run_block(op.body.block, trip)):
-                    (totals[number],) = self.run_block(reduce.reductions[number].block, [totals[number], value])
+                for place, value in enumerate(self.run_block(op.body.block, trip)):
+                    (totals[place],) = self.run_block(reduce.reductions[place].block, [totals[place], value])
         return tuple(totals)
 
     # arith
@@ -294,12 +322,12 @@ class Machine(VectorInterpreter):
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             return (dense_array(op.value),)
         assert isinstance(op.value, IntegerAttr | FloatAttr)
-        return (_number(op.value.value.data, op.result.type),)
+        return (number(op.value.value.data, op.result.type),)
 
     def run_arith_cmpi(self, op: arith.CmpiOp, left: int, right: int) -> tuple[int]:
         predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         if predicate.startswith("u"):
-            mask = (1 << _bits(op.lhs.type)) - 1
+            mask = (1 << bits_of(op.lhs.type)) - 1
             left, right = left & mask, right & mask
         return (int(getattr(operator, predicate.lstrip("us"))(left, right)),)  # eq, ne, lt, le, gt or ge
 
@@ -308,8 +336,8 @@ class Machine(VectorInterpreter):
             raise InternalError("the interpreter knows arith.cmpf ogt and no other")
         type_ = op.lhs.type
         if isinstance(type_, VectorType):
-            return (tuple(_is_larger(type_.element_type, *pair) for pair in zip(left, right, strict=True)),)
-        return (_is_larger(type_, left, right),)
+            return (tuple(is_larger(type_.element_type, *pair) for pair in zip(left, right, strict=True)),)
+        return (is_larger(type_, left, right),)
 
     def run_arith_select(self, op: arith.SelectOp, condition: Any, left: Any, right: Any) -> tuple[Any]:
         if isinstance(op.cond.type, VectorType):
@@ -318,69 +346,16 @@ class Machine(VectorInterpreter):
         return (left if condition & 1 else right,)
 
 
-def _number(value: float, type_: Attribute) -> Any:
-    """Return a number as a value of a type: integers as Python's own, floats as their bytes."""
-    if isinstance(type_, IntegerType | IndexType):
-        return _wrap(int(value), _bits(type_))
-    dtype = numpy_dtype(type_)
-    return dtype.type(value).view(f"V{dtype.itemsize}")
-
-
-def _is_larger(type_: Attribute, left: Any, right: Any) -> int:
-    """Return 1 where one number is larger than another; of a NaN nothing is."""
-    if isinstance(type_, IntegerType):
-        return int(left > right)
-    dtype = numpy_dtype(type_)
-    return int(left.view(dtype) > right.view(dtype))
-
-
-def _bits(type_: Attribute) -> int:
-    if isinstance(type_, IndexType):
-        return 64
-    assert isinstance(type_, IntegerType)
-    return type_.width.data
-
-
-def _wrap(value: int, bits: int) -> int:
-    """Return `value` as a signed integer of that many bits."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) and bits > 1 else value
-
-
-def _unsigned(value: int, bits: int) -> int:
-    return value & ((1 << bits) - 1)
-
-
-def _truncated_remainder(left: int, right: int) -> int:
-    return left % abs(right) if left >= 0 else -(-left % abs(right))
+def _run_unknown(op: Operation, *operands: Any) -> tuple[Any, ...]:
+    raise InternalError(f"the interpreter does not know {op.name}")
 
 
 _TERMINATORS = (func.ReturnOp, YieldOp, scf.YieldOp, scf.ReduceOp, scf.ReduceReturnOp)
 
-_FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"arith.addf": operator.add, "arith.mulf": operator.mul}
-
-_ARITHMETIC: dict[str, Callable[..., int]] = {
-    "arith.addi": lambda bits, a, b: a + b,
-    "arith.subi": lambda bits, a, b: a - b,
-    "arith.muli": lambda bits, a, b: a * b,
-    "arith.andi": lambda bits, a, b: a & b,
-    "arith.ori": lambda bits, a, b: a | b,
-    "arith.shrsi": lambda bits, a, b: a >> b,
-    "arith.remsi": lambda bits, a, b: _truncated_remainder(a, b),
-    "arith.divui": lambda bits, a, b: _unsigned(a, bits) // _unsigned(b, bits),
-    "arith.remui": lambda bits, a, b: _unsigned(a, bits) % _unsigned(b, bits),
-    "arith.minsi": lambda bits, a, b: min(a, b),
-    "arith.maxsi": lambda bits, a, b: max(a, b),
-    "arith.minui": lambda bits, a, b: min(_unsigned(a, bits), _unsigned(b, bits)),
-    "arith.extsi": lambda bits, a: -(a & 1) if bits == 1 else a,
-    "arith.extui": lambda bits, a: _unsigned(a, bits),
-    "arith.index_cast": lambda bits, a: a,
-    "arith.trunci": lambda bits, a: a,
-}
-
 
 def _place(memory: np.ndarray, subscripts: Sequence[int]) -> tuple[int, ...]:
     place = tuple(subscripts)
-    if not all(0 <= subscript < size for subscript, size in zip(place, memory.shape, strict=True)):
-        raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
+    for subscript, size in zip(place, memory.shape, strict=True):
+        if not 0 <= subscript < size:
+            raise InternalError(f"access at {place} is outside an array of shape {memory.shape}")
     return place
