@@ -11,7 +11,7 @@ from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
 from .bags import LARGEST, OPERATOR, divisors, make_bags, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
-from .widened import run_reduction
+from .widened import rounded, run_reduction
 
 
 @shown_without_elsewhere
@@ -103,7 +103,7 @@ def gather_reduce(
 
 def _delivered(result: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
     """Return a result in its shape and dtype, in `out` if there is one."""
-    result = result.reshape(shape).astype(dtype, copy=False)
+    result = rounded(result.reshape(shape), dtype)
     if out is None or result is out:
         return result
     out[...] = result

@@ -17,6 +17,7 @@ from ..runtime.array_checks import check_out, data_array, is_dask_array
 from .bags import OPERATOR, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
+from .widened import rounded
 
 
 @shown_without_elsewhere
@@ -79,7 +80,7 @@ def gather_reduce_grad(
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
         return gather_grad(spread, rows, shape, bounds="zero", out=out)
-    sums = sum_bags(grad, bags.of_rows()).astype(grad.dtype, copy=False)
+    sums = rounded(sum_bags(grad, bags.of_rows()), grad.dtype)
     if out is None:
         return sums
     out[...] = sums

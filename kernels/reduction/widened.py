@@ -55,6 +55,20 @@ def _prepared(operator: GatherReduce, data: np.ndarray, places: np.ndarray, boun
     return found
 
 
+def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return sums in a dtype that is theirs or narrower, rounded to the nearest even."""
+    if (sums.dtype, dtype) != (np.float32, np.float16) or not sums.flags.c_contiguous:
+        return sums.astype(dtype, copy=False)
+    from ...lowering.native.round_halves import rounding
+
+    run = rounding()
+    if run is None:
+        return sums.astype(dtype)
+    halves = np.empty(sums.shape, dtype)
+    run(sums.ctypes.data, halves.ctypes.data, sums.size)
+    return halves
+
+
 def with_weights(positions: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
     """Return (..., 2): each position and the bits of its weight, as a gather_weighted reads them; 3 with biases.
 
