@@ -194,7 +194,7 @@ def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Seq
             tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
             found += tried if chosen.specialize is not None else [along_the_copy(nest, each) for each in tried]
         elif not nest.is_row and chosen.lanes is not None:
-            found.append((far_elements(nest, machine, loop, size, chosen.lanes),))
+            found.append(far_elements(nest, machine, loop, size, chosen.lanes))
     return tuple(dict.fromkeys(found))
 
 

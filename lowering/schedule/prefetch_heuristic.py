@@ -44,8 +44,10 @@ def choose_prefetches(
     if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
         return prefetches
     far = far_elements(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
-    why = f"places in data are spread over much of the last cache: prefetched {far.distance * lanes} elements ahead"
-    return (far,), why
+    if not far:
+        return NOTHING
+    why = f"places in data are spread over much of the last cache: prefetched {far[0].distance * lanes} elements ahead"
+    return far, why
 
 
 def next_slices(nest: NestShape, machine: MachineModel) -> Loop | None:
@@ -114,13 +116,17 @@ def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: 
     return Prefetch(loop, soon, lines, NEAR), Prefetch(loop, later, lines, FAR)
 
 
-def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> Prefetch:
+def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
     """Return the prefetch of elements some steps ahead into L2, each step one vector of so many lanes.
 
-    `loop` runs over `count` elements.
+    `loop` runs over `count` elements. There is none where it ends too soon: the core itself has the loads of so few
+    elements under way.
     """
-    most = min(count // fixed.MOST_SHARE_OF_A_LOOP, nest.indices // fixed.MOST_SHARE_OF_INDICES)
-    return Prefetch(loop, max(min(machine.far_rows, most) // lanes, 1), locality=FAR)
+    places = nest.out_bytes // nest.width_bytes
+    most = min(count // fixed.MOST_SHARE_OF_A_LOOP, places // fixed.MOST_SHARE_OF_PLACES)
+    if most < machine.l1_misses:
+        return ()
+    return (Prefetch(loop, max(min(machine.far_rows, most) // lanes, 1), locality=FAR),)
 
 
 def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:

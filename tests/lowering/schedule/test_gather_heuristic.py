@@ -227,6 +227,12 @@ def test_long_rows_of_a_table_in_the_last_cache_are_not_asked_for():
     assert "prefetch" not in chosen(nest(axis=3000, indices=2000, inner=512))
 
 
+def test_elements_are_prefetched_by_a_share_of_all_places_where_a_core_has_fewer_under_way():
+    assert "distance=12 lines=1 locality=2" in chosen(nest(outer=64, axis=4_000_000, indices=1600))
+    assert "distance=3 lines=1 locality=2" in chosen(nest(axis=4_000_000, indices=512 * MACHINE.l1_misses))
+    assert "prefetch" not in chosen(nest(axis=4_000_000, indices=512 * MACHINE.l1_misses - 1))
+
+
 def test_slices_that_are_read_nearly_whole_are_asked_for_whole():
     far = "prefetch-indices{loop=outer_i distance=1 lines=1 locality=2}"
     assert far in chosen(nest(axis=4096, outer=256, indices=2048, inner=2))
