@@ -26,10 +26,11 @@ def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], is_shared: bo
     Returns:
         The kernel's result: how many indices are out of range.
     """
-    if not is_shared or RUNTIME.launching.locked():
+    threads = available_threads() if is_shared else 1
+    if threads == 1 or RUNTIME.launching.locked():
         return kernel(*arguments, 0)
     with RUNTIME.launching:  # no signal comes between taking the lock and the block, nor a fork to another lock
-        return kernel(*arguments, _team_of(available_threads()))
+        return kernel(*arguments, _team_of(threads))
 
 
 def available_threads() -> int:
