@@ -21,8 +21,8 @@ from .compiler import compiled
 from .object_code import ToLibrary, UnloadedLibrary, called
 from .program import Program
 
-# What every C library has, and a C compiler counts on: LLVM writes loops that copy or clear as calls of them.
-OF_C = {"memcpy", "memmove", "memset"}
+# What every C library has: LLVM writes loops that copy or clear as calls, and gradients that sort indices allocate.
+OF_C = {"memcpy", "memmove", "memset", "malloc", "free"}
 
 
 @dataclass(frozen=True, slots=True)

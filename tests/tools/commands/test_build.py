@@ -73,6 +73,20 @@ def test_the_library_needs_nothing_but_c_and_has_only_its_functions(folder):
     assert names["U"] <= {"memcpy", "memmove", "memset"}
 
 
+def test_a_gradient_that_sorts_its_indices_is_built_too(gathernest, compiler, tmp_path, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_SCHEDULE", "group-indices{loop=indices}")
+    out = tmp_path / "libsorted.so"
+    words = ("--operator", "gather_grad", "--data", "9x4xf32", "--indices", "30xi64", "--name", "add", "--any-count")
+    assert gathernest("build", "--so", str(out), *words).status == 0
+    grad, indices = np.random.default_rng(0).random((20, 4), np.float32), np.arange(20) % 7 - 3
+    sums = np.full((9, 4), 7, np.float32)
+    addresses = (ctypes.c_void_p(array.ctypes.data) for array in (grad, indices, sums))
+    assert ctypes.CDLL(str(out)).add(*addresses, ctypes.c_int64(20)) == 0
+    wanted = np.zeros_like(sums)
+    np.add.at(wanted, indices, grad)
+    assert sums.tobytes() == wanted.tobytes()
+
+
 def test_files_are_whole_and_nothing_else_is_left(folder):
     assert {path.name for path in folder.iterdir()} >= {"liblookup.so", "liblookup.h"}
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
