@@ -142,8 +142,7 @@ def row_pieces(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 
 def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
-    sums_bags = any(name.role == "bag" for name, _ in space.nest.copied)
-    if schedule != space.default or not space.is_gradient or sums_bags:
+    if schedule != space.default or not space.is_gradient or any(name.role == "bag" for name, _ in space.nest.copied):
         return
     tiles, shared = _beside(schedule)
     alone = _without_owners(schedule)
@@ -186,7 +185,6 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
     lanes = next((count for count in _lanes(space) if elements % count == 0), None)
-    slices = _slices(space, "bag")
     known = space.row_bytes if lanes and elements % min(elements, most) == 0 else None
     for stream in (True, False) if known else (False,):
         yield Schedule(
@@ -194,7 +192,7 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
             specialize=known,
             grouped=indices,
             lanes=lanes if known else None,
-            slices=slices,
+            slices=_slices(space, "bag"),
             stream=stream,
         )
 
