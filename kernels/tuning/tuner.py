@@ -18,7 +18,8 @@ from ...ir.problem import Problem
 from ...lowering.schedule.cost_model import predict_us
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Schedule
-from ...lowering.schedule.search_space import Space, best_predicted, search
+from ...lowering.schedule.search.search_space import best_predicted, search
+from ...lowering.schedule.search.space import Space
 from ..host.host_load import OtherLoad
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads

@@ -50,7 +50,7 @@ def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_g
     Those of a gradient are the variations that tuning tries.
     """
     if is_gradient:
-        from .search_space import Space, search  # planning a call does not need it
+        from .search.search_space import Space, search  # planning a call does not need it
 
         space = Space(nest, chosen, machine.threads, is_gradient)
         yield from search(space, lambda schedules: [chosen])

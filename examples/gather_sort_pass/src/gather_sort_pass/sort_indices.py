@@ -15,7 +15,7 @@ from gathernest.ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
 from gathernest.ir.errors import ScheduleError
 from gathernest.lowering.nest.queries import functions, loops
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.search_space import Space
+from gathernest.lowering.schedule.search.space import Space
 
 INDEX = IndexType()
 

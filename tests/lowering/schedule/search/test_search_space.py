@@ -14,13 +14,12 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import module_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.pipeline import run_passes
-from gathernest.lowering.schedule import search_space as search_space_module
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule
-from gathernest.lowering.schedule.search_space import (
+from gathernest.lowering.schedule.search import search_space as search_space_module
+from gathernest.lowering.schedule.search.search_space import (
     Generator,
     Predict,
-    Space,
     best_predicted,
     check_tiles,
     hoisted_indices,
@@ -34,6 +33,7 @@ from gathernest.lowering.schedule.search_space import (
     unrolled_loops,
     vectors,
 )
+from gathernest.lowering.schedule.search.space import Space
 
 ROWS = NestShape((("batch", 1), ("outer", 1), ("indices", 100_000), ("inner", 64)), (("indices", 100_000),), 4)
 MIDDLE = NestShape((("batch", 1), ("outer", 64), ("indices", 5000), ("inner", 32)), (), 4)

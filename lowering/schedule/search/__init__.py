@@ -1,0 +1,1 @@
+"""The search space of tuning: generators of schedules, a field at a time."""
