@@ -11,6 +11,7 @@ OPERATORS = {
     "index_select_backward": ((4, 3), ([5, 3], 0, INDEX)),
     "gather": ((5, 3), (0, INDEX[:, None])),
     "gather_backward": ((4, 1), ([5, 3], 0, INDEX[:, None])),
+    "gather_with_sparse_grad": ((5, 3), (0, INDEX[:, None])),
     "take_along_dim": ((5, 3), (0, INDEX[:, None] - 5)),
     "take_along_dim_backward": ((4, 1), ([5, 3], 0, INDEX[:, None] - 5)),
     "embedding": ((5, 3), (INDEX, 0, True)),
