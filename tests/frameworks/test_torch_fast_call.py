@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import tracemalloc
 
 import pytest
 
@@ -99,17 +100,34 @@ def test_an_index_out_of_range_has_the_same_message_as_the_first_time():
 
 
 def test_results_own_their_memory_and_nothing_is_leaked():
-    table = torch.arange(15.0).reshape(5, 3)
+    table = torch.arange(5000.0).reshape(5, 1000)
     results = [gnt.index_select(table, 0, SLICES) for _ in range(4)]
     gc.collect()
     counts = sys.getrefcount(table), sys.getrefcount(SLICES)
+    tracemalloc.start()
     for _ in range(100):
         gnt.index_select(table, 0, SLICES)
         gnt.index_select(table, 0, SLICES, out=results[0])
         gnt.index_select(table.requires_grad_(), 0, SLICES).sum().backward()
         table.requires_grad_(False).grad = None
     gc.collect()
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 10 * 12_000  # a result has 12,000
     assert (sys.getrefcount(table), sys.getrefcount(SLICES)) == counts
     wanted = table[SLICES]
     table.zero_()
     assert all(torch.equal(result, wanted) for result in results)
+
+
+def test_a_call_of_another_function_with_the_same_arrays_is_not_found():
+    table, column = tables("float32")[0], ELEMENTS[:, :1]
+    for _ in range(3):
+        gnt.embedding(ELEMENTS, table)
+        gn.gather_elements(table.numpy(), column.numpy(), 0)
+        gnt.take_along_dim(table, ELEMENTS - 5, 0)
+    with pytest.raises(gn.InvalidGatherError, match="index must have rank 1 or 0"):
+        gnt.index_select(table, 0, ELEMENTS)
+    assert torch.equal(gnt.take_along_dim(table, column, 0), torch.take_along_dim(table, column, 0))
+    with pytest.raises(gn.BoundsError, match="torch's functions count no index from the end"):
+        gnt.gather(table, 0, ELEMENTS - 5)
