@@ -32,7 +32,7 @@ class RuntimeSession:
             model: the model, or the path of its file.
             threads: that it uses; as many as it likes when None.
             is_part: whether other work follows a run at once. Its threads then do not wait in a loop for more after it:
-                they would hold the cores that the lookups need, which made a recommender 1.3 times as slow.
+                they would hold the cores that lookups need, and make a recommender 1.2 to 1.4 times as slow.
 
         Raises:
             ModelError: ONNX Runtime rejects the model.

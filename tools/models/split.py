@@ -108,7 +108,8 @@ def _print(model: "SplitModel", found: "Comparison", written: dict[str, str]) ->
     rows: list[tuple[str, Any]] = [("whole", found.whole_us), ("split", found.split_us)]
     for name, time_us in rows:
         console.print(f"{name:<8}{time_us:>12,.1f} µs  median of {found.rounds} rounds, in turn")
-    console.print(f"gain    {found.gain:>12.2f}x  {cpu_model()}, {usable_cores()} cores")
+    how = "of rounds in the median, or of least times where that is less"
+    console.print(f"gain    {found.gain:>12.2f}x  {how}; {cpu_model()}, {usable_cores()} cores")
     is_worth = model.is_worth(found)
     reason = f"below {LEAST_GAIN}x" if found.gain < LEAST_GAIN else "other bytes"
     verdict = "worth splitting" if is_worth else f"not worth splitting: {reason}, run it whole"
