@@ -22,6 +22,7 @@ SCHEDULES = {
     "staged, vectors, streams": f"tile-loops{{loops=indices sizes=16}},{ROWS},hoist-indices{{before=outer}}"
     ",vectorize-inner{lanes=4},prefetch-indices{loop=indices_i distance=4 lines=2},stream-stores",
     "long rows": "specialize-inner{bytes=256},vectorize-inner{lanes=8},stream-stores",
+    "long rows of any size": "vectorize-inner{lanes=8},stream-stores",
     "known rows": "specialize-inner{bytes=24},vectorize-inner{lanes=4},prefetch-indices{loop=indices},stream-stores",
     "unrolled": "unroll{loop=inner factor=4}",
     "swept rows": "vectorize-inner{lanes=4},prefetch-indices{loop=indices distance=3 lines=0},stream-stores",
