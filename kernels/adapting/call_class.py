@@ -22,7 +22,7 @@ FIRST_CALLS = 8
 WORST_FIRST = 8.0
 TRIAL = 10.0
 # What calls add up before they tell their class.
-TOLD_S = 5e-3
+TOLD_S = 50e-3
 # Problems of a class that are watched: calls of one class differ in sizes that round to the same powers of two.
 MOST_PROBLEMS = 16
 
@@ -119,15 +119,17 @@ class WatchedCalls:
         subject: what they are.
         is_over: whether they are no longer timed.
         spent_s: what they took.
+        beside_s: what they took beside their kernels and trials, since their class was told.
     """
 
-    __slots__ = ("_class", "_count", "_least_s", "_untold", "_untold_s", "is_over", "spent_s", "subject")
+    __slots__ = ("_class", "_count", "_least_s", "_untold", "_untold_s", "beside_s", "is_over", "spent_s", "subject")
 
     def __init__(self, call_class: "CallClass", subject: Subject):
         self.subject, self.is_over, self.spent_s = subject, False, 0.0
         self._class, self._count = call_class, 0
         self._least_s: float | None = float("inf")  # of the first calls, and None behind them
         self._untold, self._untold_s = 0, 0.0
+        self.beside_s = 0.0
 
     @property
     def usual_s(self) -> float:
@@ -173,7 +175,8 @@ class WatchedCalls:
         self._count += calls
         if (least_s := self._least_s) is not None:
             self._note_first(least_s, seconds / calls)
-        self._class.took(self, turn, calls, seconds)
+        beside_s, self.beside_s = self.beside_s, 0.0
+        self._class.took(self, turn, calls, seconds, beside_s)
 
     def end_trial(self, turn: Turn, seconds: float, extra_s: float, other_s: float, failure: str) -> None:
         """End a trial.
@@ -300,10 +303,10 @@ class CallClass:
             return Turn(heat, heat.other, is_trial=True)
         return Turn(heat, heat.other if heat.race.next_is_other() else None)
 
-    def took(self, calls: WatchedCalls, turn: Turn | None, count: int, seconds: float) -> None:
-        """Add what so many calls took; with a turn it is one."""
+    def took(self, calls: WatchedCalls, turn: Turn | None, count: int, seconds: float, beside_s: float = 0.0) -> None:
+        """Add what so many calls took, and what watching them took beside; with a turn it is one."""
         self.spent_s += seconds
-        self._budget.add(calls_s=seconds, watching_s=count * WATCHING_S)
+        self._budget.add(calls_s=seconds, watching_s=count * WATCHING_S + beside_s)
         if turn is not None:
             self._count(turn.heat, seconds)
         elif self.state == "racing":

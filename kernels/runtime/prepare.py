@@ -29,7 +29,7 @@ from .plan import Plan, make_plan
 from .select_schedule import reject_tuned
 
 if TYPE_CHECKING:
-    from ..adapting.call_class import WatchedCalls
+    from ..adapting.call_class import Turn, WatchedCalls
 
 # How many times as large as out grad is at least where out is worth a copy, to make it begin a line.
 READ_FOR_A_COPY = 8
@@ -146,21 +146,32 @@ class Watched(Prepared):
             self.plain.run(data, indices, out)
             self.was_run = True
             return
-        turn = calls.begin()
+        if (turn := calls.begin()) is not None:
+            self.run_turn(turn, data, indices, out)
+            return
+        start = time.perf_counter()
+        self.plain.run(data, indices, out)
+        calls.add(time.perf_counter() - start)
+        self.was_run = True
+
+    def run_turn(self, turn: "Turn", data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> float:
+        """Do as `run`, in a turn of a race; return the seconds of what ran, a trial's two runs and comparison."""
+        start = time.perf_counter()
         try:
-            start = time.perf_counter()
-            prepared = self.plain if turn is None or turn.other is None or turn.is_trial else turn.other
+            prepared = self.plain if turn.other is None or turn.is_trial else turn.other
             prepared.run(data, indices, out)
-            taken_s = time.perf_counter() - start
-            tried = self._try(turn.other, data, indices, out) if turn is not None and turn.is_trial else None
+            taken_s = ran_s = time.perf_counter() - start
+            tried = self._try(turn.other, data, indices, out) if turn.is_trial else None
         except BaseException:
-            calls.abandon(turn)
+            self.calls.abandon(turn)
             raise
         self.was_run = True
-        if turn is None or tried is None:
-            calls.end(turn, taken_s)
+        if tried is None:
+            self.calls.end(turn, taken_s)
         else:
-            calls.end_trial(turn, taken_s, time.perf_counter() - start - taken_s, *tried)
+            ran_s = time.perf_counter() - start
+            self.calls.end_trial(turn, taken_s, ran_s - taken_s, *tried)
+        return ran_s
 
     def _try(self, other: Any, data: np.ndarray, indices: np.ndarray, out: np.ndarray) -> tuple[float, str]:
         """Run a candidate over a result; return its seconds and what is wrong with it: then the result is put back."""

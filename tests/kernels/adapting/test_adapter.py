@@ -39,6 +39,7 @@ class World:
     Attributes:
         gains: how many times as fast a schedule is; 1 where it is not named.
         compiling_s: CPU time of a compilation.
+        beside_s: what watching a call takes beside its kernel.
         failing: the schedules that a pass rejects.
     """
 
@@ -47,6 +48,7 @@ class World:
     noise: float = 0.1
     failing: tuple = ()
     usual_s: float = 5e-3
+    beside_s: float = 0.0
     now_s: float = 0.0
     compiled: list = field(default_factory=list)
     schedule: object = PLAN.schedule
@@ -73,6 +75,7 @@ class World:
     def call(self, watched, failure: str = "") -> None:
         turn = watched.begin()
         own = watched.subject.schedule
+        watched.beside_s += self.beside_s
         if turn is None:
             watched.add(self.time_s(own))
         elif turn.is_trial:
@@ -99,6 +102,14 @@ class World:
 
 def outcomes(world: World) -> dict:
     return {outcome.schedule: outcome.outcome for outcome in world.found.outcomes}
+
+
+@pytest.mark.parametrize(("part", "is_begun"), [(0.015, True), (0.025, False)])
+def test_what_watching_takes_beside_the_kernels_is_a_part_of_the_share(part, is_begun):
+    world = World(beside_s=part * World.usual_s)
+    world.run(300)
+    assert bool(world.compiled) == is_begun
+    assert world.adapter.budget.watching_s >= 0.99 * part * world.adapter.budget.calls_s / math.exp(0.02)
 
 
 def test_a_faster_candidate_is_found_recorded_and_varied_further():

@@ -1,5 +1,6 @@
 """Adapting on real calls: the bytes stay the same while candidates race, in threads, in forks and at the exit."""
 
+import itertools
 import sys
 import threading
 
@@ -71,6 +72,15 @@ def test_every_operator_gives_the_same_bytes_while_candidates_race(adapting):
                 assert call(**options).tobytes() == wanted.tobytes()
     assert len(adapting.classes) == classes
     assert outcomes(adapting) == [("lost", "")] * classes
+
+
+def test_what_calls_take_beside_their_kernels_is_counted(adapting, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr(call_cache.time, "perf_counter", lambda: next(ticks))  # so that all takes long
+    for _ in range(10):
+        gn.gather(DATA, INDICES)
+    assert outcomes(adapting) == [("lost", "")]
+    assert adapting.budget.watching_s >= 3 * call_cache.LONGEST_BESIDE_S
 
 
 def test_an_index_outside_is_reported_during_a_race_and_out_stays(adapting):
