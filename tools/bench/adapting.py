@@ -1,9 +1,10 @@
 """`gathernest bench --adapt`: a loop of calls that adapt while they run, in turn with the same calls that do not.
 
 Blocks of calls of a compiled kernel, which keeps its schedule, and blocks of calls of the public function take turns.
-While a candidate is compiled only the function is called, so what compiling slows down is on its side. Records go to a
-file of the run's own. With the knob `machine`, schedules are chosen as if a calibration had measured that machine here:
-so a wrong one shows what adapting makes of schedules that are chosen badly.
+While a candidate is compiled only the function is called, so what compiling slows down is on its side. The candidates
+of the first schedule may be compiled before, as in a program that ran before, so that races begin at once. Records go
+to a file of the run's own. With the knob `machine`, schedules are chosen as if a calibration had measured that machine
+here: so a wrong one shows what adapting makes of schedules that are chosen badly.
 """
 
 import contextlib
@@ -14,12 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ...ir.errors import GathernestError
 from ...kernels.adapting import adapter as adapters
 from ...kernels.adapting.budget import Budget
 from ...kernels.adapting.call_class import CallClass, Outcome
+from ...kernels.adapting.next_candidates import next_candidates
 from ...kernels.gather import gather, gather_elements, gather_nd
 from ...kernels.gradient import gather_grad
 from ...kernels.host.cpu import cpu_model, usable_cores
@@ -69,12 +73,14 @@ class Adapted:
     outcomes: tuple[tuple[str, str, float | None], ...]
 
 
-def adapt(cases: Sequence[Case], *, seconds: float, threads: int, advance: Callable[[int], None]) -> list[Adapted]:
-    """Call each case for so many seconds, or until all candidates have raced."""
+def adapt(
+    cases: Sequence[Case], *, seconds: float, threads: int, advance: Callable[[int], None], is_compiled: bool = False
+) -> list[Adapted]:
+    """Call each case for so many seconds, or until all candidates have raced, which may be compiled before."""
     found: list[Adapted] = []
     for case in cases:
         with knobs.scope(num_threads=threads), _apart() as adapter:
-            found.append(_adapted(case, adapter, seconds))
+            found.append(_adapted(case, adapter, seconds, is_compiled))
         advance(1)
     return found
 
@@ -116,14 +122,16 @@ def _calibration_of(model: Any) -> Calibration:
     return Calibration(base, fields, machine_facts(), usable_cores(), 0.0, date, {})
 
 
-def _adapted(case: Case, adapter: adapters.Adapter, seconds: float) -> Adapted:
+def _adapted(case: Case, adapter: adapters.Adapter, seconds: float, is_compiled: bool) -> Adapted:
     inputs = case.make()
     kernel = compile_case(case, inputs.indices[0])
     given = (inputs.out,) if case.into == "out" else ()
     off = in_turn([partial(kernel, inputs.data, picks, *given) for picks in inputs.indices])
     on = in_turn([_function(case, inputs, number) for number in range(len(inputs.indices))])
-    for call in (off, on, on):
+    for call in (off, on, off, on):
         call()
+    for found in adapter.classes.values() if is_compiled else ():
+        _compile_candidates(found, is_gradient=case.is_gradient)
     count = max(1, round(BLOCK_S / _seconds(off, 1)))
     times: dict[bool, list[float]] = {False: [], True: []}
     ratios: list[float] = []
@@ -150,6 +158,17 @@ def _adapted(case: Case, adapter: adapters.Adapter, seconds: float) -> Adapted:
         _kept(found),
         tuple((str(each.schedule), _what_came(each), each.ratio) for each in found.outcomes),
     )
+
+
+def _compile_candidates(found: CallClass, *, is_gradient: bool) -> None:
+    """Compile the first candidates of a class of calls."""
+    calls = found.busiest()
+    assert calls is not None
+    subject = calls.subject
+    schedules = next_candidates(subject.nest, machine_model(), subject.schedule, is_gradient=is_gradient)
+    for schedule in islice(schedules, adapters.MOST_TRIED):
+        with contextlib.suppress(GathernestError):  # the race says why
+            subject.prepare(schedule)
 
 
 def _cost(budget: Budget) -> str:

@@ -41,7 +41,7 @@ EXAMPLES = """examples:
   gathernest bench --regret --from regret.json
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
-  gathernest bench --adapt --case rows-256B --seconds 300
+  gathernest bench --adapt --case rows-256B --seconds 100 --compiled
   gathernest bench --static --against asv_bench/static.json
   gathernest bench compare main
 
@@ -110,6 +110,9 @@ def add_arguments(parser: Parser) -> None:
         type=positive_seconds,
         metavar="S",
         help=f"with --adapt: how long a case runs at most (default: {ADAPTING_S:.0f})",
+    )
+    parser.add_argument(
+        "--compiled", action="store_true", help="with --adapt: compile the first candidates before the clock starts"
     )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument("--json", metavar="FILE", help="write everything as one JSON object; - for standard output")
@@ -311,7 +314,8 @@ def _print_adapting(cases: "Sequence[Case] | None", options: argparse.Namespace)
     _say("note", _busy_notes())
     chosen = _cut(CASES if cases is None else cases, options)
     with progress("adapting", len(chosen)) as advance:
-        found = adapt(chosen, seconds=options.seconds or ADAPTING_S, threads=threads, advance=advance)
+        seconds, is_compiled = options.seconds or ADAPTING_S, options.compiled
+        found = adapt(chosen, seconds=seconds, threads=threads, advance=advance, is_compiled=is_compiled)
     print(as_markdown(found, threads))
     return DONE
 
