@@ -106,11 +106,15 @@ OWNED_BLOCK_BYTES, MOST_LISTING_OWNERS = 16 * 1024, 8
 # ahead 16.0 ms, 8 KB 13.8, 12 KB 14.6; into L1 24.3, without 23.1. Rows of 256 B, 2 KB ahead 2.92 ms, 4 KB 2.73, 8 KB
 # 2.69, without 3.46 on one thread, and 3.7 for halves of rows on each of two threads.
 SLICES_AHEAD = 2
-# Sorting indices by position takes one thread so long for each, and pays where memory takes longer for a row: of 256 B
-# where memory moves 35 B in a ns. 100,000 indices into as many rows are sorted in 0.35 ms, of 2.4 ms for rows of 256 B;
-# 4.1 ms where columns are shared instead (the fastest of 40 calls; a loaded machine). Longer rows are added in pieces,
-# whose lines the core can wait for at once: the gradient of 10,000 rows of 4 KB by 40,000 indices takes 11.9 ms of
-# processor time in pieces of 128 and 256 B, 12.9 of 512 B, 15.2 of 1 KB, and 20.8 with owners.
+# Sorting indices by position takes one thread so long for each, and pays where memory takes longer for a row: of 256
+# B where memory moves 35 B in a ns. 100,000 indices into as many rows are sorted in 0.35 ms, of 2.4 ms for rows of
+# 256 B; 4.1 ms where columns are shared instead (the fastest of 40 calls; a loaded machine). Longer rows are added in
+# pieces, whose lines the core can wait for at once: the gradient of 10,000 rows of 4 KB by 40,000 indices takes 11.9
+# ms of processor time in pieces of 128 and 256 B, 12.9 of 512 B, 15.2 of 1 KB, and 20.8 with owners. One thread wins,
+# too: 3.4 ms for rows of 256 B and 4.6 unsorted, 10.4 for rows of 4 KB and 16.1 with 40 owners, 21 unsorted. More
+# threads have not been measured: of 4 owners that list rows of 256 B each takes 2.0 ms of processor time, of 16 0.5,
+# and of sorted rows 0.35 for the sort and a share of 2.5. So from 16 on the sort, which one thread does, may be what
+# is waited for.
 GROUPED_INDEX_NS, GROUPED_PIECE_BYTES = 4.0, 256
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 
