@@ -2,7 +2,7 @@
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
-from ...lowering.schedule.gradient_heuristic import choose_gradient_schedule, choose_reduction_schedule
+from ...lowering.schedule.gradient_heuristic import choose_reduction_schedule
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice
@@ -47,6 +47,8 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
     if is_reduction:
         return choose_reduction_schedule(nest, machine)
     if is_gradient:
+        from ...lowering.schedule.candidates import choose_gradient_schedule
+
         return choose_gradient_schedule(nest, machine)
     proposed = choose_schedule(nest, machine)
     if proposed.schedule.lanes is None and not proposed.schedule.tiles:

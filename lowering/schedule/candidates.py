@@ -15,6 +15,8 @@ from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .cost_model import CostModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
+from .gradient_cost import GradientModel
+from .gradient_heuristic import clears_in_vectors, gradient_ways
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import along_the_copy, far_elements, near_and_far_rows
@@ -47,13 +49,15 @@ def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list
 def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_gradient: bool) -> Iterator[Schedule]:
     """Yield the schedule that is chosen, that of the rules, and variations, those of one field first.
 
-    Those of a gradient are the variations that tuning tries.
+    Those of a gradient are the ways to share its additions, and the variations that tuning tries.
     """
     if is_gradient:
         from .search.search_space import Space, search  # planning a call does not need it
 
         space = Space(nest, chosen, machine.threads, is_gradient)
-        yield from search(space, lambda schedules: [chosen])
+        sums_bags = any(name.role == "bag" for name, _ in nest.copied)
+        ways = () if sums_bags else gradient_candidates(nest, machine)
+        yield from dict.fromkeys([chosen, *ways, *search(space, lambda schedules: [chosen])])
         return
     rules = choose_schedule(nest, machine).schedule
     found = sorted(variations(nest, machine, chosen), key=len) if chosen != Schedule() else []
@@ -137,7 +141,7 @@ def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Var
 
 
 def _staging(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Variation]:
-    return [variation for variation in _loops(nest, rules) if "hoist" in variation]
+    return list(_hoists(nest, rules))
 
 
 def _told_prefetch(rules: Schedule, changes: Variation) -> str:
@@ -205,13 +209,57 @@ def _loops(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
         tiles = tuple((name, max(int(size * factor), 1) if name in copying else size) for name, size in chosen.tiles)
         if all(size > 1 for _, size in tiles):
             yield {"tiles": tiles}
-    if chosen.hoist is not None:
-        yield {"hoist": None}
-    elif not nest.is_row and nest.innermost[0] in copying and nest.innermost[0] in nest.looked_up:
-        yield {"hoist": nest.innermost[0].inner_tile}
+    yield from _hoists(nest, chosen)
     if chosen.lanes is not None and not nest.is_row and nest.width_bytes in GATHERED_BYTES:
         yield {"gather": not chosen.gather}
     if chosen.specialize is not None:
         yield {"specialize": None}
     if chosen.parallel:
         yield {"parallel": ()}
+
+
+def _hoists(nest: NestShape, chosen: Schedule) -> Iterator[Variation]:
+    """Yield staged indices, or none."""
+    name, _ = nest.innermost
+    if chosen.hoist is not None:
+        yield {"hoist": None}
+    elif not nest.is_row and name in dict(chosen.tiles) and name in nest.looked_up:
+        yield {"hoist": name.inner_tile}
+
+
+def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return the way of the least predicted time, with its reasons, and whether prefetches and such stores pay."""
+    ways = gradient_ways(nest, machine)
+    if ways == [Choice(Schedule(), ways[0].reasons)]:
+        return ways[0]
+    model = GradientModel(nest, machine)
+    timed = [(model.predict(way.schedule).time_us, place) for place, way in enumerate(ways)]
+    most_us = fixed.LEAST_PREDICTED_GAIN * min(timed)[0]
+    least_us, place = next(each for each in timed if each[0] <= most_us)  # the plainest of those that are as fast
+    found, reasons = ways[place].schedule, ways[place].reasons
+    others = sorted(each for each in timed if each[1] != place)
+    if others:
+        next_us, second = others[0]
+        reasons = (*reasons, f"{least_us:.3g} µs predicted, {next_us:.3g} where {ways[second].reasons[0]}")
+    for other, why in _gradient_bodies(nest, found):
+        time_us = model.predict(other).time_us
+        if time_us * fixed.LEAST_GAIN_OF_STORES <= least_us:
+            reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
+            found, least_us = other, time_us
+    return Choice(found, reasons)
+
+
+def gradient_candidates(nest: NestShape, machine: MachineModel) -> Iterator[Schedule]:
+    """Yield every way to share the additions, and each with other stores or without prefetches."""
+    ways = [way.schedule for way in gradient_ways(nest, machine)]
+    yield from ways
+    for way in ways:
+        yield from (other for other, _ in _gradient_bodies(nest, way))
+
+
+def _gradient_bodies(nest: NestShape, schedule: Schedule) -> Iterator[tuple[Schedule, str]]:
+    """Yield a schedule with other stores, or without prefetches, and what it has then."""
+    if not (schedule.grouped or schedule.fuse_owned) and clears_in_vectors(nest):
+        yield replace(schedule, stream=True), "zeros are written with non-temporal stores"
+    if schedule.prefetch:
+        yield replace(schedule, prefetch=()), "rows are not prefetched"

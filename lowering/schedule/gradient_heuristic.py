@@ -1,5 +1,6 @@
 """Choosing the schedule of a gradient, or of a reduction, from the sizes of its nest. Plain Python; imports no xDSL."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.loop_name import LoopName
@@ -10,14 +11,12 @@ from .schedule import Choice, Prefetch, Schedule
 from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
-    GROUPED_INDEX_NS,
     GROUPED_PIECE_BYTES,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
     LISTED_WIDTHS,
     LISTING_VECTOR_BYTES,
-    MIN_OWNERS,
     MIN_POSITIONS_OF_AN_OWNER,
     MOST_LISTING_OWNERS,
     MOST_OWNERS,
@@ -28,47 +27,43 @@ from .thresholds import (
 from .tiling import tile_checks, tile_innermost
 
 
-def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
-    """Pick the parallel loops of a gradient, so that no two threads add to the same element.
+def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
+    """Return the ways to add a gradient in which no two threads add to the same element, the plainest first.
 
-    That is, in this order: positions, by which indices are sorted, where that costs less than to read the rows of a
-    large table; batches and outer slices, when there are enough of them; parts of rows of up to 512 bytes,
-    unless rows of a small table share lines, or grad comes from memory as fast to one thread as to all; an
-    owner-computes partition of the longest axis, when rows are long or the table is larger than a cache, where owners
-    of long rows have parts of the size of L2; owners of blocks of scalars, which list them in vectors, where the table
-    exceeds L2; tiles of longer rows. Otherwise one thread adds: scalars at random places cost less than a comparison of
-    every index. Rows are added as vectors; rows of a specialized size are prefetched where the table exceeds L2; a
-    table that exceeds the last cache is cleared with non-temporal stores. The loops of the nest that copy are those
-    that add.
+    One thread adds; threads share batches and outer slices; parts of rows; parts of the table, whose owners read all
+    indices, list their own, or, of scalars, list them in vectors; or positions, by which indices are sorted first. Rows
+    are added as vectors; rows of a specialized size are prefetched where the table exceeds L2. The loops of the nest
+    that copy are those that add.
     """
-    machine = replace(machine, threads=min(machine.threads, MOST_OWNERS))
+    if machine.threads > MOST_OWNERS:
+        machine = replace(machine, threads=MOST_OWNERS)
     adding = [loop for loop in nest.copied if loop[1] != 1]
     if nest.width_bytes * trips(adding) < GRADIENT_SHARE * machine.min_shared_bytes:
-        return Choice(Schedule(), ("one thread adds: there is little to add",))
-    if _groups(nest, adding, machine):
-        return _share_groups(nest, adding, machine)
+        return [Choice(Schedule(), ("one thread adds: there is little to add",))]
     rows = _rows(nest, machine)
-    alone = Choice(Schedule(), ("one thread adds: there is no other thread",))
-    choice = alone if machine.threads == 1 else _share(nest, adding, machine, rows)
-    schedule, reasons = replace(choice.schedule, specialize=rows.specialize, lanes=rows.lanes), choice.reasons
+    ways = [_with_rows(nest, machine, way, rows) for way in _shares(nest, adding, machine, rows)]
+    if _can_group(nest, adding, machine):
+        ways.append(_share_groups(nest, adding, machine))
+    return ways
+
+
+def _with_rows(nest: NestShape, machine: MachineModel, way: Choice, rows: Schedule) -> Choice:
+    """Return a way that adds rows as vectors, and prefetches them where the table exceeds L2."""
+    schedule, reasons, prefetch = way.schedule, way.reasons, ()
     if rows.specialize is not None:
         reasons = (*reasons, f"rows of {rows.specialize} B are added without a loop: their size is part of the code")
-    counted = [name for name, _ in adding if name.role == "indices"]
+    counted = [name for name, size in nest.copied if size != 1 and name.role == "indices"]
     if counted and rows.specialize is not None and nest.table_bytes > machine.l2_bytes:
         part_bytes = min(dict(schedule.tiles).get("inner", nest.run_bytes) * nest.width_bytes, nest.run_bytes)
         distance = min(max(machine.near_bytes // (4 * part_bytes), machine.near_rows // 2, 1), 2 * machine.near_rows)
         lines = 1 + -(-part_bytes // LINE_BYTES)
-        schedule = replace(schedule, prefetch=(Prefetch(counted[-1], distance, lines, NEAR),))
+        prefetch = (Prefetch(counted[-1], distance, lines, NEAR),)
         reasons = (*reasons, f"the table exceeds L2: rows are prefetched {distance} indices ahead")
-    beside_grad = nest.table_bytes + nest.width_bytes
-    if machine.exceeds_last_level_cache(beside_grad) and _clears_in_vectors(nest) and not schedule.fuse_owned:
-        schedule = replace(schedule, stream=True)
-        reasons = (*reasons, "the table exceeds the last cache: zeros are written with non-temporal stores")
-    return Choice(schedule, reasons)
+    return Choice(replace(schedule, specialize=rows.specialize, lanes=rows.lanes, prefetch=prefetch), reasons)
 
 
-def _groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
-    """Return whether indices are sorted by position first: on one thread, for rows that take longer to read.
+def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
+    """Return whether indices can be sorted by position: of rows that are whole vectors.
 
     Then each row of out is written once, with non-temporal stores, and none is read.
     """
@@ -85,9 +80,6 @@ def _groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bool:
         and nest.has_packed_rows
         and row_bytes == nest.width_bytes * adding[-1][1]
         and row_bytes % whole == 0
-        and row_bytes >= GROUPED_INDEX_NS * machine.memory_bytes_per_ns
-        and nest.out_bytes >= nest.table_bytes
-        and machine.exceeds_last_level_cache(2 * nest.table_bytes)
     )
 
 
@@ -129,7 +121,7 @@ def _rows(nest: NestShape, machine: MachineModel) -> Schedule:
     return Schedule(specialize=row_bytes, lanes=vector_bytes // nest.width_bytes)
 
 
-def _clears_in_vectors(nest: NestShape) -> bool:
+def clears_in_vectors(nest: NestShape) -> bool:
     """Return whether a run of the innermost clearing loop is whole vectors, or much longer than its two ends."""
     name, size = next((loop for loop in reversed(nest.table) if loop[1] != 1), (LoopName(), 0))
     run_bytes = nest.width_bytes * size
@@ -137,54 +129,44 @@ def _clears_in_vectors(nest: NestShape) -> bool:
     return nest.has_packed_rows and (is_even or run_bytes >= nest.least_peeled_bytes)
 
 
-def _share(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Choice:
-    """Pick the parallel loops."""
+def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
+    """Yield the ways to share the additions, but for sorted indices."""
     threads, line_bytes = machine.threads, machine.line_bytes
-    beside = _share_beside(nest, machine)
+    beside = _share_beside(nest, machine) if threads > 1 else Schedule()
     counted = [name for name, _ in adding if name.role == "indices"]
+    inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
+    row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
+    serial = Choice(Schedule(beside.tiles, (), beside.parallel), ("one thread adds",))
+    yield serial
+    if counted and rows.specialize is not None:
+        sliced = replace(serial.schedule, slices=_slices(counted[-1], row_bytes, machine))
+        yield Choice(sliced, ("one thread adds, and prefetches grad",))
+    if threads == 1:
+        return
     free = [loop for loop in adding if loop[0].role in ("batch", "outer")]
     if trips(free) >= threads:
         schedule = Schedule(beside.tiles, parallel=(*(name for name, _ in free), *beside.parallel))
-        return Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
-    inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
-    row_bytes, table_bytes = (nest.width_bytes * trips(group) for group in (inner, nest.table))
+        yield Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
+        return
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
     shares_lines = rows.specialize is not None and row_bytes % line_bytes != 0 and not is_large
     parts = min(threads, row_bytes // line_bytes) if rows.specialize is not None and not shares_lines else 0
-    part_bytes = -(-row_bytes // max(parts, 1) // line_bytes) * line_bytes
-    serial = Schedule(beside.tiles, (), beside.parallel)
-    if parts and table_bytes <= machine.l2_bytes and _fills_memory_alone(nest, machine):
-        schedule = replace(serial, slices=_slices(counted[-1], row_bytes, machine))
-        return Choice(schedule, ("one thread adds: it reads grad as fast as memory delivers it to all of them",))
-    if parts == threads:
-        return _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
-    has_own_index = any(name.loop != name for name, _ in nest.table)
+    if parts > 1:
+        part_bytes = -(-row_bytes // parts // line_bytes) * line_bytes
+        yield _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
+    elif len(inner) == 1 and not shares_lines:
+        pieces = [size for size in GRADIENT_PIECES if threads * size * nest.width_bytes <= row_bytes]
+        if pieces and pieces[0] * nest.width_bytes >= line_bytes:
+            yield _share_rows(beside, adding, inner[0][0], pieces[0], nest.width_bytes)
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
-    is_long = row_bytes > machine.unrolled_row_bytes and positions >= threads * MIN_POSITIONS_OF_AN_OWNER
-    is_worth_owners = 2 * row_bytes >= line_bytes and (is_large or (shares_lines and threads >= MIN_OWNERS))
-    is_added_to_often = nest.out_bytes > nest.table_bytes
-    if is_long and is_added_to_often and not has_own_index and rows.lanes is not None and len(counted) == 1:
-        return _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
-    if _lists_scalars(nest, adding, counted, machine) and not has_own_index:
-        return _share_blocks(nest, machine, (axis, positions), counted[0])
-    if (is_long or is_worth_owners) and not has_own_index:
-        schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
-        return Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
-    if shares_lines:
-        return Choice(serial, ("one thread adds: rows share lines, and threads would wait for each other",))
-    size = next(
-        (size for size in GRADIENT_PIECES if len(inner) == 1 and threads * size * nest.width_bytes <= row_bytes), 0
-    )
-    size = part_bytes // nest.width_bytes if parts > 1 else size
-    if size * nest.width_bytes < line_bytes:
-        return Choice(serial, ("one thread adds: scalars at random places cost less than a comparison of every index",))
-    return _share_rows(beside, adding, inner[0][0], size, nest.width_bytes)
-
-
-def _fills_memory_alone(nest: NestShape, machine: MachineModel) -> bool:
-    """Return whether grad exceeds the last cache, and one thread reads memory as fast as all of them."""
-    one_bytes_per_ns = machine.copy_bytes_per_ns[-1]
-    return machine.exceeds_last_level_cache(nest.out_bytes) and one_bytes_per_ns >= machine.memory_bytes_per_ns
+    if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:
+        return
+    schedule = Schedule(beside.tiles, (), ("owners", *beside.parallel), (axis, threads))
+    yield Choice(schedule, (f"owner-computes: each of {threads} threads adds to its own part of {axis}",))
+    if len(counted) == 1 and rows.lanes is not None and rows.specialize is None:
+        yield _share_parts(nest, machine, (axis, positions), counted[0], row_bytes)
+    if _lists_scalars(nest, adding, counted, machine):
+        yield _share_blocks(nest, machine, (axis, positions), counted[0])
 
 
 def _slices(loop: LoopName, row_bytes: int, machine: MachineModel) -> tuple[str, int, int]:
@@ -217,14 +199,14 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
 
 
 def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
-    """Return whether single elements are added, in a table that exceeds L2, by a processor that packs lanes."""
+    """Return whether single elements are added along one axis with enough blocks, by a processor that packs lanes."""
     return (
         len(counted) == 1
+        and sum(name.role == "axis" for name, _ in nest.table) == 1
         and [name for name, _ in adding if name != counted[0]] == []
         and nest.width_bytes in LISTED_WIDTHS
-        and nest.table_bytes > machine.l2_bytes
-        and nest.out_bytes >= nest.table_bytes
         and machine.wide_vector_bytes >= LISTING_VECTOR_BYTES
+        and nest.table_bytes >= OWNED_BLOCK_BYTES * min(machine.threads, MOST_LISTING_OWNERS)
     )
 
 

@@ -32,6 +32,7 @@ class NestShape:
         innermost: the innermost of `loops`.
         indices: how many there are, a tuple counting as one.
         out_bytes, table_bytes, all_index_bytes: that are written, of data, and of the indices.
+        span_bytes: of data that one loop over the indices can reach.
     """
 
     copied: tuple[Loop, ...]
@@ -52,6 +53,7 @@ class NestShape:
     out_bytes: int = field(init=False, repr=False, compare=False)
     table_bytes: int = field(init=False, repr=False, compare=False)
     all_index_bytes: int = field(init=False, repr=False, compare=False)
+    span_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("copied", "checked", "table"):
@@ -67,6 +69,8 @@ class NestShape:
         object.__setattr__(self, "out_bytes", self.width_bytes * trips(self.copied))
         object.__setattr__(self, "table_bytes", self.width_bytes * trips(self.table))
         object.__setattr__(self, "all_index_bytes", self.index_bytes * indices)
+        axis = next((place for place, (name, _) in enumerate(self.table) if name.role == "axis"), len(self.table))
+        object.__setattr__(self, "span_bytes", self.width_bytes * trips(self.table[axis:]))
 
     @property
     def is_row(self) -> bool:
@@ -88,12 +92,6 @@ class NestShape:
     def least_peeled_bytes(self) -> int:
         """The shortest contiguous run for which non-temporal stores pay with single elements at both ends."""
         return MIN_PEELED_BYTES if self.width_bytes >= MIN_SINGLE_BYTES else MIN_NARROW_PEELED_BYTES
-
-    @property
-    def span_bytes(self) -> int:
-        """Bytes of data that one loop over the indices can reach."""
-        first = next(place for place, dim in enumerate(self.table) if dim[0].role == "axis")
-        return self.width_bytes * trips(self.table[first:])
 
     @property
     def read_bytes(self) -> int:

@@ -85,7 +85,6 @@ MOST_PREFETCHED_LINES = 64  # of a row; what `prefetch-indices` takes
 MIN_SWEPT_ROW_BYTES = 2048
 
 # gradients
-MIN_OWNERS = 4  # of short rows that share lines: fewer are no faster than one thread
 # Each reads every index, and fewer leave threads idle. The gradient of 10^6 rows of 16 B takes 12 ms of one thread for
 # 2 owners, 78 for 16, 127 for 32 and 174 for 64: 4.9, 4.0 and 2.7 ms each. Of 6000 rows of 4 KB it takes 4.3, 5.0, 5.1
 # and 5.3 ms. Not measured: more than 16 of them at once, which needs as many cores.
@@ -106,16 +105,11 @@ OWNED_BLOCK_BYTES, MOST_LISTING_OWNERS = 16 * 1024, 8
 # ahead 16.0 ms, 8 KB 13.8, 12 KB 14.6; into L1 24.3, without 23.1. Rows of 256 B, 2 KB ahead 2.92 ms, 4 KB 2.73, 8 KB
 # 2.69, without 3.46 on one thread, and 3.7 for halves of rows on each of two threads.
 SLICES_AHEAD = 2
-# Sorting indices by position takes one thread so long for each, and pays where memory takes longer for a row: of 256
-# B where memory moves 35 B in a ns. 100,000 indices into as many rows are sorted in 0.35 ms, of 2.4 ms for rows of
-# 256 B; 4.1 ms where columns are shared instead (the fastest of 40 calls; a loaded machine). Longer rows are added in
-# pieces, whose lines the core can wait for at once: the gradient of 10,000 rows of 4 KB by 40,000 indices takes 11.9
-# ms of processor time in pieces of 128 and 256 B, 12.9 of 512 B, 15.2 of 1 KB, and 20.8 with owners. One thread wins,
-# too: 3.4 ms for rows of 256 B and 4.6 unsorted, 10.4 for rows of 4 KB and 16.1 with 40 owners, 21 unsorted. More
-# threads have not been measured: of 4 owners that list rows of 256 B each takes 2.0 ms of processor time, of 16 0.5,
-# and of sorted rows 0.35 for the sort and a share of 2.5. So from 16 on the sort, which one thread does, may be what
-# is waited for.
-GROUPED_INDEX_NS, GROUPED_PIECE_BYTES = 4.0, 256
+# Where indices are sorted by position, longer rows are added in pieces, whose lines the core can wait for at once: the
+# gradient of 10,000 rows of 4 KB by 40,000 indices takes 11.9 ms of processor time in pieces of 128 and 256 B, 12.9 of
+# 512 B, 15.2 of 1 KB, and 20.8 with owners. On one thread rows of 256 B take 3.4 ms sorted and 4.6 not, of 4 KB 10.4
+# and 21 (16.1 with 40 owners).
+GROUPED_PIECE_BYTES = 256
 GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather: it reads what it writes
 
 # instructions, counted in the assembly of kernels, of which a lane that is loaded has three: an index resolved; an
@@ -123,7 +117,16 @@ GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather
 # index of a tuple made a place in data
 LANE_UOPS, RESOLVE_UOPS, ELEMENT_UOPS, VECTOR_UOPS, PREFETCH_UOPS = 3, 4, 5, 4, 2
 COMBINE_UOPS = 3
+# a vector added to memory; an index listed (0.7 ns on a Zen 4), and sorted, without its three lines (3.5 ns with them);
+# a branch that is mispredicted, 15 cycles of 5 to 6 instructions; an addition of floats that waits for the store of the
+# one before, 10 of these cycles, and in a register 3 (AMD's guide 57647: 7 are those of a load from a store)
+ADDED_VECTOR_UOPS, LISTING_UOPS, SORT_UOPS, MISPREDICTED_UOPS = 3, 10, 16, 80
+ADDED_AGAIN_UOPS, SUMMED_AGAIN_UOPS = 54, 16
 ROW_UOPS, SPECIALIZED_ROW_UOPS = 50, 8
+# Lines that the processor prefetches behind a row which the next one read does not follow: 200,000 rows of 256 B take
+# 2.8 ms of processor time on one thread, 6.0 by two owners and 6.4 in two halves; 20,000 rows of 4 KB 5.9 and 6.1.
+# From L3 50,000 rows of 256 B take 1.5 ms on one thread, 2.5 by two owners and 1.8 in two halves.
+FETCHED_BEHIND = 16
 # What the last cache holds of ours, in rooms of a thread, of which there are 4 unless described. Of a table as large as
 # the cache a chain of reads finds half of the lines there; with 2 to 3 the median error of predictions is 15 to 18 %.
 LAST_CACHE_ROOMS = 2.5

@@ -5,7 +5,6 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
 from ...lowering.schedule.candidates import candidates
-from ...lowering.schedule.cost_model import predict_us
+from ...lowering.schedule.gradient_cost import predict_us
+from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.schedule import STEPS, Schedule
 from .cases.case import Case, Inputs, expected
@@ -44,7 +44,7 @@ class Candidate:
     Attributes:
         schedule: its text; empty for the nest as it stands.
         measured_us: the median time of a call; None where it is not legal or gives other bytes.
-        predicted_us: what the cost model says; None of a gradient or a reduction.
+        predicted_us: what the cost model says; None of a reduction.
         rejected: why it was not timed.
     """
 
@@ -137,9 +137,9 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
     with knobs.scope(tuning="off"):  # calls within take a longer way
         chosen = compile_case(case, inputs.indices[0])
     nest, machine = chosen.plan.layout.nest, machine_model()
-    predict = partial(predict_us, nest, machine=machine) if case.is_plain else lambda schedule: None
+    predict = _predictions(case, nest, machine)
     proposed = candidates(nest, machine, chosen.schedule, is_gradient=not case.is_plain)
-    schedules = _first(proposed, most, lambda schedule: predict(schedule=schedule) or 0.0)
+    schedules = _first(proposed, most, lambda schedule: predict(schedule) or 0.0)
     right = expected(case, inputs, 0)
     rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
     for schedule in schedules:
@@ -158,10 +158,17 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
         raise GathernestError(f"{case.name}: the chosen schedule gives no result to compare with: {rejected[first]}")
     measured_us, best, ratio = _raced(calls, first, rounds)
     named = tuple(
-        Candidate(str(schedule), measured_us.get(str(schedule)), predict(schedule=schedule), rejected[str(schedule)])
+        Candidate(str(schedule), measured_us.get(str(schedule)), predict(schedule), rejected[str(schedule)])
         for schedule in schedules
     )
     return Regretted(case, named, best, ratio, tuple(wrong))
+
+
+def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float | None]:
+    """Return what predicts the time of schedules, or None of a reduction."""
+    if case.is_reduction:
+        return lambda schedule: None
+    return lambda schedule: predict_us(nest, schedule, machine, is_gradient=case.is_gradient)
 
 
 def _first(proposed: Iterable[Schedule], most: int, predicted_us: Callable[[Schedule], float]) -> list[Schedule]:
@@ -258,9 +265,9 @@ def _judged(case: Case, stored: Mapping[str, Any], machine: MachineModel) -> Reg
     measured_us = {each["schedule"]: each["measured_us"] for each in stored["candidates"]}
     rejected = {each["schedule"]: each.get("rejected", "") for each in stored["candidates"]}
     rejected.setdefault(chosen, "not measured")
-    predict = (lambda text: predict_us(nest, Schedule.parse(text), machine)) if case.is_plain else lambda text: None
+    predict = _predictions(case, nest, machine)
     named = [
-        Candidate(text, measured_us.get(text), predict(text), rejected[text])
+        Candidate(text, measured_us.get(text), predict(Schedule.parse(text)), rejected[text])
         for text in dict.fromkeys([chosen, *measured_us])
     ]
     best, taken_us = stored["best"], measured_us.get(chosen)

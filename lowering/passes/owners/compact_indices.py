@@ -83,8 +83,8 @@ def _compact(function: func.FuncOp, loop: LoopOp) -> None:
     listed = [] if element is None else [*_varying(accumulate, loop), element.res]
     _check_bytes(size, sum(map(_width_bytes, listed)) or PLACE_BYTES)
     buffers = builder_at_start(owners, loop)  # once for each owner, not once a tile
-    kinds = {f"{value.name_hint}s": _stored_type(value) for value in listed} or {"places": i32}
-    lists = [named(buffers, memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds.items()]
+    kinds = [(f"{value.name_hint}s", _stored_type(value)) for value in listed] or [("places", i32)]
+    lists = [named(buffers, memref.AllocaOp.get(kind, None, [size]), name) for name, kind in kinds]
     count = named(buffers, memref.AllocaOp.get(i64, None, [1]), "count")
     builder = builder_before(loop)
     zero, one = index_constant(builder, 0), index_constant(builder, 1)

@@ -14,10 +14,9 @@ from gathernest.kernels.runtime.layout import Layout
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.kernels.runtime.select_schedule import chosen_schedule
 from gathernest.lowering.schedule import candidates as candidates_module
-from gathernest.lowering.schedule.candidates import candidates, choose_candidate
+from gathernest.lowering.schedule.candidates import candidates, choose_candidate, choose_gradient_schedule
 from gathernest.lowering.schedule.cost_model import CostModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 from gathernest.lowering.schedule.schedule import Choice, Schedule

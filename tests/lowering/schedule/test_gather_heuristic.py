@@ -13,8 +13,8 @@ from gathernest.ir.problem import Problem
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.compile import build_program
 from gathernest.kernels.runtime.plan import make_plan
+from gathernest.lowering.schedule.candidates import choose_gradient_schedule
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.gradient_heuristic import choose_gradient_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
