@@ -23,7 +23,8 @@ from ..ir.operator_spec import OperatorSpec, gathered_shape
 from ..ir.problem import Problem
 from ..ir.semantics import Bounds
 from .gather import run_operator
-from .models.large_results import joined, memory_of, new_result, owned
+from .host.recycled_memory import RECYCLED
+from .models.large_results import joined, memory_of, owned
 from .models.sources import ModelSource, read_model
 from .models.tensor_spec import TensorSpec, checked_inputs, inputs_by_name
 from .runtime.array_checks import index_array
@@ -342,7 +343,7 @@ def _applied(
     sizes = kind.result_sizes(fields, arrays)
     limits.check_shape("the result", sizes, dtype)
     with np.errstate(all="ignore"):
-        return function(*arrays, out=new_result(sizes, dtype))
+        return function(*arrays, out=RECYCLED.new(tuple(sizes), dtype))
 
 
 def _joined(kind: Any, fields: Any, *arrays: np.ndarray) -> np.ndarray:

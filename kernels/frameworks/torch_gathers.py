@@ -117,8 +117,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
 
 
 def _from_zero(dim: Any, input: Any) -> Any:
-    """Return a dimension that is counted from the end as one from 0, as remembered calls have it."""
-    return dim + input.ndim if type(dim) is int and dim < 0 and isinstance(input, Tensor) else dim
+    """Return a negative dimension as the one from 0 that remembered calls have."""
+    return dim + input.ndim if isinstance(input, Tensor) else dim
 
 
 def _fits(input: Any, indices: Any, dim: Any) -> bool:

@@ -241,13 +241,14 @@ def added_up(operator: Gather | GatherElements, find: Formula, grad: Any, shape:
     return tensor_of(run_gradient(operator, array, picks, sizes, Bounds.ERROR), grad.dtype)
 
 
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    table, ctx.dim, index = inputs
+    ctx.shape = table.shape
+    ctx.save_for_backward(index)
+
+
 def pair(forward: Operator, backward: Operator) -> None:
     """Make two operators each other's gradient: `f(table, dim, index)` and `g(grad, shape, dim, index)`."""
-
-    def save(ctx: Any, inputs: Any, output: Any) -> None:
-        table, ctx.dim, index = inputs
-        ctx.shape = table.shape
-        ctx.save_for_backward(index)
 
     def save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
         _, ctx.shape, ctx.dim, index = inputs
@@ -260,7 +261,7 @@ def pair(forward: Operator, backward: Operator) -> None:
         return backward(grad, ctx.shape, ctx.dim, ctx.saved_tensors[0])
 
     forward.differentiate(
-        save, lambda ctx, grad: (added(ctx, grad), None, None), lambda ctx, tangent, *_: gathered(ctx, tangent)
+        _save, lambda ctx, grad: (added(ctx, grad), None, None), lambda ctx, tangent, *_: gathered(ctx, tangent)
     )
     backward.differentiate(
         save_of_backward,
@@ -283,12 +284,6 @@ GATHER = _operator("gather", _gather, _gathered_like, _gather_backward, "element
 TAKE_ALONG = _operator("take_along_dim", _take_along, _gathered_like, _take_along_backward, "signed")
 
 
-def _save_of_sparse(ctx: Any, inputs: Any, output: Any) -> None:
-    table, ctx.dim, index = inputs
-    ctx.shape = table.shape
-    ctx.save_for_backward(index)
-
-
 def _sparse_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Return the elements of a gradient as they are, a sparse tensor: torch's own function makes it."""
     like = grad.new_empty(()).expand(ctx.shape)  # of which only the shape is read
@@ -299,5 +294,5 @@ SPARSE_GATHER = Operator(
     "gather_with_sparse_grad(Tensor input, SymInt dim, Tensor index) -> Tensor", _gather, _gathered_like, "elements"
 )
 SPARSE_GATHER.differentiate(
-    _save_of_sparse, _sparse_backward, lambda ctx, tangent, *_: GATHER(tangent, ctx.dim, ctx.saved_tensors[0])
+    _save, _sparse_backward, lambda ctx, tangent, *_: GATHER(tangent, ctx.dim, ctx.saved_tensors[0])
 )

@@ -7,6 +7,7 @@ never touched, and the system clears each at its first touch, which takes as lon
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,12 @@ class RecycledMemory:
         size_bytes = math.prod(shape) * dtype.itemsize
         lease: Any = _Lease(self, self._taken(size_bytes) or _Block(size_bytes))
         return np.ndarray(shape, dtype, np.asarray(lease))
+
+    def new(
+        self, shape: tuple[int, ...], dtype: np.dtype, otherwise: Callable[..., np.ndarray] = np.empty
+    ) -> np.ndarray:
+        """Return memory for a result: from here where it is large, or else made by `otherwise`."""
+        return (self.empty if self.serves(math.prod(shape) * dtype.itemsize) else otherwise)(shape, dtype)
 
     def serves(self, size_bytes: int) -> bool:
         """Return whether a result of so many bytes gets its memory here."""

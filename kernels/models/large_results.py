@@ -13,14 +13,6 @@ from ..host.recycled_memory import RECYCLED, fills_its_block, lease_of
 LEAST_BYTES_FOR_A_KERNEL = 2**22
 
 
-def new_result(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Return memory for a result, recycled where it is large."""
-    sizes = tuple(shape)
-    return (
-        RECYCLED.empty(sizes, dtype) if RECYCLED.serves(math.prod(sizes) * dtype.itemsize) else np.empty(sizes, dtype)
-    )
-
-
 def memory_of(array: np.ndarray) -> tuple[object, ...]:
     """Return what stands for the memory of an array: itself, and the lease where that is recycled."""
     lease = lease_of(array)
@@ -38,7 +30,7 @@ def copied(array: np.ndarray) -> np.ndarray:
     """Return a C-contiguous copy; of a large view by a kernel."""
     if not _is_for_a_kernel(array.size, array.dtype):
         return array.copy()
-    found = new_result(array.shape, array.dtype)
+    found = RECYCLED.new(array.shape, array.dtype)
     _copy(array, found)
     return found
 
@@ -49,7 +41,7 @@ def joined(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     shape[axis] = sum(array.shape[axis] for array in arrays)
     if not _is_for_a_kernel(math.prod(shape), arrays[0].dtype):
         return np.concatenate(arrays, axis)
-    found, start = new_result(shape, arrays[0].dtype), 0
+    found, start = RECYCLED.new(tuple(shape), arrays[0].dtype), 0
     for array in arrays:
         end = start + array.shape[axis]
         _copy(array, found[(slice(None),) * axis + (slice(start, end),)])

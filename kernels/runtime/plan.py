@@ -12,13 +12,13 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.tiling import FusedCheck, fused_check
+from ...lowering.schedule.tiling import FusedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
-from ..host.machine import machine_model, sharing_threads
+from ..host.machine import sharing_threads
 from ..tuned_schedules.store import Tuned
 from .layout import Layout
-from .select_schedule import adapted_class, chosen_schedule, problem_class, tuned_schedule
+from .select_schedule import adapted_class, chosen_check, chosen_schedule, problem_class, tuned_schedule
 
 # What stands between the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
@@ -155,7 +155,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
     can_fuse = problem.is_fresh and not problem.adds
-    check = fused_check(nest, choice.schedule, machine_model()) if can_fuse else None
+    check = chosen_check(nest, choice.schedule) if can_fuse else None
     if check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
         reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it copies",)

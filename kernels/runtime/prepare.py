@@ -68,10 +68,7 @@ class Prepared:
 
     def result(self, dtype: np.dtype) -> np.ndarray:
         """Return a new array for the result; where threads split rows, it begins a line of the caches."""
-        shape = self.plan.problem.result.shape
-        if RECYCLED.serves(math.prod(shape) * dtype.itemsize):
-            return RECYCLED.empty(shape, dtype)
-        return (empty_in_lines if self.splits_rows else np.empty)(shape, dtype)
+        return RECYCLED.new(self.plan.problem.result.shape, dtype, empty_in_lines if self.splits_rows else np.empty)
 
     def target(self, data: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Return the array to run with: `out`, or a new one that is to be copied there, where that is faster.

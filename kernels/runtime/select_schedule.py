@@ -5,8 +5,9 @@ from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.gradient_heuristic import choose_reduction_schedule
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
-from ...lowering.schedule.schedule import Choice
+from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
+from ...lowering.schedule.tiling import FusedCheck, fused_check
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.records import NEW_RESULT, OUT_GIVEN
@@ -56,6 +57,11 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
     from ...lowering.schedule.candidates import choose_candidate
 
     return choose_candidate(nest, machine, proposed)
+
+
+def chosen_check(nest: NestShape, schedule: Schedule) -> FusedCheck | None:
+    """Return which loop of a new result checks the indices that its iterations read, if one does."""
+    return fused_check(nest, schedule, machine_model())
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

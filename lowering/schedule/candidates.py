@@ -55,8 +55,7 @@ def candidates(nest: NestShape, machine: MachineModel, chosen: Schedule, *, is_g
         from .search.search_space import Space, search  # planning a call does not need it
 
         space = Space(nest, chosen, machine.threads, is_gradient)
-        sums_bags = any(name.role == "bag" for name, _ in nest.copied)
-        ways = () if sums_bags else gradient_candidates(nest, machine)
+        ways = () if nest.sums_bags else gradient_candidates(nest, machine)
         yield from dict.fromkeys([chosen, *ways, *search(space, lambda schedules: [chosen])])
         return
     rules = choose_schedule(nest, machine).schedule

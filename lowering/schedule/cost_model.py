@@ -107,16 +107,14 @@ class CostModel:
     def __init__(self, nest: NestShape, machine: MachineModel):
         self._nest, self._machine = nest, machine
         self._row_loops = row = dict(nest.row)
-        axes = sum(name.role == "axis" for name, _ in nest.table)
-        self._row_bytes = nest.width_bytes * math.prod(row.values())
+        self._row_bytes = nest.row_bytes
         self._out_bytes = out_bytes = nest.out_bytes
         self._places = out_bytes // max(self._row_bytes, 1)
         self._is_shared = machine.threads > 1 and machine.is_worth_sharing(
             out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
-        self._index_bytes = nest.all_index_bytes * max(axes, 1)  # of a tuple one for each axis
-        self._resolve_uops = fixed.RESOLVE_UOPS * max(axes, 1) + fixed.COMBINE_UOPS * max(axes - 1, 0)
-        self._uop_ns = machine.lane_load_ns / fixed.LANE_UOPS
+        self._index_bytes = nest.all_index_bytes * nest.tuple_size
+        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.lane_load_ns / fixed.LANE_UOPS
         self._sizes = dict(nest.loops)
         self._is_row, (_, self._run) = nest.is_row, nest.innermost
         self._run_bytes = nest.width_bytes * self._run
@@ -124,7 +122,8 @@ class CostModel:
         self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
         self._last_bytes = fixed.LAST_CACHE_ROOMS * machine.l3_room_bytes
         self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
-        self._count_lines(max(nest.span_bytes if axes else nest.table_bytes, 1))
+        has_axis = any(name.role == "axis" for name, _ in nest.table)
+        self._count_lines(max(nest.span_bytes if has_axis else nest.table_bytes, 1))
         self._traffics: dict[tuple[bool, int], Traffic] = {}
         self._fetched: dict[Any, Fetched] = {}
         self._bodies: dict[Any, float] = {}
@@ -311,6 +310,11 @@ class CostModel:
         threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
         self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
         return found
+
+
+def resolve_uops(nest: NestShape) -> float:
+    """Return the instructions that make a position of the indices of one slice."""
+    return fixed.RESOLVE_UOPS * nest.tuple_size + fixed.COMBINE_UOPS * (nest.tuple_size - 1)
 
 
 def parts_of(l2: float, last: float) -> Parts:

@@ -18,7 +18,18 @@ from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .cost_model import IN_MEMORY, MEMORY, CostModel, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns
+from .cost_model import (
+    IN_MEMORY,
+    MEMORY,
+    CostModel,
+    Parts,
+    Prediction,
+    copy_ns,
+    line_times,
+    parts_of,
+    piece_ns,
+    resolve_uops,
+)
 from .loop_sizes import NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from .schedule import Schedule
@@ -55,13 +66,11 @@ class GradientModel:
     def __init__(self, nest: NestShape, machine: MachineModel):
         self._nest, self._machine = nest, machine
         self._sizes = dict(nest.loops)
-        self._row_bytes = nest.width_bytes * trips(nest.row)
+        self._row_bytes = nest.row_bytes
         self._places = nest.out_bytes // max(self._row_bytes, 1)
-        axes = [size for name, size in nest.table if name.role == "axis"]
         self._positions = max(nest.table_bytes // max(self._row_bytes, 1), 1)
-        self._index_bytes = nest.all_index_bytes * max(len(axes), 1)
-        self._resolve_uops = fixed.RESOLVE_UOPS * max(len(axes), 1) + fixed.COMBINE_UOPS * max(len(axes) - 1, 0)
-        self._uop_ns = machine.lane_load_ns / fixed.LANE_UOPS
+        self._index_bytes = nest.all_index_bytes * nest.tuple_size
+        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.lane_load_ns / fixed.LANE_UOPS
         grain = math.gcd(self._row_bytes, STREAM_BYTES)
         self._row_lines = 1 + (self._row_bytes - grain) / LINE_BYTES
         self._reads = self._places / max(nest.table_bytes / max(self._row_bytes, LINE_BYTES), 1.0)

@@ -84,6 +84,21 @@ class NestShape:
         return self.is_row and self.innermost[0] == "inner" and names == ["inner"]
 
     @property
+    def sums_bags(self) -> bool:
+        """Whether a loop over bags adds up rows."""
+        return any(name.role == "bag" for name, _ in self.copied)
+
+    @property
+    def tuple_size(self) -> int:
+        """Indices for each slice: one for each axis that they select from."""
+        return max(sum(name.role == "axis" for name, _ in self.table), 1)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the slice of one index."""
+        return self.width_bytes * trips(self.row)
+
+    @property
     def run_bytes(self) -> int:
         """Bytes of out that the innermost loop writes."""
         return self.width_bytes * self.innermost[1]

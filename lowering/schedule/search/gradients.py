@@ -11,7 +11,7 @@ from .space import Space, loops_beside, loops_of_checks, vector_lanes, with_loop
 
 def owner_counts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient: owners of the positions of its longest axis, as many as threads or twice that; or none."""
-    if schedule != space.default or not space.is_gradient or any(name.role == "bag" for name, _ in space.nest.copied):
+    if schedule != space.default or not space.is_gradient or space.nest.sums_bags:
         return
     tiles, shared = loops_beside(schedule)
     alone = without_owners(schedule)
