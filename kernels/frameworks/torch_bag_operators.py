@@ -34,7 +34,7 @@ def reduced(
     try:
         if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
             keys = keys_of_gather(LARGEST if mode == "max" else OPERATOR, Bounds.ERROR)
-            found = finders().elements(CALLS.find, weight, index, None, *keys)
+            found = finders().elements.run(CALLS.find, weight, index, None, *keys)
             if found is not None:
                 return found.div_(max(index.shape[1], 1)) if mode == "mean" else found
         picks, options = _bags(index, offsets, has_last, padding, factors)

@@ -10,7 +10,7 @@ from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
 from ..gather import gather
 from .torch_fast_call import finders
-from .torch_operators import Operator, added_up
+from .torch_operators import Operator, added_up, save
 from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
 
 
@@ -47,7 +47,7 @@ def embedding(
         rows = weight.shape[0] if padding_idx is not None else 0
         if padding_idx is None or -rows <= padding_idx < rows:
             padding = -1 if padding_idx is None else padding_idx % rows
-            found = EMBEDDING.found(None, weight, input, 0, 0, input, padding, scale_grad_by_freq, sparse)
+            found = EMBEDDING.found(None, weight, input, 0, 0, padding, scale_grad_by_freq, sparse)
             if found is not None:
                 return found
     if is_overridden(input, weight):
@@ -102,16 +102,11 @@ def _look_ups(index: Any, rows: int) -> Any:
     return torch.bincount(index.reshape(-1), minlength=rows).clamp_(min=1).unsqueeze(1)
 
 
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    weight, index, ctx.padding, ctx.is_scaled, ctx.is_sparse = inputs
-    ctx.rows = weight.shape[0]
-    ctx.save_for_backward(index)
-
-
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (index,) = ctx.saved_tensors
-    backward = torch.ops.aten.embedding_sparse_backward if ctx.is_sparse else DENSE_BACKWARD
-    return backward(grad, index, ctx.rows, ctx.padding, ctx.is_scaled), None, None, None, None
+    shape, padding, is_scaled, is_sparse = ctx.kept
+    backward = torch.ops.aten.embedding_sparse_backward if is_sparse else DENSE_BACKWARD
+    return backward(grad, index, shape[0], padding, is_scaled), None, None, None, None
 
 
 def _save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
@@ -143,7 +138,7 @@ DENSE_BACKWARD = Operator(
     lambda grad, index, rows, *_: grad.new_empty((rows, grad.shape[-1])),
 )
 EMBEDDING.differentiate(
-    _save, _backward, lambda ctx, tangent, *_: EMBEDDING(tangent, ctx.saved_tensors[0], ctx.padding, False, False)
+    save, _backward, lambda ctx, tangent, *_: EMBEDDING(tangent, ctx.saved_tensors[0], ctx.kept[1], False, False)
 )
 DENSE_BACKWARD.differentiate(
     _save_of_backward,

@@ -9,7 +9,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from ..host.runtime import RUNTIME
-from .torch_tensors import ML_DTYPES, dispatch_modes, ml_dtype, trace, transform
+from .torch_tensors import ML_DTYPES, dispatch_modes, is_tracing, is_transforming, ml_dtype
 
 _OF_NUMPY = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OF_ML_DTYPES = {
@@ -23,21 +23,35 @@ _OF_ML_DTYPES = {
 _NUMBERS = "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 b1"
 
 
-class Finders(NamedTuple):
-    """Functions of `(find, table, index, out, first, second, third)`: the result of a remembered call, or None.
+class Finder(NamedTuple):
+    """Two functions that return the result of a remembered call, or None.
 
-    `find` is that of the call cache, and the last three are the keys of the call. None is the result, too, where torch
-    records calls rather than running them, and for tensors that have no plain values in the memory of the CPU.
+    None is the result, too, for tensors that have no plain values in the memory of the CPU.
 
     Attributes:
-        slices: by one dimension of indices, which are read as unsigned numbers.
-        elements: by indices of any shape, which are read as unsigned numbers.
-        signed: by indices of any shape, which are read as they are.
+        run: `run(find, table, index, out, a, b, c)`: `find` is that of the call cache, and the last three are the keys
+            of the call. Returns None where torch records calls rather than running them. `run(..., others, apply)` is
+            for calls with a gradient: that is what `apply` gives of `forward`, with `(table.shape, *others)` kept.
+        forward: `forward(ctx, table, (find, index, a, b, c, kept))`, that of a `torch.autograd.Function`, which keeps
+            what the gradient needs in `ctx.to_save` and `ctx.kept`. It does not look whether calls are recorded.
     """
 
-    slices: Callable[..., Any]
-    elements: Callable[..., Any]
-    signed: Callable[..., Any]
+    run: Callable[..., Any]
+    forward: Callable[..., Any]
+
+
+class Finders(NamedTuple):
+    """The finders of calls, by how indices are read.
+
+    Attributes:
+        slices: one dimension of indices, as unsigned numbers.
+        elements: indices of any shape, as unsigned numbers.
+        signed: indices of any shape, as they are.
+    """
+
+    slices: Finder
+    elements: Finder
+    signed: Finder
 
 
 @functools.cache
@@ -55,9 +69,12 @@ def _made_finders() -> Finders:
     signed = {place: dtype for place, dtype in known.items() if place[0] in (0, 1)}
     narrow = {_OF_ML_DTYPES[name]: ml_dtype(name) for name in ML_DTYPES.values()}
     known |= {(code, dtype.itemsize): dtype for code, dtype in narrow.items()}
-    guards = (dispatch_modes, 0), (trace, None), (transform, None)
+    guards = (dispatch_modes, 0), (is_tracing, False), (is_transforming, False)
     try:
-        library = TensorLibrary(Tensor.__dlpack_c_exchange_api__, (Tensor, torch.nn.Parameter), guards, known)
-        return Finders(*make_tensor_call(library, ((unsigned, 1), (unsigned, ANY_RANK), (signed, ANY_RANK))))
+        library = TensorLibrary(
+            Tensor.__dlpack_c_exchange_api__, (Tensor, torch.nn.Parameter), guards, torch.is_grad_enabled, known
+        )
+        ways = (unsigned, 1), (unsigned, ANY_RANK), (signed, ANY_RANK)
+        return Finders(*[Finder(*functions) for functions in make_tensor_call(library, ways)])
     except Exception:  # it only saves time, and not every version of torch has these functions
-        return Finders(*[lambda *arguments: None] * 3)
+        return Finders(*[Finder(*[lambda *arguments: None] * 2)] * 3)

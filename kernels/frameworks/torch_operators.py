@@ -6,7 +6,6 @@ fake kernel that gives the shape, so that compiled and traced programs can hold 
 three times as long for a small call. The gradient of an operator is an operator, whose gradient is the first one.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from ...ir.semantics import Bounds
 from ..gather import gather, gather_elements
 from ..gradient import keys_of_gradient, run_gradient
 from ..runtime.call_cache import CALLS
-from .torch_fast_call import finders
+from .torch_fast_call import Finder, finders
 from .torch_tensors import (
     array_of,
     count_change,
@@ -31,8 +30,6 @@ from .torch_tensors import (
     is_transformed,
     outside,
     tensor_of,
-    trace,
-    transform,
     unsigned,
 )
 
@@ -59,6 +56,8 @@ class Operator:
         torch.library.register_fake(self._name, _checking_devices(fake))
         self.registered = getattr(torch.ops.gathernest, schema.partition("(")[0]).default
         self._apply: Any = None
+        self._backward: Any = None
+        self._find: Formula = self._bind
         self._apply_found: Any = None
         self._transformed: Any = None
 
@@ -66,7 +65,8 @@ class Operator:
         """Give it a gradient.
 
         Args:
-            save: `save(ctx, inputs, output)` keeps what the gradient needs.
+            save: `save(ctx, inputs, output)` keeps what the gradient needs. That of an operator with a finder saves the
+                second input, and keeps the shape of the first and the others: `ctx.kept = (shape, *others)`.
             backward: `backward(ctx, grad)` returns a gradient for each input.
             forward: `forward(ctx, tangent, ...)` returns the tangent of the output for those of the inputs.
         """
@@ -76,19 +76,12 @@ class Operator:
             save(ctx, arguments, None)
             return self.kernel(*arguments)
 
-        def saving_found(ctx: Any, table: Any, call: Any) -> Any:
-            index, first, second, arguments = call
-            save(ctx, (table, *arguments), None)
-            return self._find(CALLS.find, table, index, None, first, second, "error")
-
         def setting_up(ctx: Any, inputs: Any, output: Any) -> None:
             save(ctx, inputs, output)
             ctx.save_for_forward(*(ctx.to_save or ()))
 
+        self._backward = backward
         self._apply = _function(self._name, forward=saving, backward=backward).apply
-        # `Function.apply` in Python only adds what transforms and setup_context need, in 0.8 us.
-        found = _function(self._name, forward=saving_found, backward=lambda ctx, grad: (backward(ctx, grad)[0], None))
-        self._apply_found = super(torch.autograd.Function, found).apply
         parts = {"setup_context": setting_up, "backward": backward, "jvp": forward, "vmap": self._vmap}
         self._transformed = _function(self._name, forward=lambda *arguments: self.kernel(*arguments), **parts).apply
 
@@ -102,7 +95,7 @@ class Operator:
             return self._apply(table, *arguments)
         return self.kernel(table, *arguments)
 
-    def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, *arguments: Any) -> Any:
+    def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, *others: Any) -> Any:
         """Return the result of a call that was made before, with its gradient; None where another way must look.
 
         The way of a small call that nobody watches. The arguments need no checks: a call with others was not made.
@@ -110,29 +103,25 @@ class Operator:
         Args:
             out, table, index: what the caller gave; `out` may be None.
             first, second: the first two keys of the call in the call cache.
-            arguments: all but `table`, as the operator takes them.
+            others: what the operator takes but `table` and `index`.
         """
+        if is_compiling() or forward_ad._current_level >= 0:
+            return None
         try:
-            is_derived = table.requires_grad and is_grad_enabled()
-            if is_compiling() or forward_ad._current_level >= 0:
-                return None
-            if out is not None:
-                if is_derived or out.requires_grad:
-                    return None
-            elif is_derived:
-                if trace() is not None or transform() is not None:
-                    return None
-                return self._apply_found(table, (index, first, second, arguments))
-            result = self._find(CALLS.find, table, index, out, first, second, "error")
-        except (AttributeError, BoundsError):  # the way with checks says why
+            result = self._find(CALLS.find, table, index, out, first, second, "error", others, self._apply_found)
+        except BoundsError:  # the way with checks says why
             return None
         if out is not None and result is not None:
             count_change(out)
         return result
 
-    @functools.cached_property
-    def _find(self) -> Formula:
-        return getattr(finders(), self._finder)
+    def _bind(self, *arguments: Any) -> None:
+        """Get the finder, which is compiled now, and find nothing."""
+        finder = getattr(finders(), self._finder)
+        parts = {"forward": finder.forward, "backward": lambda ctx, grad: (self._backward(ctx, grad)[0], None)}
+        # `Function.apply` in Python only adds what transforms and setup_context need, in 0.8 us.
+        self._apply_found = super(torch.autograd.Function, _function(self._name, **parts)).apply
+        self._find = finder.run
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
         """Run it for each element of a batch, as `torch.vmap` asks for."""
@@ -219,7 +208,7 @@ def _converted(tensor: Any, dtype: Any) -> Any:
     return torch.from_numpy(memory).view(dtype).copy_(tensor)
 
 
-def added_up(operator: Gather | GatherElements, find: Formula, grad: Any, shape: Sequence[int], index: Any) -> Any:
+def added_up(operator: Gather | GatherElements, finder: Finder, grad: Any, shape: Sequence[int], index: Any) -> Any:
     """Return the gradient of an operator with respect to a table of a shape.
 
     bfloat16 and float16 become float32 here: a call of float32 is remembered.
@@ -228,40 +217,49 @@ def added_up(operator: Gather | GatherElements, find: Formula, grad: Any, shape:
         InvalidGatherError: `grad` has elements that cannot be added up.
     """
     if grad.dtype in (torch.bfloat16, torch.float16):
-        return _converted(added_up(operator, find, _converted(grad, torch.float32), shape, index), grad.dtype)
+        return _converted(added_up(operator, finder, _converted(grad, torch.float32), shape, index), grad.dtype)
     sizes = tuple(shape)
     keys = keys_of_gradient(operator, Bounds.ERROR, sizes)
-    found = find(CALLS.find, grad, index, None, *keys)
+    found = finder.run(CALLS.find, grad, index, None, *keys)
     if found is not None:
         return found
-    picks = array_of(index) if find is finders().signed else unsigned(index)
+    picks = array_of(index) if finder is finders().signed else unsigned(index)
     array = array_of(grad)
     if array.dtype.kind in "iu" and (grad.dtype.is_floating_point or grad.dtype.is_complex):
         raise InvalidGatherError(f"a gradient of {grad.dtype} cannot be added up; convert the table, as by .float()")
     return tensor_of(run_gradient(operator, array, picks, sizes, Bounds.ERROR), grad.dtype)
 
 
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    table, ctx.dim, index = inputs
-    ctx.shape = table.shape
+def save(ctx: Any, inputs: Any, output: Any) -> None:
+    """Keep what the gradient of `f(table, index, *others)` needs; as `Finder.forward` does."""
+    table, index, *others = inputs
     ctx.save_for_backward(index)
+    ctx.kept = table.shape, *others
+
+
+def _save_of_gather(ctx: Any, inputs: Any, output: Any) -> None:
+    table, dim, index = inputs
+    save(ctx, (table, index, dim), output)
 
 
 def pair(forward: Operator, backward: Operator) -> None:
     """Make two operators each other's gradient: `f(table, dim, index)` and `g(grad, shape, dim, index)`."""
 
     def save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
-        _, ctx.shape, ctx.dim, index = inputs
+        _, shape, dim, index = inputs
         ctx.save_for_backward(index)
+        ctx.kept = shape, dim
 
     def gathered(ctx: Any, slices: Any) -> Any:
-        return forward(slices, ctx.dim, ctx.saved_tensors[0])
+        return forward(slices, ctx.kept[1], ctx.saved_tensors[0])
 
     def added(ctx: Any, grad: Any) -> Any:
-        return backward(grad, ctx.shape, ctx.dim, ctx.saved_tensors[0])
+        return backward(grad, *ctx.kept, ctx.saved_tensors[0])
 
     forward.differentiate(
-        _save, lambda ctx, grad: (added(ctx, grad), None, None), lambda ctx, tangent, *_: gathered(ctx, tangent)
+        _save_of_gather,
+        lambda ctx, grad: (added(ctx, grad), None, None),
+        lambda ctx, tangent, *_: gathered(ctx, tangent),
     )
     backward.differentiate(
         save_of_backward,
@@ -286,13 +284,14 @@ TAKE_ALONG = _operator("take_along_dim", _take_along, _gathered_like, _take_alon
 
 def _sparse_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Return the elements of a gradient as they are, a sparse tensor: torch's own function makes it."""
-    like = grad.new_empty(()).expand(ctx.shape)  # of which only the shape is read
-    return torch.ops.aten._gather_sparse_backward(like, ctx.dim, ctx.saved_tensors[0].long(), grad), None, None
+    shape, dim = ctx.kept
+    like = grad.new_empty(()).expand(shape)  # of which only the shape is read
+    return torch.ops.aten._gather_sparse_backward(like, dim, ctx.saved_tensors[0].long(), grad), None, None
 
 
 SPARSE_GATHER = Operator(
     "gather_with_sparse_grad(Tensor input, SymInt dim, Tensor index) -> Tensor", _gather, _gathered_like, "elements"
 )
 SPARSE_GATHER.differentiate(
-    _save, _sparse_backward, lambda ctx, tangent, *_: GATHER(tangent, ctx.dim, ctx.saved_tensors[0])
+    _save_of_gather, _sparse_backward, lambda ctx, tangent, *_: GATHER(tangent, ctx.kept[1], ctx.saved_tensors[0])
 )

@@ -23,20 +23,20 @@ UNSIGNED = {
 
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
-trace = torch._C._get_tracing_state
+is_tracing = torch._C._is_tracing
 # Where a version of torch lacks one of these, every call takes the way through torch's dispatcher.
 dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
-transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: True)
+is_transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
 def is_traced() -> bool:
     """Return whether torch records calls rather than running them: it compiles, traces, or has a dispatch mode."""
-    return is_compiling() or dispatch_modes() > 0 or trace() is not None
+    return is_compiling() or dispatch_modes() > 0 or is_tracing()
 
 
 def is_transformed() -> bool:
     """Return whether a transform of `torch.func` or a gradient in forward mode is active."""
-    return forward_ad._current_level >= 0 or transform() is not None
+    return forward_ad._current_level >= 0 or is_transforming()
 
 
 def is_overridden(*tensors: Any) -> bool:

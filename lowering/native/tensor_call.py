@@ -16,6 +16,7 @@ from llvmlite import ir
 from .call_layout import WORD_BYTES, WRITEABLE, Field
 from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, VOID, Code, Word, address_in, builtin, machine_code
+from .tensor_gradient import ARGUMENTS_OF_GRADIENT, attribute, differentiate, run_and_save
 
 _NONE, _NULL = I64(id(None)), I64(0)
 _MAJOR_VERSION = 1
@@ -82,20 +83,29 @@ class TensorLibrary:
         exchange_api: the capsule that the type of tensors has.
         types: of tensors: objects of other types are none.
         guards: functions without arguments, with the object that each returns unless somebody watches the calls.
+        is_grad_enabled: returns whether gradients are wanted of tensors that have `requires_grad`.
         dtypes: those that data and `out` are read as.
     """
 
     exchange_api: Any
     types: tuple[type, type]
     guards: Sequence[tuple[Callable[[], Any], Any]]
+    is_grad_enabled: Callable[[], bool]
     dtypes: Dtypes
 
 
-def make_tensor_call(library: TensorLibrary, indices: Sequence[tuple[Dtypes, int]]) -> list[Callable[..., Any]]:
-    """Return, for each way to read indices, a function that runs a remembered call on tensors.
+def make_tensor_call(
+    library: TensorLibrary, indices: Sequence[tuple[Dtypes, int]]
+) -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
+    """Return, for each way to read indices, two functions that run a remembered call on tensors.
 
     `function(find, data, indices, out, a, b, c)` gives `find` of the call cache the tensors as arrays, and returns its
     result as a new tensor, or `out`, or None where it found nothing or an argument is no plain tensor on the CPU.
+    `function(find, data, indices, out, a, b, c, others, apply)` returns None, too, where a gradient of `out` is wanted,
+    and where one of data is, `apply(data, (find, indices, a, b, c, (data.shape, *others)))`.
+
+    `forward(ctx, data, (find, indices, a, b, c, kept))` sets `ctx.to_save = (indices,)` and `ctx.kept = kept`, and
+    returns what `function` does: as machine code it is the forward of a `torch.autograd.Function`.
 
     Args:
         library: whose tensors they are.
@@ -113,11 +123,11 @@ def make_tensor_call(library: TensorLibrary, indices: Sequence[tuple[Dtypes, int
         raise NotImplementedError
     IMMORTAL.append((library, indices))
     module = ir.Module("gathernest_tensor_call")
-    for function in (_forget, _is_lazy, _array_of, _tensor_of):
+    for function in (_forget, _is_lazy, _array_of, _tensor_of, _run, run_and_save, differentiate):
         function(module)
-    _find(module, library.guards)
+    _find(module, library)
     address = machine_code(module)
-    bind = builtin("find_tensors", address, FASTCALL)
+    bind, bind_saving = (builtin(name, address, FASTCALL) for name in ("find_tensors", "run_and_save"))
     functions = []
     for index_dtypes, rank in indices:
         words = np.zeros(Library.WORDS, np.int64)
@@ -125,16 +135,12 @@ def make_tensor_call(library: TensorLibrary, indices: Sequence[tuple[Dtypes, int
         for first, known in ((Library.DATA_DTYPES, library.dtypes), (Library.INDEX_DTYPES, index_dtypes)):
             for (code, size), dtype in known.items():
                 words[first + code * _SIZES + size.bit_length() - 1] = id(dtype)
-        functions.append(bind(words))
+        functions.append((bind(words), bind_saving(words)))
     return functions
 
 
 def _word_at(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
-
-
-def _store_at(code: Code, value: Word, base: Word, offset_bytes: int = 0) -> None:
-    code.store(value, code.inttoptr(code.add(base, I64(offset_bytes)), value.type.as_pointer()))
 
 
 def _forget(module: ir.Module) -> None:
@@ -178,7 +184,7 @@ def _array_of(module: ir.Module) -> None:
     rank = code.number(dl, Tensor.RANK)
     code.need(code.icmp_unsigned("<=", rank, I64(_MOST_DIMS)), none)
     dtype = code.load_at(dl, Tensor.DTYPE, I32)
-    _store_at(code, dtype, dtype_place)
+    code.store_at(dtype, dtype_place)
     wide = code.zext(dtype, I64)
     number, size = code.and_(wide, I64(0xFF)), code.and_(code.lshr(wide, I64(11)), I64(0x1F))
     code.need(code.same(code.lshr(wide, I64(16)), I64(_ONE_LANE)), none)
@@ -194,7 +200,7 @@ def _array_of(module: ir.Module) -> None:
     strides = code.ptrtoint(code.variable(ir.ArrayType(I64, _MOST_DIMS)(ir.Undefined)), I64)
     given = code.load_at(dl, Tensor.STRIDES)
     with code.counted(rank) as dim:
-        _store_at(code, code.shl(code.element(given, dim), shift), code.after(strides, dim))
+        code.store_at(code.shl(code.element(given, dim), shift), code.after(strides, dim))
     data = code.load_at(dl, Tensor.DATA)
     code.need(code.not_(code.same(data, _NULL)), none)
     first = code.add(data, code.load_at(dl, Tensor.FIRST_BYTE))
@@ -246,49 +252,75 @@ def _tensor_of(module: ir.Module) -> None:
         (strides, Managed.TENSOR + Tensor.STRIDES),
         (_NULL, Managed.TENSOR + Tensor.FIRST_BYTE),
     ):
-        _store_at(code, value, managed, place)
+        code.store_at(value, managed, place)
     given = code.load_at(array, Field.STRIDES)
     with code.counted(rank) as dim:
-        _store_at(code, code.ashr(code.element(given, dim), shift), code.after(strides, dim))
+        code.store_at(code.ashr(code.element(given, dim), shift), code.after(strides, dim))
     holder = code.variable(_NULL)
     code.call_address(code.word(words, Library.TO_OBJECT), managed, code.ptrtoint(holder, I64), types=[I32])
     code.ret(code.load(holder))
 
 
-def _find(module: ir.Module, guards: Sequence[tuple[Callable[[], Any], Any]]) -> None:
-    """find_tensors(words, args, count): as the functions of `make_tensor_call`; `args` begin with `find`."""
+def _find(module: ir.Module, library: TensorLibrary) -> None:
+    """find_tensors(self, args, count): `function` of `make_tensor_call`."""
     code = Code(module, "find_tensors", 3, "external")
     self, args, count = code.arguments
+    missed, run = map(code.append_basic_block, ("missed", "run"))
+    data, out = code.word(args, 1), code.word(args, 3)
+    for guard, wanted in library.guards:
+        said = code.call_python("PyObject_CallNoArgs", I64(id(guard)))
+        code.need(_is_object(code, said, wanted, missed), missed)
+    code.need(code.same(count, I64(ARGUMENTS_OF_GRADIENT)), run)
+    with code.if_then(code.not_(code.same(out, _NONE))):
+        is_derived = _is_object(code, attribute(code, out, "requires_grad"), True, missed)
+        code.need(code.not_(is_derived), missed)
+    code.need(_is_object(code, attribute(code, data, "requires_grad"), True, missed), run)
+    is_enabled = code.call_python("PyObject_CallNoArgs", I64(id(library.is_grad_enabled)))
+    code.need(_is_object(code, is_enabled, True, missed), run)
+    code.need(code.same(out, _NONE), missed)
+    code.ret(code.call_function("differentiate", args))
+    code.position_at_end(run)
+    code.ret(code.call_function("run", code.load_at(self, Field.DATA), args))
+    code.position_at_end(missed)
+    code.call_python("Py_IncRef", _NONE, result=VOID)
+    code.ret(_NONE)
+
+
+def _is_object(code: Code, found: Word, wanted: Any, missed: Any) -> Word:
+    """Return whether an object is one that lives on, and give it up; where it is an error, clear that and miss."""
+    with code.if_then(code.same(found, _NULL)):
+        code.call_python("PyErr_Clear", result=VOID)
+        code.branch(missed)
+    code.call_python("Py_DecRef", found, result=VOID)
+    return code.same(found, I64(id(wanted)))
+
+
+def _run(module: ir.Module) -> None:
+    """run(words, args): the result of `find`, or None; 0 with an exception set."""
+    code = Code(module, "run", 2)
+    words, args = code.arguments
     missed, done = map(code.append_basic_block, ("missed", "done"))
-    words, result = code.load_at(self, Field.DATA), code.variable(_NONE)
+    result = code.variable(_NONE)
     arrays = [code.variable(_NULL) for _ in range(3)]
     dtypes = [code.ptrtoint(code.variable(_NULL), I64) for _ in range(3)]
     call = code.ptrtoint(code.variable(ir.ArrayType(I64, 6)(ir.Undefined)), I64)
-    code.need(code.same(count, I64(7)), missed)
-    for guard, wanted in guards:
-        said = code.call_python("PyObject_CallNoArgs", I64(id(guard)))
-        with code.if_then(code.same(said, _NULL)):
-            code.call_python("PyErr_Clear", result=VOID)
-            code.branch(missed)
-        code.call_python("Py_DecRef", said, result=VOID)
-        code.need(code.same(said, I64(id(wanted))), missed)
     out, rank = code.word(args, 3), code.word(words, Library.INDEX_RANK)
     for place, first in enumerate((Library.DATA_DTYPES, Library.INDEX_DTYPES, Library.DATA_DTYPES)):
         following, tensor = code.append_basic_block("following"), code.word(args, 1 + place)
         if place == 2:
-            _store_at(code, _NONE, call, WORD_BYTES * place)
+            code.store_at(_NONE, call, WORD_BYTES * place)
             code.need(code.not_(code.same(tensor, _NONE)), following)
         array = code.call_function("array_of", words, tensor, code.after(words, I64(first)), dtypes[place])
         code.need(code.not_(code.same(array, _NULL)), missed)
         code.store(array, arrays[place])
-        _store_at(code, array, call, WORD_BYTES * place)
+        code.store_at(array, call, WORD_BYTES * place)
         if place == 1:
             is_fit = code.same(code.number(array, Field.RANK), rank)
             code.need(code.or_(is_fit, code.same(rank, I64(ANY_RANK))), missed)
         code.branch(following)
         code.position_at_end(following)
     for key in range(3, 6):
-        _store_at(code, code.word(args, key + 1), call, WORD_BYTES * key)
+        code.store_at(code.word(args, key + 1), call, WORD_BYTES * key)
     found = code.call_python("PyObject_Vectorcall", code.word(args, 0), call, I64(6), _NULL)
     code.store(found, result)
     is_found = code.and_(code.not_(code.same(found, _NULL)), code.not_(code.same(found, _NONE)))

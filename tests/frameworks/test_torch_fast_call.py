@@ -99,6 +99,32 @@ def test_an_index_out_of_range_has_the_same_message_as_the_first_time():
                 gnt.index_select(table, 0, index)
 
 
+def test_indices_are_saved_as_torch_saves_tensors():
+    """Hooks see them, and a change of them before the backward pass is an error."""
+    table, index, packed = torch.ones(5, 3, requires_grad=True), SLICES.clone(), []
+    for _ in range(3):
+        with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+            gnt.index_select(table, 0, index)
+        assert [each.data_ptr() for each in packed] == [index.data_ptr()]
+        packed.clear()
+    result = gnt.index_select(table, 0, index)
+    index.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_out_that_wants_a_gradient_takes_the_way_with_checks():
+    table, out = torch.rand(5, 3), torch.empty(3, 3)
+    for _ in range(3):
+        gnt.index_select(table, 0, SLICES, out=out)
+    with pytest.raises(gn.InvalidGatherError, match="out cannot be used where a gradient is wanted"):
+        gnt.index_select(table, 0, SLICES, out=out.clone().requires_grad_())
+    with pytest.raises(gn.InvalidGatherError, match="out cannot be used where a gradient is wanted"):
+        gnt.index_select(table.requires_grad_(), 0, SLICES, out=out)
+    with torch.no_grad():
+        assert gnt.index_select(table, 0, SLICES, out=out) is out
+
+
 def test_results_own_their_memory_and_nothing_is_leaked():
     table = torch.arange(5000.0).reshape(5, 1000)
     results = [gnt.index_select(table, 0, SLICES) for _ in range(4)]

@@ -1,0 +1,82 @@
+"""The gradient of a fast call for tensors, by a `torch.autograd.Function` whose forward is machine code.
+
+Written in Python, a forward that saves its indices and looks a call up takes 0.4 us more.
+"""
+
+import sys
+
+from llvmlite import ir
+
+from .call_layout import WORD_BYTES, Field
+from .llvm_jit import I32, I64, IMMORTAL, VOID, Code, Word
+
+ARGUMENTS_OF_GRADIENT = 9  # of a call of which a gradient may be wanted
+_NONE, _NULL = I64(id(None)), I64(0)
+_TUPLE_SIZE, _TUPLE_ITEMS = object.__basicsize__, tuple.__basicsize__  # offsets in bytes
+
+
+def differentiate(module: ir.Module) -> None:
+    """Call `apply` with what `find_tensors` got, nine arguments; 0 with an exception set."""
+    code = Code(module, "differentiate", 1)
+    (args,) = code.arguments
+    failed = code.append_basic_block("failed")
+    find, data, indices, _, *keys, others, apply = (code.word(args, place) for place in range(ARGUMENTS_OF_GRADIENT))
+    count = code.load_at(others, _TUPLE_SIZE)
+    shape = attribute(code, data, "shape")
+    code.need(code.not_(code.same(shape, _NULL)), failed)
+    kept = code.call_python("PyTuple_New", code.add(count, I64(1)))
+    code.need(code.not_(code.same(kept, _NULL)), failed)
+    code.store_at(shape, kept, _TUPLE_ITEMS)
+    with code.counted(count) as number:
+        other = code.load_at(code.after(others, number), _TUPLE_ITEMS)
+        code.call_python("Py_IncRef", other, result=VOID)
+        code.store_at(other, code.after(kept, number), _TUPLE_ITEMS + WORD_BYTES)
+    call = code.call_python("PyTuple_New", I64(6))
+    code.need(code.not_(code.same(call, _NULL)), failed)
+    for place, word in enumerate((find, indices, *keys, kept)):
+        if word is not kept:
+            code.call_python("Py_IncRef", word, result=VOID)
+        code.store_at(word, call, _TUPLE_ITEMS + WORD_BYTES * place)
+    given = code.ptrtoint(code.variable(ir.ArrayType(I64, 2)(ir.Undefined)), I64)
+    code.store_at(data, given)
+    code.store_at(call, given, WORD_BYTES)
+    result = code.call_python("PyObject_Vectorcall", apply, given, I64(2), _NULL)
+    code.call_python("Py_DecRef", call, result=VOID)
+    code.ret(result)
+    code.position_at_end(failed)
+    code.ret(_NULL)
+
+
+def run_and_save(module: ir.Module) -> None:
+    """Be the `forward` of `make_tensor_call`: (self, args, count)."""
+    code = Code(module, "run_and_save", 3, "external")
+    self, args, _ = code.arguments
+    ctx, data, call = (code.word(args, place) for place in range(3))
+    find, indices, *keys, kept = (code.load_at(call, _TUPLE_ITEMS + WORD_BYTES * place) for place in range(6))
+    failed = code.append_basic_block("failed")
+    saved = code.call_python("PyTuple_New", I64(1))
+    code.need(code.not_(code.same(saved, _NULL)), failed)
+    code.call_python("Py_IncRef", indices, result=VOID)
+    code.store_at(indices, saved, _TUPLE_ITEMS)
+    status = _set_attribute(code, ctx, "to_save", saved)
+    code.call_python("Py_DecRef", saved, result=VOID)
+    code.need(code.same(status, I32(0)), failed)
+    code.need(code.same(_set_attribute(code, ctx, "kept", kept), I32(0)), failed)
+    found_by = code.ptrtoint(code.variable(ir.ArrayType(I64, 7)(ir.Undefined)), I64)
+    for place, word in enumerate((find, data, indices, _NONE, *keys)):
+        code.store_at(word, found_by, WORD_BYTES * place)
+    code.ret(code.call_function("run", code.load_at(self, Field.DATA), found_by))
+    code.position_at_end(failed)
+    code.ret(_NULL)
+
+
+def attribute(code: Code, target: Word, name: str) -> Word:
+    """Return an attribute, or 0 with an exception set."""
+    IMMORTAL.append(sys.intern(name))
+    return code.call_python("PyObject_GetAttr", target, I64(id(IMMORTAL[-1])))
+
+
+def _set_attribute(code: Code, target: Word, name: str, value: Word) -> Word:
+    """Set an attribute; returns a C int, which is 0 unless an exception is set."""
+    IMMORTAL.append(sys.intern(name))
+    return code.call_python("PyObject_SetAttr", target, I64(id(IMMORTAL[-1])), value, result=I32)
