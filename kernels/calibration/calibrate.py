@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
+from ...lowering.schedule.thresholds import LANE_UOPS
 from ..host.cpu import free_memory_bytes, package_version
 from ..host.dependencies import require_compiler
 from ..host.host_load import OtherLoad
@@ -23,7 +24,7 @@ from ..host.machine_files.calibration_file import (
 )
 from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
-from .derived_model import cache_ends, derived_fields, distance, rounded, stream_end
+from .derived_model import cache_ends, derived_fields, distance, element_fields, rounded
 from .probe_program import NEAR_ROWS
 from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, PAGE_LINES, ROW_LINES, Workplace
 from .stable_times import Probe, stable_times
@@ -34,6 +35,9 @@ LATENCY_ROUND_S, LATENCY_LIMIT_S = 0.4, 4.0
 ROUND_S, LIMIT_S = 0.8, 11.0
 # Lines are prefetched into L2 so many times as far ahead as it has outstanding misses.
 FAR_ROWS_A_MISS = 4
+
+# Of what a copy reads and writes it reads a half.
+LEAST_ONE_WAY = 0.5
 
 # Is called with the rounds done, the most there will be, and words.
 Report = Callable[[int, int, str], None]
@@ -73,10 +77,9 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
         lambda said: report(next(rounds), most, f"latencies: {said}"),
     )
     caches = cache_ends(latency_ns, (base.l1_bytes, base.l2_bytes, base.l3_bytes))
-    footprints = [size for size in sizes if size >= 2 * caches[1]]
     rounds = itertools.count(1 + ROUNDS[0])
     times_ns = stable_times(
-        _probes(workplace, caches, footprints),
+        _probes(workplace, caches, sizes[-1]),
         ROUND_S,
         LIMIT_S,
         lambda said: report(next(rounds), most, f"rates: {said}"),
@@ -84,10 +87,11 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     report(most, most, "")
     other_cores = round(load.cores(), 2)
     fields = {
-        **_sizes_and_rates(times_ns, caches, footprints, base, threads),
+        **_sizes_and_rates(times_ns, caches, base, threads),
         "memory_ns": latency_ns[sizes[-1]],
         **derived_fields(times_ns, base, threads if other_cores < BUSY_CORES else 1),
     }
+    fields |= element_fields(times_ns, fields["line_ns"][2:], fields["lane_load_ns"] / LANE_UOPS)
     if other_cores >= BUSY_CORES:
         fields["l3_bytes"] = min(base.l3_bytes, BUILT_IN[base.name].l3_bytes)
     return Calibration(
@@ -119,10 +123,9 @@ def forget() -> Path | None:
 
 
 def _sizes_and_rates(
-    times_ns: Mapping[str, float], caches: tuple[int, int, int], footprints: list[int], base: MachineModel, threads: int
+    times_ns: Mapping[str, float], caches: tuple[int, int, int], base: MachineModel, threads: int
 ) -> dict[str, Any]:
     """Return the fields of caches, copies, random lines and prefetches."""
-    gains = {size: times_ns[f"{size} {CACHED}"] / times_ns[f"{size} {STREAMED}"] for size in footprints}
     far, near, rows = (
         {each: times_ns[f"{name} {each}"] for each in tried}
         for name, tried in (("far", FAR_LINES), ("near", NEAR_ROWS), ("rows", FAR_ROWS))
@@ -133,15 +136,16 @@ def _sizes_and_rates(
     return {
         "l1_bytes": caches[0],
         "l2_bytes": caches[1],
-        "l3_bytes": max(stream_end(gains, caches[2]), 2 * caches[1]),
+        "l3_bytes": max(caches[2], 2 * caches[1]),
         "l1_misses": base.l1_misses if ahead == base.near_rows else ahead,
         "l2_misses": base.l2_misses if far_ahead == base.far_rows else far_ahead // FAR_ROWS_A_MISS,
         "near_bytes": distance(rows, base.near_bytes // row_bytes) * row_bytes,
         "copy_bytes_per_ns": tuple(
-            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", footprints[-1])
+            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", "memory")
         ),
+        "store_times": max(times_ns[f"memory {CACHED}"] / times_ns[f"memory {STREAMED}"], 1.0),
         "memory_bytes_per_ns": memory,
-        "one_way_share": min(alone / memory, 1.0),
+        "one_way_share": min(max(alone / memory, LEAST_ONE_WAY), 1.0),
         "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
         "line_ns": (
             times_ns["lines L1"],
@@ -159,11 +163,11 @@ def _memory_bytes(base: MachineModel) -> int:
     return 1 << wanted.bit_length() - 1
 
 
-def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list[int]) -> dict[str, Probe]:
-    """Return the probes of all but the latencies."""
-    (l1, l2, l3), far_bytes, lines = caches, footprints[-1], workplace.lines
+def _probes(workplace: Workplace, caches: tuple[int, int, int], far_bytes: int) -> dict[str, Probe]:
+    """Return the probes of all but the latencies; so many bytes are far more than the caches."""
+    (l1, l2, l3), lines = caches, workplace.lines
     probes = workplace.instructions() | workplace.streams() | workplace.ascending() | workplace.launches()
-    for name, size in (("L2", l2 // 2), ("L3", l3 // 2), *((str(size), size) for size in footprints)):
+    for name, size in (("L2", l2 // 2), ("L3", l3 // 2), ("memory", far_bytes)):
         probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, 1).items()}
     copies = workplace.copies(far_bytes, workplace.threads)
     probes |= {f"all threads {way}": probe for way, probe in copies.items()}
@@ -172,5 +176,7 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], footprints: list
     probes["lines L3 far"] = lines(l3 // 4, BESIDE_FAR, 0)
     probes["lines L3 near"] = lines(l3 // 4, 0, BESIDE_NEAR)
     probes |= {f"far {each}": lines(far_bytes, each, BESIDE_NEAR) for each in FAR_LINES}
+    for name, size in (("L3", l3 // 4), ("memory", far_bytes)):
+        probes |= {f"{name} {way}": probe for way, probe in workplace.elements(size).items()}
     probes |= workplace.near_rows(l3 // 4)
     return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in FAR_ROWS}

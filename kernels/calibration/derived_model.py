@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...lowering.schedule.machine_model import MachineModel
-from ...lowering.schedule.thresholds import LANE_UOPS, RESOLVE_UOPS, VECTOR_UOPS
+from ...lowering.schedule.thresholds import LANE_UOPS, PREFETCH_UOPS, RESOLVE_UOPS, VECTOR_UOPS
 from .probe_program import ROWS_BYTES, VECTORS_BYTES
 
 # Parts of a reported size: a measured end of a cache within them is the reported one.
 NEAR_REPORTED = (0.7, 1.5)
-# How many times as fast non-temporal stores are where they count, and wider ones; up to which part of the last cache a
-# gain is noise.
-STREAM_GAIN, STREAM_SHARE = 1.10, 0.5
+# How many times as fast wider non-temporal stores are where they count.
+STREAM_GAIN = 1.10
 # What other vectors than the usual ones must gain on average, and may lose anywhere.
 VECTOR_GAIN, VECTOR_LOSS = 1.05, 0.97
 # A distance is as good as the best where it takes no longer than so many times as long.
@@ -60,17 +59,6 @@ def _rounded_size(size: float) -> int:
     return int(size) // quarter * quarter
 
 
-def stream_end(gains: Mapping[int, float], last_bytes: int) -> int:
-    """Return where the last cache ends for stores: from there on a non-temporal copy is the faster one.
-
-    Args:
-        gains: how many times as fast it is, by the bytes of both arrays.
-        last_bytes: where the last cache ends for reads; an end of more than half of that is the same one.
-    """
-    end = _crossing([(size, gains[size]) for size in sorted(gains)], STREAM_GAIN)
-    return last_bytes if end >= STREAM_SHARE * last_bytes else _rounded_size(end)
-
-
 def distance(times_ns: Mapping[int, float], usual: int) -> int:
     """Return a prefetch distance: the usual one where that is as good as the best, or else the least that is.
 
@@ -106,6 +94,28 @@ def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
     other = 32 if usual == 64 else 64
     gains = times_ns[f"stream by {max(usual, 32)}"] >= STREAM_GAIN * times_ns[f"stream by {other}"]
     return other if gains else usual
+
+
+def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_ns: float) -> dict[str, Any]:
+    """Return the fields of elements at random places of the last cache and memory, prefetched in ways or not at all.
+
+    Args:
+        times_ns: of `Workplace.elements`, behind "L3 " and "memory ".
+        line_ns: of those places, prefetched into L2.
+        uop_ns: an instruction, of which a prefetch and its index are some.
+    """
+    near, alone = [], []
+    for level, far_ns in zip(("L3", "memory"), line_ns, strict=True):
+        took = {way: times_ns[f"{level} elements {way}"] for way in ("alone", "near", "far")}
+        prefetch_ns = (RESOLVE_UOPS + PREFETCH_UOPS) * uop_ns
+        near.append(max(far_ns + took["near"] - took["far"], uop_ns))
+        alone.append(max(far_ns + took["alone"] - took["far"] + prefetch_ns, uop_ns))
+    later_ns = times_ns["memory elements near, streamed"] - times_ns["memory elements near"]
+    return {
+        "near_line_ns": tuple(near),
+        "alone_line_ns": tuple(alone),
+        "streamed_times": 1 + max(later_ns, 0.0) / near[1],
+    }
 
 
 def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: int) -> dict[str, Any]:

@@ -14,6 +14,14 @@ ROWS_BYTES, VECTORS_BYTES = (64, 256), (16, 32, 64)
 # How many rows of 64 bytes ahead are prefetched into the first cache.
 NEAR_ROWS = (4, 8, 16, 32)
 LONG_ROW_BYTES = 4096
+# How elements at random places are prefetched, so many ahead and with which locality, and whether stores are
+# non-temporal.
+ELEMENTS = {
+    "elements alone": (0, 0, False),
+    "elements near": (128, 3, False),
+    "elements far": (256, 2, False),
+    "elements near, streamed": (128, 3, True),
+}
 
 
 def probe_names() -> tuple[str, ...]:
@@ -37,20 +45,21 @@ def _loops() -> dict[str, str]:
     return {
         "latency": _LATENCY,
         "check": _CHECK,
-        "scalars": _scalars(),
+        "scalars": _scalars(0, 0, False),
         "gathered scalars": _GATHERED_SCALARS,
         "lane loads": _lanes(8),
         "wide lane loads": _lanes(16),
         **rows,
         **{f"near {ahead}": _rows(64, 32, ahead) for ahead in NEAR_ROWS},
+        **{name: _scalars(*how) for name, how in ELEMENTS.items()},
         "stream by 32": _streamed(32),
         "stream by 64": _streamed(64),
     }
 
 
-# Each place follows from the one before and from what it holds, 0, so that a load waits for the load before. With an
-# odd constant and a factor of 4 k + 1 every line of a table, a power of two of them, has its turn once. `size` is the
-# table's; `indices` is the first place, and the next one is returned.
+# Each place follows from the one before and from what it holds, a multiple of two lines, so that a load waits for the
+# load before. With an odd constant and a factor of 4 k + 1 every line of a table, a power of two of them, has its turn.
+# `size` is the table's; `indices` is the first place, and the next one is returned.
 _LATENCY = """
     place = indices
     for at in range(count):
@@ -67,13 +76,16 @@ _CHECK = """
 """
 
 
-def _scalars() -> str:
+def _scalars(ahead: int, locality: int, streams: bool) -> str:
     """Return a gather of elements of 4 bytes, 8 at a time, by indices of 8 bytes that may be negative."""
     lines = ["for at in range(0, count, 8):"]
     for lane in range(8):
+        if ahead:
+            lines.append(f"    prefetch_{locality}(data, 4 * load_i64(indices, 8 * at + {8 * (lane + ahead)}))")
         lines.append(f"    i{lane} = load_i64(indices, 8 * at + {8 * lane})")
         lines.append(f"    e{lane} = load_i32(data, 4 * (i{lane} + (size & (i{lane} >> 63))))")
-    lines.append("    store_v8xi32(out, 4 * at, join_v8xi32(e0, e1, e2, e3, e4, e5, e6, e7))")
+    store = "stream" if streams else "store"
+    lines.append(f"    {store}_v8xi32(out, 4 * at, join_v8xi32(e0, e1, e2, e3, e4, e5, e6, e7))")
     return "\n" + "\n".join("    " + line for line in lines) + "\n    return 0\n"
 
 
@@ -144,7 +156,7 @@ def _source() -> str:
     return f"""from numba import int64, njit
 
 from gathernest.lowering.numba.intrinsics import load_i32, load_i64, uge, zext
-from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_v8xi32, prefetch_3
+from gathernest.lowering.numba.vector_intrinsics import {", ".join(vectors)}, gather_v8xi32, prefetch_2, prefetch_3
 
 
 {functions}

@@ -14,7 +14,7 @@ from ..roofline import probe_kernels as shared_loops
 from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads
-from .probe_program import LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
+from .probe_program import ELEMENTS, LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
 from .stable_times import Probe, timed
 
 LINE_BYTES = shared_loops.LINE_BYTES
@@ -27,9 +27,12 @@ CHASED_LINES = 4096
 FAR_LINES, FAR_ROWS = (32, 64, 128, 256), (4, 8, 16, 32)
 BESIDE_NEAR, BESIDE_FAR, ROW_LINES = 16, 128, 4
 # What a thread reads and copies in one run: as little as takes much longer than a call, or a launch.
-READ_LINES, COPIED_BYTES_A_THREAD, LEAST_COPIED_BYTES = 8192, MB, 256 * KB
+READ_LINES, READ_ELEMENTS, COPIED_BYTES_A_THREAD, LEAST_COPIED_BYTES = 8192, 65536, MB, 256 * KB
 # The scalars: as many indices as half of an L2 holds, and staged ones that fit in L1 beside their table.
 INDICES, STAGED, SMALL_TABLE = 16384, 2048, 2048
+# A last cache that takes what the second one evicts has a table for good only after some sweeps: elements of 8 MB that
+# nothing prefetches take 2.4 ns after one of them and 0.8 after several.
+WARM_SWEEPS = 6
 # Indices that ascend, and the bytes of the table for each: two lines.
 ASCENDING, SKIPPED_BYTES = 8192, 128
 # Lines that all threads read behind each other, at random places, to read memory as fast as it goes.
@@ -43,12 +46,17 @@ LEAST_RUNS = 4
 MOST_ROWS_BYTES, STREAMED_BYTES, REPEATS = 256 * KB, MB, 8
 
 
+def fill(memory: np.ndarray) -> None:
+    """Fill bytes, a multiple of 8, with the words that probes read and write."""
+    memory.view(np.int64)[:] = shared_loops.FILL
+
+
 @dataclass
 class Workplace:
     """The memory that the probes use, and the program that they run.
 
     Attributes:
-        memory: bytes of 0, a power of two of them, that begin with a line.
+        memory: a power of two of bytes that begin with a line, each word of which is that of `fill`.
         threads: how many threads share work.
         warmed_bytes: a table of so many bytes is read as a whole before a timing, so that the last cache has what it
             can hold of it.
@@ -61,16 +69,18 @@ class Workplace:
     def __post_init__(self) -> None:
         self._rows: dict[int, np.ndarray] = {}
         self._places: dict[int, np.ndarray] = {}
+        self._elements: dict[int, np.ndarray] = {}
         self._entry, self._numbers = load_probes().entry, {name: at for at, name in enumerate(probe_names())}
         self._small, self._out = aligned(MB), aligned(MB)
-        self._small[:], self._out[:] = 0, 0
+        fill(self._small)
+        fill(self._out)
         touch(self._out, self.threads)  # compiles the other loops and starts the threads, before anything is timed
 
     @classmethod
     def of(cls, size_bytes: int, warmed_bytes: int) -> "Workplace":
-        """Return a workplace with so many bytes, which are 0 and have been touched."""
+        """Return a workplace with so many bytes, which have been touched."""
         memory = aligned(size_bytes + shared_loops.COPY_DISTANCE_BYTES + 2 * LINE_BYTES)
-        memory[:] = 0
+        fill(memory)
         return cls(memory[:size_bytes], available_threads(), warmed_bytes)
 
     def _call(self, loop: str, *numbers: int, repeats: int = 1) -> Callable[[], int]:
@@ -135,6 +145,30 @@ class Workplace:
 
         return {name: probe(name) for name in (f"near {each}" for each in NEAR_ROWS)}
 
+    def elements(self, table_bytes: int) -> dict[str, Probe]:
+        """Return probes of elements at random places of a table, one in each line: nanoseconds for an element.
+
+        Those of memory are written to memory: to the table itself, all of whose words are the same.
+        """
+        lines, farthest = table_bytes // LINE_BYTES, max(ahead for ahead, _, _ in ELEMENTS.values())
+        window, is_far = min(lines, READ_ELEMENTS), table_bytes > self.warmed_bytes
+        random = np.random.default_rng(2).permutation(lines) * (LINE_BYTES // 4)
+        self._elements[table_bytes] = np.resize(random, lines + farthest)
+        table, numbers = address(self.memory), address(self._elements[table_bytes])
+
+        def probe(name: str) -> Probe:
+            at, firsts = self._numbers[name], itertools.cycle(range(0, lines - window + 1, window))
+
+            def call() -> None:
+                first = next(firsts)
+                out = table + 4 * first if is_far else address(self._out)
+                self._entry(at, table, numbers + 8 * first, out, window, lines, 1, 0)
+
+            sweeps = 1 if is_far else lines // window
+            return Probe(timed(call, window, runs=2 * sweeps, warm=WARM_SWEEPS * sweeps))
+
+        return {name: probe(name) for name in ELEMENTS}
+
     def streams(self) -> dict[str, Probe]:
         """Return probes of non-temporal stores by the vectors they are made in: nanoseconds for a row of 4 KB."""
         target, rows = address(self.memory), STREAMED_BYTES // LONG_ROW_BYTES
@@ -171,13 +205,15 @@ class Workplace:
         """Return probes of a copy in so much memory: nanoseconds of a thread for a byte read or written."""
         grain = threads * shared_loops.BLOCK_BYTES
         half = footprint_bytes // 2 // grain * grain
-        size = min(half, threads * COPIED_BYTES_A_THREAD)
+        # Some memory is up to twice as fast for less than a millisecond, so all of it is copied in one run.
+        size = half if footprint_bytes > self.warmed_bytes else min(half, threads * COPIED_BYTES_A_THREAD)
         source = address(self.memory)
         starts = [(source, source + half, first, first + size) for first in range(0, half - size + 1, size)]
         units, windows = 2 * size / threads, itertools.cycle(starts)
+        repeats = max(1, LEAST_COPIED_BYTES // size)
         return {
             name: self._swept(replace(call, in_parallel=threads > 1), units, len(starts), footprint_bytes)
-            for name, call in copy_ways(windows, [self.memory], threads, max(1, LEAST_COPIED_BYTES // size)).items()
+            for name, call in copy_ways(windows, [self.memory], threads, repeats).items()
         }
 
     def lines(self, table_bytes: int, far: int, near: int, piece_lines: int = 1, threads: int = 1) -> Probe:
@@ -190,7 +226,7 @@ class Workplace:
             threads: that share the reads.
         """
         pieces = table_bytes // (piece_lines * LINE_BYTES)
-        window = min(pieces, threads * READ_LINES // piece_lines)
+        window = pieces if threads > 1 else min(pieces, READ_LINES // piece_lines)
         if pieces not in self._places:
             self._places[pieces] = random_places(pieces)
         places = self._places[pieces]

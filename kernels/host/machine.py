@@ -65,7 +65,7 @@ def built_in_for(cpu: Mapping[str, str]) -> tuple[str, str]:
     has_avx512 = "avx512f" in cpu.get("flags", "").split()
     because = f"{vendor}, family {family or 'unknown'}, with{'' if has_avx512 else 'out'} AVX-512"
     if vendor == "AuthenticAMD" and family.isdecimal() and int(family) >= 23:
-        return "zen4" if has_avx512 else "zen3", because
+        return ("zen5" if int(family) >= 26 else "zen4") if has_avx512 else "zen3", because
     return "xeon-avx512" if vendor == "GenuineIntel" and has_avx512 else GENERIC, because
 
 

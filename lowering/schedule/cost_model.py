@@ -143,6 +143,8 @@ class CostModel:
         threads, checking, count = self._team(given("parallel", schedule.parallel), tiles)
         traffic = self._traffic(stream, threads)
         lines, again, step_uops, index_uops = self._fetch(prefetches, tiles, traffic)
+        if stream and index_uops and not self._is_row:  # prefetched elements
+            lines *= 1 + (self._machine.streamed_times - 1) * traffic.far
         line_bytes = traffic.line_bytes
         if not ascending:
             lines += again
@@ -227,7 +229,10 @@ class CostModel:
             split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
             stores_ns, written = copy_ns(machine, self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
-            stores_ns, written = copy_ns(machine, self._out_bytes, stored, 2.0), missed * self._out_bytes
+            stores_ns, written = (
+                copy_ns(machine, self._out_bytes, stored, machine.store_times),
+                missed * self._out_bytes,
+            )
             read += written  # a cached store reads the line first
         moved = line_bytes, read, written
         found = Traffic(first, again, stores_ns, indices_ns, *moved, missed, table[MEMORY], len(self._traffics))
@@ -339,29 +344,29 @@ def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: f
         beside: lines of a row but the first.
         is_row: whether it is a row.
     """
-    own, memory_ns, misses = machine.line_ns, machine.memory_ns, machine.l1_misses
+    own, latency = machine.line_ns, parts[MEMORY] * machine.memory_ns
     l2 = max(parts[L2] - min(machine.l1_bytes / span_bytes, 1.0), 0.0)
     parts = 0.0, l2, parts[L3], parts[MEMORY]
-    near, last, far = (parts[level] * (own[level] - own[L1]) for level in (L2, L3, MEMORY))
-    following = copy_ns(machine, LINE_BYTES, parts)
+    l2_ns, following = l2 * (own[L2] - own[L1]), copy_ns(machine, LINE_BYTES, parts)
     beside_ns, late = beside * following, min(beside, fixed.LATE_LINES)
-    latency, into_l2 = parts[MEMORY] * memory_ns, (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
-    is_far_row = is_row and span_bytes > machine.l2_room_bytes
-    under_way = misses * (fixed.ROWS_UNDER_WAY if is_far_row else fixed.UNDER_WAY)
-    both, alone_ns = near + last + far, latency / under_way
+
+    def of_both(last_ns: float, memory_ns: float) -> tuple[float, float]:
+        return parts[L3] * (last_ns - own[L1]), parts[MEMORY] * (memory_ns - own[L1])
+
+    into_l2 = (parts[L3] + parts[MEMORY]) * (own[L2] - own[L1])
+    far_ns, near, alone = sum(of_both(*own[L3:])), of_both(*machine.near_line_ns), of_both(*machine.alone_line_ns)
     # Each cache waits for so many lines at once; the window of instructions, without prefetches, for some of L1's.
-    of_l2 = (1 + late) * latency / machine.l2_misses
-    late_ns = (fixed.UNPREFETCHED - 1) * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
+    both_ns = max(l2_ns + far_ns + beside_ns, (1 + late) * latency / machine.l2_misses)
+    alone_ns = alone[1] * (fixed.ROWS_ALONE if is_row and span_bytes > machine.l2_room_bytes else 1.0)
+    waits = max((machine.alone_line_ns[0] - own[L1]) / max(own[L3] - own[L1], 1e-9) - 1, 0.0)
+    late_ns = waits * parts[L3] * LINE_BYTES / machine.copy_bytes_per_ns[1]
     late_ns += max(alone_ns - parts[MEMORY] * LINE_BYTES / machine.copy_bytes_per_ns[2], 0.0)
-    near_ns = near + fixed.NEAR_PREFETCHED * (last + far) + beside_ns
-    near_ns = max(near_ns, fixed.NEAR_PREFETCHED * (1 + late) * latency / misses)
-    unprefetched = near + fixed.UNPREFETCHED * last + max(fixed.UNPREFETCHED * far, alone_ns)
     return Lines(
-        max(both + beside_ns, of_l2),
-        max(both + beside_ns, of_l2) + into_l2,
-        near_ns,
-        unprefetched + beside_ns + late * late_ns,
-        both + into_l2 + beside_ns,
+        both_ns,
+        both_ns + into_l2,
+        max(l2_ns + sum(near) + beside_ns, (1 + late) * near[1]),
+        l2_ns + alone[0] + alone_ns + beside_ns + late * late_ns,
+        l2_ns + far_ns + into_l2 + beside_ns,
         following,
         latency,
     )
@@ -379,9 +384,10 @@ def piece_ns(lines: Lines, late: dict[int, float], ahead: int) -> float:
         return lines.unprefetched
     under_way = lines.latency / ahead
     first, found = min(late.values()), lines.near if NEAR in late else lines.far
-    found = min(max(found, under_way), lines.unprefetched)
+    late_ns = min(under_way, lines.unprefetched)
+    found = max(found, late_ns)
     if len(late) > 1:
         later = max(late.values()) - first  # the near prefetch alone comes in time
-        both = min(max(lines.both, under_way), lines.unprefetched)
+        both = max(lines.both, late_ns)
         return first * lines.unprefetched + later * found + (1 - first - later) * both
     return first * lines.unprefetched + (1 - first) * found

@@ -161,7 +161,7 @@ class GradientModel:
         whole_ns = alone * beside_ns
         if not schedule.slices:  # half of the misses of L2 are under way
             latency_ns = self._passing[MEMORY] * machine.memory_ns * nest.out_bytes / LINE_BYTES
-            whole_ns = max(whole_ns, latency_ns / (fixed.UNDER_WAY * machine.l2_misses))
+            whole_ns = max(whole_ns, 2 * latency_ns / machine.l2_misses)
         if schedule.grouped:
             lines = line_times(machine, self._passing, nest.out_bytes, self._row_lines - 1, is_row=True)
             late, ahead = ({schedule.slices[2]: 0.0}, schedule.slices[1]) if schedule.slices else ({}, 1)
@@ -182,7 +182,7 @@ class GradientModel:
         """Return the nanoseconds of what clears and scales the table, and its bytes of memory: read, and written."""
         machine, size = self._machine, self._nest.table_bytes
         where = parts_of(self._fits_l2, self._last.table)
-        cached_ns, moved_bytes = copy_ns(machine, size, where, 2.0), where[MEMORY] * size
+        cached_ns, moved_bytes = copy_ns(machine, size, where, machine.store_times), where[MEMORY] * size
         if schedule.fuse_owned:  # cleared and scaled where it is added to
             own_ns = copy_ns(machine, size, table) * (1 + self._nest.scales)
             return cached_ns + own_ns, moved_bytes, moved_bytes
@@ -195,7 +195,7 @@ class GradientModel:
     def _sort_ns(self) -> float:
         """Return the nanoseconds of a counting sort of the indices by one thread."""
         machine, ends_bytes, place_bytes = self._machine, 8 * self._positions, 8 * self._places
-        ends, places = (machine.random_line_ns(size, fixed.UNPREFETCHED) for size in (ends_bytes, place_bytes))
+        ends, places = (machine.random_line_ns(size) for size in (ends_bytes, place_bytes))
         uops = self._places * (2 * self._resolve_uops + fixed.SORT_UOPS) + self._positions * fixed.LANE_UOPS
         return self._places * (2 * ends + places) + uops * self._uop_ns
 

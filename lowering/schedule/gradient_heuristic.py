@@ -38,8 +38,8 @@ def gradient_ways(nest: NestShape, machine: MachineModel) -> list[Choice]:
     if machine.threads > MOST_OWNERS:
         machine = replace(machine, threads=MOST_OWNERS)
     adding = [loop for loop in nest.copied if loop[1] != 1]
-    if nest.width_bytes * trips(adding) < GRADIENT_SHARE * machine.min_shared_bytes:
-        return [Choice(Schedule(), ("one thread adds: there is little to add",))]
+    if nest.width_bytes * trips(adding) + nest.table_bytes < GRADIENT_SHARE * machine.min_shared_bytes:
+        return [Choice(Schedule(), ("one thread adds: there is little to add, and to clear",))]
     rows = _rows(nest, machine)
     ways = [_with_rows(nest, machine, way, rows) for way in _shares(nest, adding, machine, rows)]
     if _can_group(nest, adding, machine):

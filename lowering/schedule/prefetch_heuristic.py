@@ -117,7 +117,9 @@ def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: 
 
 
 def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
-    """Return the prefetch of elements some steps ahead into L2, each step one vector of so many lanes.
+    """Return the prefetch of elements some steps ahead, each step one vector of so many lanes.
+
+    They are prefetched into L2, or half as far ahead into L1 where that takes no longer.
 
     `loop` runs over `count` elements. There is none where it ends too soon: the core itself has the loads of so few
     elements under way.
@@ -126,7 +128,9 @@ def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, 
     most = min(count // fixed.MOST_SHARE_OF_A_LOOP, places // fixed.MOST_SHARE_OF_PLACES)
     if most < machine.l1_misses:
         return ()
-    return (Prefetch(loop, max(min(machine.far_rows, most) // lanes, 1), locality=FAR),)
+    is_near = machine.near_line_ns[-1] <= machine.line_ns[-1]
+    ahead = min(machine.far_rows // (2 if is_near else 1), most)
+    return (Prefetch(loop, max(ahead // lanes, 1), locality=NEAR if is_near else FAR),)
 
 
 def _next_rows(nest: NestShape, machine: MachineModel, inside: dict[LoopName, LoopName], lanes: int) -> Prefetches:

@@ -132,11 +132,9 @@ FETCHED_BEHIND = 16
 LAST_CACHE_ROOMS = 2.5
 LATE_LINES = 8  # of a row: the processor itself prefetches those behind
 GATHERED = 0.65  # of the time of lines that are not prefetched, of those in the last cache
-# how many times as long a random line takes without a prefetch, and with one into the first cache alone
-UNPREFETCHED, NEAR_PREFETCHED = 2.0, 1.0 / 0.65
-# Which part of the misses of L1 is under way from memory without a prefetch, of elements and of rows at places that are
-# not near one another: rows of 16 B to 1 KB take 1.2 to 2.4 times as long as with a half.
-UNDER_WAY, ROWS_UNDER_WAY = 1 / 2, 1 / 3
+# How many times as long as an element of memory that nothing prefetches a row takes at such a place: rows of 16 B to
+# 1 KB take 1.2 to 2.4 times as long as with prefetches, and fewer of their lines are under way at once.
+ROWS_ALONE = 1.5
 
 # Others are chosen where their predicted time is so many times less, and told in the reasons. The median error of what
 # prefetches and staged indices are worth is 12 % over the suite, and of what stores are worth 6 %. With 1.05 in place

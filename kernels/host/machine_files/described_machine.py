@@ -50,6 +50,8 @@ _RULES: dict[str, Rule] = {
     "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
+    **dict.fromkeys(("near_line_ns", "alone_line_ns"), _several(2)),
+    **dict.fromkeys(("store_times", "streamed_times"), _number(64)),
     **dict.fromkeys(_NUMBERS, _number(1e9)),
 }
 

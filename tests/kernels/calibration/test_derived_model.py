@@ -6,8 +6,8 @@ from gathernest.kernels.calibration.derived_model import (
     cache_ends,
     derived_fields,
     distance,
+    element_fields,
     rounded,
-    stream_end,
     streamed_bytes,
     vector_bytes,
 )
@@ -43,20 +43,6 @@ def test_a_measured_size_is_a_few_quarters_of_a_power_of_two():
     smooth = {size: 16.0 + size / MB for size in latencies(*REPORTED)} | {512 * MB: 528.0}
     last = cache_ends({**smooth, 16 * KB: 2.0, 32 * KB: 2.0, 512 * KB: 5.0}, (32 * KB, MB, 480 * MB))[2]
     assert last in {quarters << power for quarters in (4, 5, 6, 7) for power in range(30)}
-
-
-@pytest.mark.parametrize(
-    ("gains", "expected"),
-    [
-        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 0.9, 32 * MB: 1.0, 64 * MB: 1.5}, 32 * MB),
-        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 1.05, 32 * MB: 2.0, 64 * MB: 2.0}, 32 * MB),
-        ({4 * MB: 0.7, 8 * MB: 1.1, 16 * MB: 1.2, 32 * MB: 1.2, 64 * MB: 1.5}, 8 * MB),
-        ({4 * MB: 0.7, 8 * MB: 0.8, 16 * MB: 0.9, 32 * MB: 1.0, 64 * MB: 1.0}, 32 * MB),
-    ],
-    ids=["at its end", "beyond half of it", "well within it", "never"],
-)
-def test_the_last_cache_ends_for_stores_where_non_temporal_ones_are_faster(gains, expected):
-    assert stream_end(gains, 32 * MB) == expected
 
 
 def test_the_nearest_distance_that_is_as_good_as_the_best_is_taken():
@@ -123,6 +109,27 @@ def test_one_thread_launches_nothing():
 def test_a_difference_that_noise_made_negative_is_a_small_time():
     fields = derived_fields({**TIMES, "launch": 90_000.0, "wake": 90_000.0}, ZEN3, threads=2)
     assert fields["launch_ns"] == fields["wake_ns"] == 100.0
+
+
+def elements(**changes: float) -> dict[str, float]:
+    ways = {"alone": 2.0, "near": 1.2, "far": 1.5, "near, streamed": 1.2, **changes}
+    return {f"{level} elements {way}": took for level in ("L3", "memory") for way, took in ways.items()}
+
+
+def test_elements_cost_what_they_differ_by_and_a_prefetch_costs_its_instructions():
+    fields = element_fields(elements(), (1.4, 3.0), uop_ns=0.05)
+    assert fields["near_line_ns"] == pytest.approx((1.1, 2.7))
+    assert fields["alone_line_ns"] == pytest.approx((1.4 + 0.5 + 0.3, 3.0 + 0.5 + 0.3))
+    assert fields["streamed_times"] == 1.0
+
+
+def test_non_temporal_stores_that_hold_back_elements_count_by_the_time_of_these():
+    slow, fast = (element_fields(elements(**{"near, streamed": ns}), (1.4, 3.0), 0.05) for ns in (2.55, 1.0))
+    assert (slow["streamed_times"], fast["streamed_times"]) == (pytest.approx(1.5), 1.0)
+
+
+def test_a_time_of_elements_that_noise_made_negative_is_an_instruction():
+    assert element_fields(elements(near=0.01, far=5.0), (1.4, 3.0), 0.05)["near_line_ns"] == (0.05, 0.05)
 
 
 def test_times_have_three_digits():

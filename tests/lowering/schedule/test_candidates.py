@@ -106,7 +106,10 @@ def test_a_cache_that_others_use_too_is_bypassed_though_the_result_fits():
 
 def test_prefetches_are_added_where_the_second_cache_lacks_what_the_third_is_slow_to_give():
     nest = replace(ROWS, copied=(("indices", 10**6),), table=(("axis", 10**6),))
-    near, far = (replace(MACHINE, line_ns=(0.3, 0.7, ns, 20.0)) for ns in (0.8, 10.0))
+    near, far = (
+        replace(MACHINE, line_ns=(0.3, 0.7, ns, 20.0), alone_line_ns=(2 * ns, 40.0), near_line_ns=(1.5 * ns, 30.0))
+        for ns in (0.8, 10.0)
+    )
     assert [bool(choice(machine, nest).schedule.prefetch) for machine in (near, far)] == [False, True]
 
 

@@ -79,7 +79,7 @@ def test_ways_are_few_and_the_plainest_comes_first():
     assert list(ways(1)) == ["alone", "ahead", "groups"]
     assert list(ways(axis=1_000_000, indices=4_000_000, inner=1)) == ["alone", "owners", "blocks"]
     assert list(ways(outer=8)) == ["alone", "ahead", "outer"]
-    assert list(ways(indices=100)) == ["alone"]
+    assert list(ways(axis=100, indices=100)) == ["alone"]
     assert "owners" not in ways(axis=31)  # the commonest rows are too much for one of two owners
 
 
@@ -211,8 +211,13 @@ def test_outer_slices_are_shared_before_rows():
     assert schedule.lanes == 8
 
 
-def test_one_thread_adds_what_is_little():
-    assert chosen(indices=100) == Schedule()
+def test_one_thread_adds_what_is_little_to_a_small_table():
+    assert chosen(axis=100, indices=100) == Schedule()
+
+
+def test_threads_share_the_zeros_of_a_large_table_to_which_little_is_added():
+    """100 rows of 64 in 100,000 of them: two threads take 342 us and one took 437 on a Zen 5, and NumPy's zeros 475."""
+    assert chosen(indices=100).parallel
 
 
 def test_one_thread_adds_vectors():

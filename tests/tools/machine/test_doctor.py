@@ -34,7 +34,7 @@ def test_a_machine_that_there_is_not_is_a_problem(gathernest, monkeypatch):
     (problem,) = facts_of(ended)["problems"]
     assert ended.status == 1
     assert problem.startswith(
-        "the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen4'?; set GATHERNEST_MACHINE to"
+        "the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?; set GATHERNEST_MACHINE to"
     )
 
 
