@@ -4,15 +4,19 @@
 bags are its derivative by grad, and the gradients those by weight and by factors: so the gradient of one is the others.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import BoundsError
-from ...ir.operator_spec import Gather
+from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
-from ..reduction.bags import LARGEST, OPERATOR, make_bags, read_ends
+from ...lowering.native.bag_rows import bag_rows
+from ..gather import run_operator
+from ..host.runtime import RUNTIME
+from ..reduction.bags import LARGEST, MOST_PLACES_AN_INDEX, OPERATOR, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest
 from ..reduction.operands import Reduction
@@ -21,19 +25,33 @@ from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import keys_of_gather
 from .torch_fast_call import finders
 from .torch_operators import Operator, added_up
-from .torch_tensors import array_of, outside, tensor_of, unsigned
+from .torch_tensors import array_of, is_grad_enabled, is_traced, is_transformed, outside, tensor_of, unsigned
 
 # Added in their own dtype, by calls that are remembered.
 _WIDE = (torch.float32, torch.float64)
+# Indices of a call that is small: those of more are as fast by NumPy.
+_FEW = 4096
 
 
 def reduced(
     weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding: int, factors: Any = None
 ) -> Any:
     """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
+    operator = LARGEST if mode == "max" else OPERATOR
     try:
+        if factors is None and weight.dtype in _WIDE:
+            rows = _rows(index, offsets, has_last, weight.shape[0], padding, mode == "max")
+            if rows is not None:
+                found = _found_rows(operator, weight, rows, mode == "mean")
+                if found is not None:
+                    return found
+                found = run_operator(operator, array_of(weight), unsigned(rows), Bounds.ZERO, None)
+                found = tensor_of(found, weight.dtype)
+                return found.div_(_counts(rows, weight.shape[0])) if mode == "mean" else found
+        if factors is None and mode != "max":
+            index, offsets = _as_rows(index, offsets, has_last)
         if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
-            keys = keys_of_gather(LARGEST if mode == "max" else OPERATOR, Bounds.ERROR)
+            keys = keys_of_gather(operator, Bounds.ERROR)
             found = finders().elements.run(CALLS.find, weight, index, None, *keys)
             if found is not None:
                 return found.div_(max(index.shape[1], 1)) if mode == "mean" else found
@@ -54,6 +72,50 @@ def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any =
     return picks, options
 
 
+@functools.cache
+def _bag_rows() -> Any:
+    return RUNTIME.make(bag_rows)
+
+
+def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding_idx: int | None) -> Any:
+    """Return the result of a call with few indices, if it needs no gradient and one like it was made before, or None.
+
+    The arguments need no checks: a call with others finds nothing.
+    """
+    if is_traced() or is_transformed() or type(index) is not torch.Tensor or type(offsets) is not torch.Tensor:
+        return None
+    try:
+        count, is_max = weight.shape[0], mode == "max"
+        if weight.ndim != 2 or weight.dtype not in _WIDE or (weight.requires_grad and is_grad_enabled()):
+            return None
+        if padding_idx is not None and not -count <= padding_idx < count:
+            return None
+        rows = _rows(index, offsets, has_last, count, -1 if padding_idx is None else padding_idx % count, is_max)
+    except (AttributeError, RuntimeError, TypeError):  # what is no tensor, or has no array
+        return None
+    return None if rows is None else _found_rows(LARGEST if is_max else OPERATOR, weight, rows, mode == "mean")
+
+
+def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool) -> Any:
+    """Return few bags as rows of positions, where `size` adds nothing; None of others, and of what has an error."""
+    if offsets is None or index.numel() > _FEW or (is_max and padding >= 0):
+        return None
+    options = has_last, size, padding, is_max, max(MOST_PLACES_AN_INDEX, _FEW // max(index.numel(), 1))
+    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options)
+    return None if rows is None else torch.from_numpy(rows)
+
+
+def _found_rows(operator: GatherReduce, weight: Any, rows: Any, is_mean: bool) -> Any:
+    """Return what a call that was made before gives for rows of positions, or None."""
+    found = finders().elements.run(CALLS.find, weight, rows, None, *keys_of_gather(operator, Bounds.ZERO))
+    return found.div_(_counts(rows, weight.shape[0])) if is_mean and found is not None else found
+
+
+def _counts(rows: Any, size: int) -> Any:
+    """Return how many positions of each row add something, as a column, and 1 where none does."""
+    return (rows < size).sum(1, keepdim=True).clamp_(min=1)
+
+
 def _as_rows(index: Any, offsets: Any, has_last: bool) -> tuple[Any, Any]:
     """Return bags of one length as rows of indices, without offsets, and others as they are.
 
@@ -72,8 +134,6 @@ def _as_rows(index: Any, offsets: Any, has_last: bool) -> tuple[Any, Any]:
 def _sums(
     weight: Any, index: Any, offsets: Any, factors: Any, is_mean: bool, has_last: bool = False, padding: int = -1
 ) -> Any:
-    if factors is None:
-        index, offsets = _as_rows(index, offsets, has_last)
     return reduced(weight, index, offsets, "mean" if is_mean else "sum", has_last, padding, factors)
 
 
@@ -93,15 +153,21 @@ def _backward(
     has_last: bool = False,
     padding: int = -1,
 ) -> Any:
+    columns = grad.shape[-1]
+    if factors is None and grad.dtype in _WIDE:
+        places = _rows(index, offsets, has_last, rows, padding, is_max=False)
+        if places is not None:
+            spread = (grad / _counts(places, rows) if is_mean else grad).unsqueeze(1).expand(-1, places.shape[1], -1)
+            return added_up(Gather(0), finders().elements, spread, (rows, columns), places, Bounds.ZERO)
     if factors is None:
         index, offsets = _as_rows(index, offsets, has_last)
     if offsets is None and factors is None and padding < 0 and grad.dtype in _WIDE:
         length = index.shape[1]
         spread = (grad / max(length, 1) if is_mean else grad).unsqueeze(1).expand(-1, length, -1)
-        return added_up(Gather(0), finders().elements, spread, (rows, grad.shape[-1]), index)
+        return added_up(Gather(0), finders().elements, spread, (rows, columns), index)
     picks, options = _bags(index, offsets, has_last, padding, factors)
     options["reduce"] = "mean" if is_mean else "sum"
-    return tensor_of(gather_reduce_grad(array_of(grad), picks, (rows, grad.shape[-1]), **options), grad.dtype)
+    return tensor_of(gather_reduce_grad(array_of(grad), picks, (rows, columns), **options), grad.dtype)
 
 
 def _factors_backward(

@@ -8,7 +8,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import InvalidGatherError
-from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, reduced
+from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, found_bags, reduced
 from .torch_operators import GATHER
 from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, is_transformed
 
@@ -54,6 +54,10 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
+    if offsets is not None and per_sample_weights is None and max_norm is None and mode in _MODES:
+        found = found_bags(weight, input, offsets, mode, include_last_offset, padding_idx)
+        if found is not None:
+            return found
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
     if is_overridden(input, weight, offsets, per_sample_weights):
         tensors = input, weight, offsets, per_sample_weights

@@ -208,7 +208,14 @@ def _converted(tensor: Any, dtype: Any) -> Any:
     return torch.from_numpy(memory).view(dtype).copy_(tensor)
 
 
-def added_up(operator: Gather | GatherElements, finder: Finder, grad: Any, shape: Sequence[int], index: Any) -> Any:
+def added_up(
+    operator: Gather | GatherElements,
+    finder: Finder,
+    grad: Any,
+    shape: Sequence[int],
+    index: Any,
+    bounds: Bounds = Bounds.ERROR,
+) -> Any:
     """Return the gradient of an operator with respect to a table of a shape.
 
     bfloat16 and float16 become float32 here: a call of float32 is remembered.
@@ -217,9 +224,9 @@ def added_up(operator: Gather | GatherElements, finder: Finder, grad: Any, shape
         InvalidGatherError: `grad` has elements that cannot be added up.
     """
     if grad.dtype in (torch.bfloat16, torch.float16):
-        return _converted(added_up(operator, finder, _converted(grad, torch.float32), shape, index), grad.dtype)
+        return _converted(added_up(operator, finder, _converted(grad, torch.float32), shape, index, bounds), grad.dtype)
     sizes = tuple(shape)
-    keys = keys_of_gradient(operator, Bounds.ERROR, sizes)
+    keys = keys_of_gradient(operator, bounds, sizes)
     found = finder.run(CALLS.find, grad, index, None, *keys)
     if found is not None:
         return found
@@ -227,7 +234,7 @@ def added_up(operator: Gather | GatherElements, finder: Finder, grad: Any, shape
     array = array_of(grad)
     if array.dtype.kind in "iu" and (grad.dtype.is_floating_point or grad.dtype.is_complex):
         raise InvalidGatherError(f"a gradient of {grad.dtype} cannot be added up; convert the table, as by .float()")
-    return tensor_of(run_gradient(operator, array, picks, sizes, Bounds.ERROR), grad.dtype)
+    return tensor_of(run_gradient(operator, array, picks, sizes, bounds), grad.dtype)
 
 
 def save(ctx: Any, inputs: Any, output: Any) -> None:

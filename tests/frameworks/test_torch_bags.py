@@ -6,6 +6,7 @@ import gathernest as gn
 
 torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip install 'gathernest[torch]'")
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
+from gathernest.kernels.frameworks import torch_bags  # noqa: E402
 
 BAGS = torch.tensor([[1, 4, 1, 2], [0, 1, 3, 5]])
 FLAT, OFFSETS = torch.tensor([1, 4, 1, 0, 3, 5, 5]), torch.tensor([0, 3, 3, 5])
@@ -72,6 +73,37 @@ def test_all_modes_and_weights_and_their_gradients_are_ours(options, dtype, monk
     for given, theirs in expected:
         ours = results_and_gradients(gnt.embedding_bag, *given)
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "sum"}, {"mode": "mean"}, {"mode": "max"}, {"mode": "mean", "padding_idx": 1}], ids=str
+)
+def test_few_bags_of_offsets_take_the_fast_way(options, monkeypatch):
+    weights = [torch.randint(-4, 5, (6, 4)).to(dtype) for dtype in (torch.float32, torch.float64)]
+    for weight in (*weights, *weights):
+        gnt.embedding_bag(FLAT, weight, OFFSETS, **options)
+    monkeypatch.setattr(torch_bags, "check_tensor", None)  # which every other way calls
+    for weight in weights:
+        for index, offsets, more in (
+            (FLAT, OFFSETS, {}),
+            (FLAT, torch.tensor([0, 3, 3, 5, 7]), {"include_last_offset": True}),
+        ):
+            ours = gnt.embedding_bag(index, weight + 1, offsets, **options, **more)
+            theirs = torch.nn.functional.embedding_bag(index, weight + 1, offsets, **options, **more)
+            assert torch.equal(ours, theirs)
+
+
+def test_few_bags_have_the_errors_of_others():
+    weight = torch.rand(6, 4)
+    for _ in range(3):
+        gnt.embedding_bag(FLAT, weight, OFFSETS, mode="sum")
+    with pytest.raises(gn.BoundsError, match="index 6 at position"):
+        gnt.embedding_bag(FLAT + 1, weight, OFFSETS, mode="sum")
+    for wrong in ((FLAT, weight.numpy(), OFFSETS), (FLAT.numpy(), weight, OFFSETS), (FLAT, weight[0], OFFSETS)):
+        with pytest.raises(gn.InvalidGatherError, match="must be a"):
+            gnt.embedding_bag(*wrong, mode="sum")
+    with pytest.raises(gn.InvalidGatherError, match="padding_idx 6 is out of range"):
+        gnt.embedding_bag(FLAT, weight, OFFSETS, mode="sum", padding_idx=6)
 
 
 def test_last_offset_ends_the_last_bag():

@@ -1,0 +1,132 @@
+"""Bags of different lengths as rows of one length, by machine code: 0.3 us for 8 bags, where NumPy takes 20."""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from llvmlite import ir
+
+from .call_layout import WORD_BYTES, Field
+from .fast_call import NEW_FROM_DESCR, numpy_functions
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, VOID, Code, Word, builtin, machine_code
+
+_NONE, _NULL = I64(id(None)), I64(0)
+_INDEX_DTYPES = np.dtype(np.int64), np.dtype(np.uint64)
+
+
+@functools.cache
+def bag_rows() -> Callable[..., np.ndarray | None]:
+    """Return `rows(indices, offsets, has_last, size, padding, repeats_first, most_places)`, which makes rows of bags.
+
+    It returns a new array (bags, longest) int64: the indices of a bag, filled up with `size`, or with its first index
+    where `repeats_first` and there is one. It returns None where an index is outside [0, size), where the rows
+    have more than `most_places` places for each index and bag, and for arrays that are not these:
+
+    * indices: (indices) int64 or uint64, side by side.
+    * offsets: (bags) as indices: where each bag begins; with `has_last` also where the last one ends.
+
+    `padding` is an index that becomes `size`; -1 for none.
+    """
+    try:
+        new = numpy_functions()[NEW_FROM_DESCR]
+    except NotImplementedError:
+        return lambda *arguments: None
+    module = ir.Module("gathernest_bag_rows")
+    _numbers_of(module)
+    _rows(module, new)
+    IMMORTAL.append(_INDEX_DTYPES)
+    return builtin("rows", machine_code(module), FASTCALL)(None)
+
+
+def _numbers_of(module: ir.Module) -> None:
+    """numbers_of(array): the address of its numbers, or 0 where they are no words side by side."""
+    code = Code(module, "numbers_of", 1)
+    (array,) = code.arguments
+    other = code.append_basic_block("other")
+    code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), other)
+    descr = code.load_at(array, Field.DESCR)
+    code.need(code.or_(*[code.same(descr, I64(id(dtype))) for dtype in _INDEX_DTYPES]), other)
+    code.need(code.same(code.number(array, Field.RANK), I64(1)), other)
+    are_side_by_side = code.same(code.load_at(code.load_at(array, Field.STRIDES)), I64(WORD_BYTES))
+    are_few = code.icmp_signed("<", code.load_at(code.load_at(array, Field.SHAPE)), I64(2))
+    code.need(code.or_(are_side_by_side, are_few), other)
+    code.ret(code.load_at(array, Field.DATA))
+    code.position_at_end(other)
+    code.ret(_NULL)
+
+
+def _rows(module: ir.Module, new_from_descr: int) -> None:
+    """rows(self, args, count): see `bag_rows`."""
+    code = Code(module, "rows", 3, "external")
+    _, args, _ = code.arguments
+    none = code.append_basic_block("none")
+    indices, offsets = (code.call_function("numbers_of", code.word(args, place)) for place in range(2))
+    for numbers in (indices, offsets):
+        code.need(code.not_(code.same(numbers, _NULL)), none)
+    shapes = [code.load_at(code.load_at(code.word(args, place), Field.SHAPE)) for place in range(2)]
+    has_last, repeats_first = (code.zext(code.same(code.word(args, place), I64(id(True))), I64) for place in (2, 5))
+    size, padding, most_places = (code.call_python("PyLong_AsSsize_t", code.word(args, place)) for place in (3, 4, 6))
+    bags = code.sub(shapes[1], has_last)
+    code.need(code.icmp_signed(">", bags, I64(0)), none)
+    last = code.select(code.same(has_last, I64(1)), code.element(offsets, bags), shapes[0])
+    code.need(code.icmp_unsigned("<=", last, shapes[0]), none)
+    code.need(code.same(code.load_at(offsets), I64(0)), none)
+    longest = code.variable(I64(0))
+    with code.counted(bags) as bag:
+        length = code.sub(_end(code, offsets, bag, bags, last), code.element(offsets, bag))
+        code.need(code.icmp_unsigned("<=", length, last), none)  # a negative one is large
+        code.store(_larger(code, length, code.load(longest)), longest)
+    width = code.load(longest)
+    most = code.mul(code.add(last, bags), most_places)
+    code.need(code.icmp_signed("<=", code.mul(width, bags), most), none)
+    with code.counted(last) as number:
+        code.need(code.icmp_unsigned("<", code.element(indices, number), size), none)
+    shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 2)(ir.Undefined)), I64)
+    code.store_at(bags, shape)
+    code.store_at(width, shape, WORD_BYTES)
+    code.call_python("Py_IncRef", I64(id(_INDEX_DTYPES[0])), result=VOID)  # NumPy takes this reference
+    array = code.call_address(
+        *(
+            I64(new_from_descr),
+            I64(id(np.ndarray)),
+            I64(id(_INDEX_DTYPES[0])),
+            I32(2),
+            shape,
+            _NULL,
+            _NULL,
+            I32(0),
+            _NULL,
+        ),
+        types=[I64, I64, I64, I32, I64, I64, I64, I32],
+    )
+    with code.if_then(code.not_(code.same(array, _NULL))):
+        target = code.load_at(array, Field.DATA)
+        with code.counted(bags) as bag:
+            start = code.element(offsets, bag)
+            length = code.sub(_end(code, offsets, bag, bags, last), start)
+            row, source = code.after(target, code.mul(bag, width)), code.after(indices, start)
+            with code.counted(length) as number:
+                index = code.element(source, number)
+                position = code.select(code.same(index, padding), size, index)
+                code.store_at(position, code.after(row, number))
+            filling = code.variable(size)
+            code.store(size, filling)
+            with code.if_then(code.and_(code.same(repeats_first, I64(1)), code.icmp_signed(">", length, I64(0)))):
+                code.store(code.load_at(source), filling)
+            with code.counted(code.sub(width, length)) as number:
+                code.store_at(code.load(filling), code.after(row, code.add(length, number)))
+    code.ret(array)
+    code.position_at_end(none)
+    code.call_python("Py_IncRef", _NONE, result=VOID)
+    code.ret(_NONE)
+
+
+def _end(code: Code, offsets: Word, bag: Word, bags: Word, last: Word) -> Word:
+    """Return where a bag ends: where the next one begins, or at the end."""
+    following = code.add(bag, I64(1))
+    is_last = code.same(following, bags)
+    return code.select(is_last, last, code.element(offsets, code.select(is_last, bag, following)))
+
+
+def _larger(code: Code, left: Word, right: Word) -> Word:
+    return code.select(code.icmp_unsigned(">", left, right), left, right)

@@ -1,0 +1,69 @@
+"""Rows of bags in machine code are those that NumPy makes."""
+
+import numpy as np
+import pytest
+
+from gathernest.ir.semantics import Bounds
+from gathernest.kernels.reduction.bags import MOST_PLACES_AN_INDEX, make_bags, read_ends
+from gathernest.lowering.native.bag_rows import bag_rows
+
+INDICES, OFFSETS = np.array([5, 1, 2, 3, 9, 9, 0]), np.array([0, 2, 2, 6])
+
+
+def rows(indices=INDICES, offsets=OFFSETS, size=10, *, has_last=False, padding=-1, is_largest=False, most=4):
+    return bag_rows()(indices, offsets, has_last, size, padding, is_largest, most)
+
+
+def test_rows_are_those_of_bags_of_random_lengths():
+    random = np.random.default_rng(0)
+    made = 0
+    for _ in range(300):
+        lengths = random.integers(0, 6, random.integers(1, 9))
+        indices = random.integers(0, 10, lengths.sum()).astype(random.choice(["i8", "u8"]))
+        offsets = np.cumsum(lengths) - lengths
+        padding = int(random.integers(-1, 10))
+        is_largest = bool(random.integers(2)) and padding < 0
+        bags = make_bags(indices, 10, Bounds.ERROR, None if padding < 0 else padding, read_ends(indices, offsets, None))
+        found = rows(indices, offsets, padding=padding, is_largest=is_largest, most=MOST_PLACES_AN_INDEX)
+        with_last = rows(
+            indices, np.append(offsets, len(indices)), padding=padding, is_largest=is_largest, has_last=True
+        )
+        assert (found is not None) == bags.is_even()
+        if found is not None:
+            made += 1
+            expected = (bags.of_largest() if is_largest else bags).rows()
+            assert found.dtype == np.int64
+            assert np.array_equal(found, expected)
+            assert np.array_equal(with_last, expected)
+    assert made > 200
+
+
+def test_the_last_offset_may_leave_indices_out():
+    assert rows(has_last=True).tolist() == [[5, 1, 10, 10], [10] * 4, [2, 3, 9, 9]]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"size": 9},
+        {"indices": -INDICES},
+        {"indices": INDICES[::2]},
+        {"indices": INDICES.astype(np.int32)},
+        {"indices": INDICES.reshape(1, -1)},
+        {"indices": INDICES.tolist()},
+        {"offsets": OFFSETS[1:]},
+        {"offsets": OFFSETS[::-1]},
+        {"offsets": np.array([0, 3, 2])},
+        {"offsets": np.array([0, 8])},
+        {"offsets": np.array([0, 8]), "has_last": True},
+        {"offsets": np.array([0, -1]), "has_last": True},
+        {"offsets": OFFSETS[:0]},
+        {"offsets": OFFSETS[:1], "has_last": True},
+        {"offsets": OFFSETS.astype(np.int32)},
+        {"most": 1},
+    ],
+    ids=str,
+)
+def test_what_is_not_such_bags_has_no_rows(given):
+    assert rows() is not None
+    assert rows(**given) is None
