@@ -125,13 +125,14 @@ def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Var
     name, size = nest.innermost
     is_row, run_bytes = nest.is_row, nest.width_bytes * size
     is_fixed = not (nest.has_packed_rows and nest.is_packed) or (rules.lanes is None and name.role != "indices")
-    is_fixed = is_fixed or (not is_row and bool(rules.prefetch))  # so many vectors ahead
+    is_known = not is_row and rules.specialize is not None
+    is_fixed = is_fixed or is_known or (not is_row and bool(rules.prefetch))  # so many vectors ahead
     found: list[Variation] = []
     for lanes in (rules.lanes,) if is_fixed else _lanes(nest, rules):
         if lanes is None or (lanes != rules.lanes and size % lanes):
             continue
         overlaps = rules.specialize is not None and size % lanes != 0
-        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps)
+        can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
         streams = (False, True) if can_stream else (False,)
         found += [
             {"lanes": lanes, "stream": stream} for stream in streams if lanes != rules.lanes or stream != rules.stream

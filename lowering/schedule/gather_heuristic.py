@@ -12,7 +12,7 @@ from .loop_sizes import Loop, NestShape, trips
 from .machine_model import GATHERED_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
-from .tiling import Tiles, tile_checks, tile_innermost
+from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
 
 
 def choose_schedule(nest: NestShape, machine: MachineModel) -> Choice:
@@ -81,7 +81,9 @@ class _Choosing:
         """Return whether few elements with an index each lie side by side, and others behind them."""
         name, size = self.innermost
         is_run = name == "indices" and len(self.loops) > 1 and self.nest.is_packed
-        has_few = fixed.MIN_LANES < size <= fixed.MOST_KNOWN_ELEMENTS
+        is_near = self.nest.span_bytes < fixed.MIN_NEXT_ROW_BYTES
+        most = fixed.MOST_KNOWN_ELEMENTS if is_near else fixed.FEW_KNOWN_ELEMENTS
+        has_few = fixed.MIN_LANES < size <= most
         return is_run and has_few and all(loop in self.nest.looked_up for loop, _ in self.loops)
 
     def _overlaps(self, lanes: int) -> bool:
@@ -122,7 +124,8 @@ class _Choosing:
         """Return the lanes that pay for elements with an index each; 1 where vectors do not pay."""
         wanted = self._most_lanes()
         if self._has_few_elements():
-            wanted = min(wanted, 1 << self.innermost[1].bit_length() - 1)
+            known = max(STREAM_BYTES // self.nest.width_bytes, fixed.KNOWN_LANES)
+            wanted = min(wanted, known, fixed.MOST_KNOWN_LANES, 1 << self.innermost[1].bit_length() - 1)
         if self.innermost[1] < wanted or not self.nest.is_packed:
             return 1
         if self.innermost[0].role != "inner" or is_spread_out(self.nest, self.machine):
@@ -185,6 +188,8 @@ class _Choosing:
         tiles, parallel = tile_innermost(self.around, unit_bytes, machine.min_shared_bytes, wanted)
         if parallel:
             self._because(f"{' and '.join(parallel)} parallel, in tiles of about {wanted >> 10} KB")
+        if nest.checked and self._has_few_elements():
+            tiles = (*tiles, *((LoopName(name).inner_tile, checked_rows(nest)) for name, _ in tiles))
         return tiles, (), parallel, None
 
     def _repeating(self) -> Loop | None:
@@ -224,7 +229,8 @@ class _Choosing:
     def _streams(self, lanes: int) -> bool:
         if not self._exceeds_caches():
             return False
-        least = least_streamed_bytes(self.nest, lanes, overlaps=self._overlaps(lanes))
+        is_known = self._has_few_elements()
+        least = least_streamed_bytes(self.nest, lanes, overlaps=self._overlaps(lanes), is_known=is_known)
         if self.run_bytes < least:
             self._because(f"cached stores of runs of {self.run_bytes} B: non-temporal ones pay from {least} B on")
             return False
@@ -236,12 +242,14 @@ class _Choosing:
         return True
 
 
-def least_streamed_bytes(nest: NestShape, lanes: int, *, overlaps: bool) -> int:
+def least_streamed_bytes(nest: NestShape, lanes: int, *, overlaps: bool, is_known: bool) -> int:
     """Return the shortest contiguous runs for which non-temporal stores of so many lanes pay.
 
-    `overlaps` says whether a run ends with a vector over the one before.
+    `overlaps` says whether a run ends with a vector over the one before, and `is_known` whether its size is part of the
+    code: then a run of whole vectors has no elements to peel.
     """
     name, size = nest.innermost
     if size % lanes == 0:
-        return fixed.MIN_PEELED_BYTES if name.role == "indices" else STREAM_BYTES
+        is_peeled = name.role == "indices" and (not is_known or lanes * nest.width_bytes < STREAM_BYTES)
+        return fixed.MIN_PEELED_BYTES if is_peeled else STREAM_BYTES
     return fixed.MIN_STREAMED_ROW_BYTES if overlaps else nest.least_peeled_bytes

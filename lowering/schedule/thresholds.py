@@ -19,7 +19,7 @@ STAGING_REPEATS = 4  # rows that use the indices of a tile, when these are stage
 
 # Rows of indices from which on each tile of a new result checks its own; shorter ones are checked by one loop over all,
 # before the copy. Tiles of 160,000 int64 indices in rows of 8 take 1.05 times as long, of 12 1.25, of 16 1.02, of 32
-# 1.01, of 64 0.98, of 128 0.96 (one thread, loaded).
+# 1.01, of 64 0.98, of 128 0.96 (one thread, loaded). Rows of known size are checked by one loop over those of a tile.
 MIN_FUSED_CHECKS = 32
 
 # vectors
@@ -32,9 +32,13 @@ MOST_LANES = 16
 # Wider vectors of them only have longer remainder loops: 16 lanes of float32 take 1.02 to 1.14 of the time of 8
 # for 16 to 24 elements, and as long on a Xeon with AVX-512, where rows are worth vectors of 64 bytes.
 MOST_LANE_BYTES = 32
-# of elements with an index each that lie side by side: 3 to 6 of them, batch by batch, take 0.50 to 0.62 of the time of
-# a loop where their number is part of the code
-MOST_KNOWN_ELEMENTS = 7
+# of elements with an index each that lie side by side, whose number is part of the code: 3 to 6 of them, batch by
+# batch, take 0.50 to 0.62 of the time of a loop (Zen 4). Of short slices, whose lines need no prefetch, more: on Zen 5
+# rows of 8 from 16 take 0.72 of it, of 10 from 10 0.68, of 16 from 64 0.91, and of 32 and 64 from 64 0.97.
+FEW_KNOWN_ELEMENTS, MOST_KNOWN_ELEMENTS = 7, 64
+# Vectors of 16 bytes of them, and of 4 to 8 elements: 8 float32 at a time take 1.15 to 1.19 times as long where rows
+# have 8 to 12 elements, 16 uint8 1.28 times as long as 8 (Zen 5).
+KNOWN_LANES, MOST_KNOWN_LANES = 4, 8
 # A gathered lane takes so many times what a loaded one does, at most, where gathers are chosen: of elements that miss
 # caches, and of all others. A gather of 8 lanes is fewer instructions, so that more lines are under way: of 1 and 2 MB
 # 1.3 to 1.6 times as fast as loads, and 1.1 to 1.3 as loads that are prefetched, which are as fast from 4 MB and slow
@@ -53,7 +57,8 @@ LONG_STREAMED_ROW_BYTES = 256  # of such rows, in vectors of 32 B; shorter ones 
 MIN_PEELED_BYTES, MIN_NARROW_PEELED_BYTES = 512, 16 * 1024  # with single elements at both ends; narrower than 4 B
 
 # Indices that are checked at a time where that is fused with the copy: fewer do not pay for the start of a vector loop.
-# Rows of 600 by gather_elements in checks of 64 rows: 0.94 of the speed of a separate check.
+# Rows of 600 by gather_elements in checks of 64 rows: 0.94 of the speed of a separate check. Of 8 to 64 int64 in rows
+# of known size, checks of 256 are 1.0 to 1.55 times as fast as a separate one, and of 1024 0.9 to 1.36 times (Zen 5).
 MIN_CHECKED = 256
 # Of the indices that are checked at a time: from here on, those of the next time are all prefetched while these are
 # used, and otherwise their first lines, since a processor fetches ahead within a page of 4 KB. int64, 900 a row: from

@@ -35,13 +35,16 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
 
     It is the innermost parallel loop or one inside it, if no loop at or around it repeats indices: each is then checked
     once, while it is on its way to the caches, and threads start once. Inside it, the innermost is taken that has
-    enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy.
+    enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy, unless
+    their size is part of the code: then it is one loop over those of a tile.
 
     The indices of the next iteration are prefetched along with the copy where they are more than the processor fetches
-    ahead, and L1 holds those of both.
+    ahead, or short rows of known size, and L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
-    if len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS:
+    is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
+    has_known_rows = not nest.is_row and schedule.specialize is not None
+    if is_short and not has_known_rows:
         return None
     parallel = [name for name in schedule.parallel if not LoopName(name).nest]
     if not nest.checked or not parallel:
@@ -61,10 +64,15 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     if found is None:
         return None
     has_vectors = schedule.lanes is not None and not nest.is_row
-    is_plain = schedule.specialize is None and schedule.hoist is None
     size_bytes = nest.index_bytes * count
-    fits = size_bytes >= MIN_PREFETCHED_INDEX_BYTES and 2 * size_bytes <= machine.l1_bytes
-    return FusedCheck(found, has_vectors and is_plain and fits)
+    is_far = size_bytes >= MIN_PREFETCHED_INDEX_BYTES or has_known_rows
+    fits = schedule.hoist is None and 2 * size_bytes <= machine.l1_bytes
+    return FusedCheck(found, has_vectors and is_far and fits)
+
+
+def checked_rows(nest: NestShape) -> int:
+    """Return how many rows of indices of known size a new result checks at a time."""
+    return -(-MIN_CHECKED // nest.innermost[1])
 
 
 def _tiled(name: str, size: int, tiles: dict[str, int]) -> list[tuple[str, int]]:

@@ -1,5 +1,6 @@
 """The pass `fuse-bounds-check`: check and copy in one go, within the scheduled nest, level 3."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
+from ....ir.semantics import DYNAMIC
 from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
 from ...nest.located import builder_at_end, builder_before, made_from, replace_op
@@ -30,6 +32,10 @@ from ...schedule.thresholds import MOST_PREFETCHED_LINES
 # rows of 64 B: 1.00 of the speed of a separate check, 0.97 with 1 line or none (Zen 4).
 LINES_AHEAD = 4
 
+# Lower bound, upper bound and step; and dimensions, each with the induction variable of the old check, if it has one.
+Bounds = tuple[SSAValue, SSAValue, SSAValue]
+Dims = list[tuple[LoopName, SSAValue | None]]
+
 
 @dataclass(frozen=True)
 class FuseBoundsCheck(ModulePass):
@@ -38,7 +44,8 @@ class FuseBoundsCheck(ModulePass):
     `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
     twice, and two nests start threads. Here the indices of a tile, or of a batch, are checked while they are on their
     way to the caches, and then read from there. An iteration with an index out of range copies nothing, so nothing
-    outside of data is read. While one copies, indices of the next are prefetched.
+    outside of data is read. While one copies, indices of the next are prefetched. The rows of a tile are checked by one
+    loop where they lie in one run and their size is known, which `specialize-inner` provides.
 
     The price is that out is written before the last index is checked. The function carries `gather.fresh_out`: where it
     returns another number than 0, out holds anything, and the caller discards it. So the pass is for results that
@@ -185,22 +192,16 @@ class _Fusing:
         ops = slice_of([counted], self.check)
         builder, made, mapping = builder_at_end(self.loop, innermost), self.made, dict[SSAValue, SSAValue]()
         run = _load_of_run(ops)
-        places: list[SSAValue] = []
-        dims = self._dims(ops, run)
-        around_it = {around.label.dimension: around for around in reversed(self.around)}
-        whole = {name: self._whole(builder, name, run) for name, _ in dims if name not in around_it}
-        for name, old in dims:
-            here = around_it.get(name)
-            if here is not None and static_size(here.step) == 1:
-                places.append(here.induction)
-            else:
-                bounds = whole[name] if here is None else _tile(builder, here)
-                made.append(insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True))
-                places.append(made[-1].induction)
-                builder = builder_at_end(made[-1], innermost)
-            mapping |= {} if old is None else {old: places[-1]}
-        if run is not None:
-            index = made_from(run, memref.LoadOp.get(viewed(run.memref), places))
+        rows = None if run is None else self._known_rows(builder, run)
+        if run is not None and rows is not None:
+            name = LoopName("indices").beside("check")
+            made.append(insert_loop(builder, name, rows, name.induction, innermost, sums=True))
+            builder = builder_at_end(made[0], innermost)
+            index = made_from(run, memref.LoadOp.get(run.memref, [made[0].induction]))
+        else:
+            builder, places = self._loops_over(builder, self._dims(ops, run), run, mapping)
+            index = None if run is None else made_from(run, memref.LoadOp.get(viewed(run.memref), places))
+        if run is not None and index is not None:
             mapping[run.res] = named(builder, index, run.res.name_hint)
         mapping |= clone_slice([op for op in ops if op is not run], builder, mapping)
         count = mapping.get(counted, counted)
@@ -210,6 +211,46 @@ class _Fusing:
             count = loop.total
             count.name_hint = "n_outside"
         return count
+
+    def _loops_over(
+        self, builder: Builder, dims: Dims, run: memref.LoadOp | None, mapping: dict[SSAValue, SSAValue]
+    ) -> tuple[Builder, list[SSAValue]]:
+        """Build the loops over dimensions that the loops around do not count; return all places in the innermost."""
+        places: list[SSAValue] = []
+        innermost = chain(self.check)[-1]
+        around_it = {around.label.dimension: around for around in reversed(self.around)}
+        whole = {name: self._whole(builder, name, run) for name, _ in dims if name not in around_it}
+        for name, old in dims:
+            here = around_it.get(name)
+            if here is not None and static_size(here.step) == 1:
+                places.append(here.induction)
+            else:
+                bounds = whole[name] if here is None else _tile(builder, here)
+                loop = insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True)
+                self.made.append(loop)
+                places.append(loop.induction)
+                builder = builder_at_end(loop, innermost)
+            mapping |= {} if old is None else {old: places[-1]}
+        return builder, places
+
+    def _known_rows(self, builder: Builder, run: memref.LoadOp) -> Bounds | None:
+        """Insert the bounds, in the run of all indices, of those of a tile of rows; None where their size is unknown.
+
+        One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
+        """
+        indices = SSAValue.get(viewed(run.memref), type=MemRefType)
+        view, (_, *row) = view_of(indices, self.function), indices.type.get_shape()
+        assert view is not None
+        tile, *others = [
+            next((loop for loop in self.around if loop.label.dimension == name), None) for name in view.dims
+        ]
+        size = math.prod(row)
+        if tile is None or static_size(tile.step) == 1 or any(others) or DYNAMIC in row or size == 1:
+            return None
+        start, end, one = _tile(builder, tile)
+        factor = index_constant(builder, size)
+        first = named(builder, arith.MuliOp(start, factor), "first")
+        return first, named(builder, arith.MuliOp(end, factor), "last"), one
 
     def _prefetch_all(self, body: Block) -> None:
         """Prefetch the indices of the next iteration, each step of a loop over vectors those in its place."""
@@ -268,7 +309,7 @@ class _Fusing:
         line = LINE_BYTES // element_size_bytes(memory.type.element_type)
         self._prefetch_lines(builder, memory, places, self.lines * line)
 
-    def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> list[tuple[LoopName, SSAValue | None]]:
+    def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> Dims:
         """Return the dimensions of the loops that check, each with the induction variable of now, if it has one.
 
         One loop over all indices becomes those over the dimensions of the array.
@@ -280,7 +321,7 @@ class _Fusing:
         assert view is not None
         return [(name, None) for name in view.dims]
 
-    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> Bounds:
         """Return the bounds of a dimension that one iteration runs through as a whole."""
         one = index_constant(builder, 1)
         if run is None:
@@ -304,7 +345,7 @@ class _Fusing:
         return count
 
 
-def _tile(builder: Builder, around: LoopOp) -> tuple[SSAValue, SSAValue, SSAValue]:
+def _tile(builder: Builder, around: LoopOp) -> Bounds:
     """Return the bounds of what one iteration of a loop over tiles runs through."""
     limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
     end = named(builder, arith.MinSIOp(limit, around.upper), "end")

@@ -23,6 +23,7 @@ STAGED = (
     "prefetch-indices{loop=indices_i distance=2},stream-stores"
 )
 SWEPT = "indices_o lines=0"
+ROWS = "specialize-inner{bytes=12},tile-loops{loops=outer,outer_i sizes=8,3},vectorize-inner{lanes=2}"
 # An operator, the shape and type of its indices, a schedule, and the loop that checks.
 CASES = {
     "flat": (Gather(2), (7,), "i8", "", "indices"),
@@ -44,6 +45,8 @@ CASES = {
     "tuples": (GatherNd(1), (2, 5, 2), "i8", "tile-loops{loops=indices sizes=4}", "indices_o"),
     "elements": (GatherElements(2), (2, 2, 4, 3), "i8", "", "outer"),
     "tiles of elements": (GatherElements(2), (2, 2, 4, 4), "i8", "tile-loops{loops=outer sizes=2}", "outer_o"),
+    "short rows": (GatherElements(3), (2, 2, 5, 3), "i8", ROWS, "outer_o"),
+    "tiles of short rows": (GatherElements(3), (2, 2, 5, 3), "i4", ROWS, "outer_i_o lines=0"),
     "0-d": (Gather(2), (), "i8", "parallelize-loops{loops=outer}", "outer"),
 }
 
@@ -101,6 +104,14 @@ def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop(
     run_passes(module, f"{NEST},{tiles},fuse-bounds-check", make_context())
     assert "gather.loop parallel indices_o(%i_o) = %c0_2 to %n_indices step %c3_1 sum" in str(module)
     assert str(module).count("gather.loop check_") == 1
+
+
+@pytest.mark.parametrize(("schedule", "loops"), [(ROWS, 1), (ROWS.removeprefix("specialize-inner{bytes=12},"), 3)])
+def test_rows_of_known_size_are_checked_by_one_loop_over_those_of_a_tile(schedule, loops):
+    operator, arrays = GatherElements(3), (ArraySpec.of(DATA), ArraySpec((2, 2, 5, 3), "i8"))
+    module = operator_module(operator, *arrays, bounds=Bounds.ERROR)
+    run_passes(module, f"{NEST},{schedule},fuse-bounds-check{{loop=outer_i_o}}", make_context())
+    assert str(module).count("gather.loop check_") == loops
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.tiling import fused_check
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)
 
@@ -200,12 +201,33 @@ def test_rows_are_copied_in_vectors_of_which_the_last_may_overlap(width, inner, 
         (4, 6, "specialize-inner{bytes=24},vectorize-inner{lanes=4}"),
         (8, 7, "specialize-inner{bytes=56},vectorize-inner{lanes=4}"),
         (1, 7, "specialize-inner{bytes=7},vectorize-inner{lanes=4}"),
-        (4, 8, "vectorize-inner{lanes=8}"),
+        (4, 10, "specialize-inner{bytes=40},vectorize-inner{lanes=4}"),
+        (2, 20, "specialize-inner{bytes=40},vectorize-inner{lanes=8}"),
+        (1, 64, "specialize-inner{bytes=64},vectorize-inner{lanes=8}"),
+        (4, 65, "vectorize-inner{lanes=8}"),
     ],
 )
 def test_few_elements_with_an_index_each_are_copied_without_a_loop(width, count, expected):
     assert chosen(nest(batch=4096 // (width * count) + 1, indices=count, width=width)) == expected
     assert "specialize" not in chosen(nest(outer=4096, indices=count, width=width))  # indices that repeat are staged
+
+
+def test_only_few_elements_of_long_slices_are_copied_without_a_loop():
+    assert "specialize" in chosen(nest(batch=1000, axis=255, indices=8))
+    assert "specialize" not in chosen(nest(batch=1000, axis=256, indices=8))
+    assert "specialize" in chosen(nest(batch=1000, axis=256, indices=7))
+
+
+def test_whole_vectors_of_rows_of_known_size_are_streamed():
+    assert "stream" in chosen(nest(batch=1_000_000, axis=16, indices=12))
+    assert "stream" not in chosen(nest(batch=1_000_000, axis=16, indices=10))  # elements at the ends would be peeled
+
+
+def test_new_results_check_a_few_rows_of_known_size_at_a_time():
+    rows = nest(batch=100_000, axis=16, indices=12, checked=True)
+    schedule = choose_schedule(rows, MACHINE).schedule
+    assert ("batch_i", 22) in schedule.tiles
+    assert fused_check(rows, schedule, MACHINE) == ("batch_i_o", True)
 
 
 def test_vectors_of_elements_with_an_index_each_are_no_wider_than_32_bytes():
