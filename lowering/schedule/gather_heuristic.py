@@ -155,7 +155,9 @@ class _Choosing:
             is_far = machine.exceeds_last_level_cache(fixed.LATER_ROW_SHARE * nest.whole_bytes)
             misses = not is_ahead and (is_long or is_far)
         else:
-            misses = machine.l2_room_bytes < nest.span_bytes <= fixed.MOST_GATHERED_L2S * machine.l2_bytes
+            most_bytes = fixed.MOST_GATHERED_L2S * machine.l2_bytes
+            is_prefetched = nest.span_bytes > most_bytes and machine.alone_line_ns[0] > machine.line_ns[2]
+            misses = machine.l2_room_bytes < nest.span_bytes and not is_prefetched
         most = fixed.MOST_GATHER_RATIO if misses and hoist is None else fixed.LEAST_GATHER_RATIO
         if machine.lane_gather_ns > most * machine.lane_load_ns:
             return False

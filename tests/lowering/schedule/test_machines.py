@@ -33,6 +33,7 @@ CASES = (
     "middle-axis",
     "few-batches-rows",
     "elements-last-axis",
+    "elements-first-axis",
 )
 
 
