@@ -132,6 +132,8 @@ class GatherReduce(OperatorSpec):
 
     name: ClassVar[str] = "gather_reduce"
     adds: ClassVar[bool] = True
+    # Whether each sum is divided by the number of slices in it, of a bag that has none by 1.
+    divides: ClassVar[bool] = False
 
     def normalized(self, data_shape: Shape, indices_shape: Shape) -> Self:
         check_gather_reduce(data_shape, indices_shape)
@@ -187,6 +189,22 @@ class GatherWeighted(GatherReduce):
         bags = len(indices_shape) - 2
         (axis, indices, bag, inner) = gather_reduce_roles(data_rank, len(indices_shape) - 1)
         return axis, indices, bag, Role("tuple", 1, indices=bags + 1), inner
+
+
+@dataclass(frozen=True, slots=True)
+class GatherMean(GatherReduce):
+    """The sum of the slices of each bag, divided by their number; zeros of an empty bag."""
+
+    name: ClassVar[str] = "gather_mean"
+    divides: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class GatherWeightedMean(GatherWeighted):
+    """The weighted sum of the slices of each bag, divided by their number; zeros of an empty bag."""
+
+    name: ClassVar[str] = "gather_weighted_mean"
+    divides: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

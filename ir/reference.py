@@ -49,6 +49,7 @@ def run(operator: OperatorSpec, data: np.ndarray, indices: np.ndarray, bounds: B
         gather_weighted  out[i..] = 0 + (data[position of indices[i.., 0]] * weights[i.., 0] + biases[i.., 0]) + ...
         gather_max       out[i..] = the first of data[position of indices[i.., k]] that no later one is larger than
         gather_reduce    out[i..] = 0 + data[position of indices[i.., 0]] + data[position of indices[i.., 1]] + ...
+        gather_mean      the same, divided by the number of positions; gather_weighted_mean is that of gather_weighted
 
     Args:
         operator: with its attributes negative or not.
@@ -90,7 +91,7 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
 
     The largest begins with the first slice, and an element of a later one takes its place where it is larger. Slices of
     a gather_weighted are multiplied by their weights first, and biases are added. Narrow elements become those of the
-    result before that.
+    result before that. The sums of a mean are divided last, by the number of their slices in the dtype of the result.
 
     Args:
         operator, indices, bounds: as for `run`; an index outside adds nothing under ZERO, and is no larger.
@@ -105,6 +106,7 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
     """
     operator.normalized(data.shape, indices.shape)
     sums = np.zeros(operator.result_shape(data.shape, indices.shape), operator.result_dtype(data.dtype))
+    counts = np.zeros((*sums.shape[: sums.ndim - data.ndim + 1], *[1] * (data.ndim - 1)), np.int64)
     factors: list[np.ndarray] = []
     if isinstance(operator, GatherWeighted):
         indices, *bits = np.moveaxis(indices, -1, 0)
@@ -112,6 +114,7 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
     for place in np.ndindex(*indices.shape):
         position = resolve(int(indices[place]), data.shape[0], bounds)
         if position is not None:
+            counts[place[:-1]] += 1
             so_far, row = sums[place[:-1]], data[position].astype(sums.dtype)
             if isinstance(operator, GatherMax):
                 sums[place[:-1]] = row if place[-1] == 0 else np.where(row > so_far, row, so_far)
@@ -120,6 +123,9 @@ def reduce(operator: GatherReduce, data: np.ndarray, indices: np.ndarray, bounds
                 row = row * factors[0][place] if factors else row
                 row = row + factors[1][place] if factors[1:] else row
                 sums[place[:-1]] = so_far + row
+    if operator.divides:
+        with np.errstate(all="ignore"):
+            sums /= np.maximum(counts, 1).astype(sums.dtype)
     return sums
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..ir.array_spec import ArraySpec
 from ..ir.element_types import is_movable
 from ..ir.errors import InvalidGatherError, ScheduleError, did_you_mean
-from ..ir.operator_spec import Gather, GatherElements, GatherMax, GatherNd, GatherReduce, Gradient, OperatorSpec
+from ..ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
 from ..ir.problem import Problem
 from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
 from ..lowering.registry import Pipeline
@@ -18,6 +18,7 @@ from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .c_functions.pointer import CallableFromC
 from .gather import run_operator
 from .host.dependencies import require
+from .reduction.operands import REDUCTIONS, check_kernel
 from .runtime.array_checks import (
     check_out,
     check_whole,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
 OPERATORS = (
     *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
-    *("gather_reduce", "gather_max"),
+    *("gather_reduce", "gather_mean", "gather_max"),
 )
 
 
@@ -301,7 +302,8 @@ def compile(
 
     Args:
         operator: "gather", "gather_nd", "gather_elements", or the gradient of one, such as "gather_grad"; or
-            "gather_reduce" and "gather_max", whose kernels take the sums and the maxima of bags: rows of indices.
+            "gather_reduce", "gather_mean" and "gather_max", whose kernels take the sums, the means and the maxima of
+            bags: rows of indices.
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
@@ -349,8 +351,8 @@ def problem_of(
             f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
             f"call gathernest.{operator}, which gathers their positions"
         )
-    if spec.adds and (data_spec.dtype.kind not in "iufc" or summation_dtype(data_spec.dtype) != data_spec.dtype):
-        raise InvalidGatherError(f"a reduction of {data_spec.dtype} has no kernel; convert data to float32 first")
+    if spec.adds:
+        check_kernel(operator, data_spec.dtype)
     gradient = _gradient(operator, scale, data_spec)
     problem = Problem.checked(spec, data_spec, indices_spec, parse_bounds(bounds), gradient=gradient)
     return replace(problem, is_fresh=True)
@@ -382,7 +384,7 @@ def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
     name = name.removesuffix("_grad")
     if name == "gather":
         return Gather(axis, batch_dims)
-    if name in ("gather_reduce", "gather_max"):
+    if name in REDUCTIONS:
         return _reduction(name, axis, batch_dims)
     unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)
     if value:
@@ -395,4 +397,4 @@ def _reduction(operator: str, axis: int, batch_dims: int) -> GatherReduce:
     for name, value in (("axis", axis), ("batch_dims", batch_dims)):
         if value:
             raise InvalidGatherError(f"{operator} has no {name}, got {value}; leave it out")
-    return GatherMax() if operator == "gather_max" else GatherReduce()
+    return REDUCTIONS[operator]

@@ -8,6 +8,7 @@
 | `gather.gather_grad`, `gather.gather_nd_grad`, `gather.gather_elements_grad` | 0, 1 | their gradients: a scatter-add |
 | `gather.gather_reduce`   | 0, 1  | the sum of the slices of each bag, the indices along the last dimension   |
 | `gather.gather_weighted` | 0, 1  | the same sum, each slice multiplied by a weight that stands by its index  |
+| `gather.gather_mean`, `gather.gather_weighted_mean` | 0, 1 | both sums, divided by the number of slices in each |
 | `gather.gather_max`      | 0, 1  | the largest of the slices of each bag                                     |
 | `gather.loop`            | 2, 3  | one named loop of the nest; may be parallel; may sum what its body yields |
 | `gather.yield`           | 2, 3  | the end of a loop body                                                    |
@@ -25,7 +26,15 @@ from .attributes import I64, BoundsAttr, BytesType, ViewAttr
 from .gather_ops import AnyShaped, GatherElementsOp, GatherNdOp, GatherOp, OperatorOp
 from .gradient_ops import GatherElementsGradOp, GatherGradOp, GatherNdGradOp, GradientOp
 from .nest_ops import AccumulateOp, LoopOp, MaskedLoadOp, ResolveOp, YieldOp
-from .reduce_ops import GatherMaxOp, GatherReduceOp, GatherWeightedOp, ReductionOp
+from .reduce_ops import (
+    GatherMaxOp,
+    GatherMeanOp,
+    GatherReduceOp,
+    GatherWeightedMeanOp,
+    GatherWeightedOp,
+    ReductionOp,
+    WeightedOp,
+)
 
 __all__ = [
     "I64",
@@ -38,10 +47,12 @@ __all__ = [
     "GatherElementsOp",
     "GatherGradOp",
     "GatherMaxOp",
+    "GatherMeanOp",
     "GatherNdGradOp",
     "GatherNdOp",
     "GatherOp",
     "GatherReduceOp",
+    "GatherWeightedMeanOp",
     "GatherWeightedOp",
     "GradientOp",
     "LoopOp",
@@ -50,6 +61,7 @@ __all__ = [
     "ReductionOp",
     "ResolveOp",
     "ViewAttr",
+    "WeightedOp",
     "YieldOp",
 ]
 
@@ -57,7 +69,7 @@ Gather = Dialect(
     "gather",
     [
         *(GatherOp, GatherNdOp, GatherElementsOp, GatherGradOp, GatherNdGradOp, GatherElementsGradOp),
-        *(GatherReduceOp, GatherMaxOp, GatherWeightedOp),
+        *(GatherReduceOp, GatherMeanOp, GatherMaxOp, GatherWeightedOp, GatherWeightedMeanOp),
         *(LoopOp, YieldOp, ResolveOp, MaskedLoadOp, AccumulateOp),
     ],
     [BoundsAttr, ViewAttr, BytesType],

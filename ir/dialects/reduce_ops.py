@@ -6,6 +6,8 @@ indices. An index that is outside under `bounds zero` adds nothing; a bag withou
 A gather_max begins with the slice of the first index, and takes an element of a later one where it is larger. So of
 equal elements the first stays, a NaN stays where it is the first, and is left out where it is not. Under `bounds zero`
 an index outside gives zeros where it is the first, and is left out where it is not.
+
+A mean is a sum that is divided by the number of slices in it, in the type of the sum; that of an empty bag by 1.
 """
 
 from typing import ClassVar
@@ -27,7 +29,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ..operator_spec import GatherMax, GatherReduce, GatherWeighted
+from ..operator_spec import GatherMax, GatherMean, GatherReduce, GatherWeighted, GatherWeightedMean
 from .gather_ops import AnyShaped, OperatorOp
 from .gradient_ops import verify_summed
 
@@ -36,6 +38,12 @@ class ReductionOp(OperatorOp):
     """What every reduction has: slices along the first axis of data, and bags along the last dimension of indices."""
 
     INTEGERS: ClassVar = ()
+
+    @property
+    def divides(self) -> bool:
+        """Whether each sum is divided by the number of slices in it."""
+        assert issubclass(self.SPEC, GatherReduce)
+        return self.SPEC.divides
 
     def sum_type(self) -> Attribute:
         """Return the type that elements have when they are added: f32 of narrower floats."""
@@ -67,6 +75,25 @@ class GatherReduceOp(ReductionOp):
 
 
 @irdl_op_definition
+class GatherMeanOp(ReductionOp):
+    """Means of slices of data along its first axis, one for each bag; of floats.
+
+    ```
+    %r = gather.gather_mean %data, %indices bounds zero
+         : tensor<9x4xf32>, tensor<2x3xi64> -> tensor<2x4xf32>
+    ```
+    """
+
+    name = "gather.gather_mean"
+    SPEC: ClassVar = GatherMean
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not isinstance(self.sum_type(), Float32Type | Float64Type):
+            raise VerifyException(f"gather.gather_mean: expected floats, got {self.sum_type()}")
+
+
+@irdl_op_definition
 class GatherMaxOp(ReductionOp):
     """The largest of the slices of data along its first axis, for each bag; of floats and signed integers.
 
@@ -88,8 +115,36 @@ class GatherMaxOp(ReductionOp):
             raise VerifyException(f"gather.gather_max: expected floats or signed integers, got {element}")
 
 
+class WeightedOp(ReductionOp):
+    """What the weighted sum and the weighted mean have: indices with the bits of a weight beside each of them."""
+
+    unsigned_data = opt_prop_def(UnitAttr)
+
+    def sum_type(self) -> Attribute:
+        assert isinstance(self.source.type, AnyShaped)
+        return Float64Type() if self.source.type.element_type == Float64Type() else Float32Type()
+
+    def verify_(self) -> None:
+        super().verify_()
+        assert isinstance(self.source.type, AnyShaped) and isinstance(self.indices.type, AnyShaped)
+        element, index = self.source.type.element_type, self.indices.type.element_type
+        is_byte = isinstance(element, IntegerType) and element.width.data == 8
+        if not is_byte and not isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
+            raise VerifyException(f"{self.name}: expected floats or integers of 8 bits, got {element}")
+        if index != IntegerType(64 if element == Float64Type() else 32):
+            raise VerifyException(f"{self.name}: expected indices as wide as the weights, got {index}")
+
+    def print_more(self, printer: Printer) -> None:
+        if self.unsigned_data is not None:
+            printer.print_string(" unsigned_data")
+
+    @classmethod
+    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
+        return {"unsigned_data": UnitAttr()} if parser.parse_optional_keyword("unsigned_data") else {}
+
+
 @irdl_op_definition
-class GatherWeightedOp(ReductionOp):
+class GatherWeightedOp(WeightedOp):
     """Sums of slices of data along its first axis, each multiplied by the weight whose bits stand beside its index.
 
     ```
@@ -105,26 +160,16 @@ class GatherWeightedOp(ReductionOp):
     name = "gather.gather_weighted"
     SPEC: ClassVar = GatherWeighted
 
-    unsigned_data = opt_prop_def(UnitAttr)
 
-    def sum_type(self) -> Attribute:
-        assert isinstance(self.source.type, AnyShaped)
-        return Float64Type() if self.source.type.element_type == Float64Type() else Float32Type()
+@irdl_op_definition
+class GatherWeightedMeanOp(WeightedOp):
+    """Means of slices of data along its first axis, multiplied as those of a gather_weighted are.
 
-    def verify_(self) -> None:
-        super().verify_()
-        assert isinstance(self.source.type, AnyShaped) and isinstance(self.indices.type, AnyShaped)
-        element, index = self.source.type.element_type, self.indices.type.element_type
-        is_byte = isinstance(element, IntegerType) and element.width.data == 8
-        if not is_byte and not isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
-            raise VerifyException(f"gather.gather_weighted: expected floats or integers of 8 bits, got {element}")
-        if index != IntegerType(64 if element == Float64Type() else 32):
-            raise VerifyException(f"gather.gather_weighted: expected indices as wide as the weights, got {index}")
+    ```
+    %r = gather.gather_weighted_mean %data, %indices bounds zero unsigned_data
+         : tensor<9x4xi8>, tensor<2x3x3xi32> -> tensor<2x4xf32>
+    ```
+    """
 
-    def print_more(self, printer: Printer) -> None:
-        if self.unsigned_data is not None:
-            printer.print_string(" unsigned_data")
-
-    @classmethod
-    def parse_more(cls, parser: Parser) -> dict[str, Attribute]:
-        return {"unsigned_data": UnitAttr()} if parser.parse_optional_keyword("unsigned_data") else {}
+    name = "gather.gather_weighted_mean"
+    SPEC: ClassVar = GatherWeightedMean

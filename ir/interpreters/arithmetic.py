@@ -48,7 +48,11 @@ def _truncated_remainder(left: int, right: int) -> int:
     return left % abs(right) if left >= 0 else -(-left % abs(right))
 
 
-FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"arith.addf": operator.add, "arith.mulf": operator.mul}
+FLOAT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "arith.addf": operator.add,
+    "arith.mulf": operator.mul,
+    "arith.divf": operator.truediv,
+}
 
 ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.addi": lambda bits, a, b: a + b,

@@ -214,7 +214,8 @@ class Machine(VectorInterpreter):
         return ()
 
     run_gather_gather = run_gather_gather_nd = run_gather_gather_elements = run_operator
-    run_gather_gather_reduce = run_gather_gather_max = run_gather_gather_weighted = run_operator
+    run_gather_gather_reduce = run_gather_gather_mean = run_gather_gather_max = run_operator
+    run_gather_gather_weighted = run_gather_gather_weighted_mean = run_operator
     run_gather_gather_grad = run_gather_gather_nd_grad = run_gather_gather_elements_grad = run_operator
 
     def run_gather_loop(self, op: LoopOp, lower: int, upper: int, step: int) -> tuple[Any, ...]:

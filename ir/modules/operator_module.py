@@ -30,10 +30,12 @@ from ..dialects.gather_dialect import (
     GatherElementsOp,
     GatherGradOp,
     GatherMaxOp,
+    GatherMeanOp,
     GatherNdGradOp,
     GatherNdOp,
     GatherOp,
     GatherReduceOp,
+    GatherWeightedMeanOp,
     GatherWeightedOp,
     OperatorOp,
 )
@@ -43,7 +45,11 @@ from ..operator_spec import Gather, Gradient, Node, OperatorSpec
 from ..semantics import Bounds, BoundsMode, Shape, integer_argument, parse_bounds
 
 OPERATIONS: dict[str, type[OperatorOp]] = {
-    op.SPEC.name: op for op in (GatherOp, GatherNdOp, GatherElementsOp, GatherReduceOp, GatherMaxOp, GatherWeightedOp)
+    op.SPEC.name: op
+    for op in (
+        *(GatherOp, GatherNdOp, GatherElementsOp),
+        *(GatherReduceOp, GatherMeanOp, GatherMaxOp, GatherWeightedOp, GatherWeightedMeanOp),
+    )
 }
 GRADIENTS: dict[str, type[OperatorOp]] = {
     op.SPEC.name: op for op in (GatherGradOp, GatherNdGradOp, GatherElementsGradOp)

@@ -16,7 +16,7 @@ from ...ir.semantics import Bounds
 from ...lowering.native.bag_rows import bag_rows
 from ..gather import run_operator
 from ..host.runtime import RUNTIME
-from ..reduction.bags import LARGEST, MOST_PLACES_AN_INDEX, OPERATOR, make_bags, read_ends
+from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest
 from ..reduction.operands import Reduction
@@ -29,6 +29,7 @@ from .torch_tensors import array_of, is_grad_enabled, is_traced, is_transformed,
 
 # Added in their own dtype, by calls that are remembered.
 _WIDE = (torch.float32, torch.float64)
+_OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
 # Indices of a call that is small: those of more are as fast by NumPy.
 _FEW = 4096
 
@@ -37,24 +38,23 @@ def reduced(
     weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding: int, factors: Any = None
 ) -> Any:
     """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
-    operator = LARGEST if mode == "max" else OPERATOR
+    operator = _OPERATORS[mode]
     try:
         if factors is None and weight.dtype in _WIDE:
             rows = _rows(index, offsets, has_last, weight.shape[0], padding, mode == "max")
             if rows is not None:
-                found = _found_rows(operator, weight, rows, mode == "mean")
+                found = _found_rows(operator, weight, rows)
                 if found is not None:
                     return found
                 found = run_operator(operator, array_of(weight), unsigned(rows), Bounds.ZERO, None)
-                found = tensor_of(found, weight.dtype)
-                return found.div_(_counts(rows, weight.shape[0])) if mode == "mean" else found
+                return tensor_of(found, weight.dtype)
         if factors is None and mode != "max":
             index, offsets = _as_rows(index, offsets, has_last)
         if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
             keys = keys_of_gather(operator, Bounds.ERROR)
             found = finders().elements.run(CALLS.find, weight, index, None, *keys)
             if found is not None:
-                return found.div_(max(index.shape[1], 1)) if mode == "mean" else found
+                return found
         picks, options = _bags(index, offsets, has_last, padding, factors)
         return tensor_of(gather_reduce(array_of(weight), picks, reduce=mode, **options), weight.dtype)
     except BoundsError:
@@ -93,7 +93,7 @@ def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last:
         rows = _rows(index, offsets, has_last, count, -1 if padding_idx is None else padding_idx % count, is_max)
     except (AttributeError, RuntimeError, TypeError):  # what is no tensor, or has no array
         return None
-    return None if rows is None else _found_rows(LARGEST if is_max else OPERATOR, weight, rows, mode == "mean")
+    return None if rows is None else _found_rows(_OPERATORS[mode], weight, rows)
 
 
 def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool) -> Any:
@@ -105,10 +105,9 @@ def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_
     return None if rows is None else torch.from_numpy(rows)
 
 
-def _found_rows(operator: GatherReduce, weight: Any, rows: Any, is_mean: bool) -> Any:
+def _found_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:
     """Return what a call that was made before gives for rows of positions, or None."""
-    found = finders().elements.run(CALLS.find, weight, rows, None, *keys_of_gather(operator, Bounds.ZERO))
-    return found.div_(_counts(rows, weight.shape[0])) if is_mean and found is not None else found
+    return finders().elements.run(CALLS.find, weight, rows, None, *keys_of_gather(operator, Bounds.ZERO))
 
 
 def _counts(rows: Any, size: int) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import GatherMax, GatherReduce, GatherWeighted
+from ...ir.operator_spec import GatherMax, GatherMean, GatherReduce, GatherWeighted, GatherWeightedMean
 from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
@@ -18,6 +18,7 @@ from ..runtime.prepare import bounds_error
 from .widened import run_reduction, with_weights
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
+MEAN, WEIGHTED_MEAN = GatherMean(), GatherWeightedMean()
 # Bags of different lengths are one array of positions up to so many times as many places as there are indices.
 MOST_PLACES_AN_INDEX = 4
 
@@ -221,6 +222,14 @@ def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
     That is data's, but float32 of narrower floats, and the weights' dtype where bags have some.
     """
     return reduce_bags(OPERATOR if bags.weights is None else WEIGHTED, data, bags)
+
+
+def average_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return (bags, inner...): the sums of `sum_bags`, each divided by the number of rows in it."""
+    if data.dtype.kind != "c":
+        return reduce_bags(MEAN if bags.weights is None else WEIGHTED_MEAN, data, bags)
+    sums = sum_bags(data, bags)  # kernels divide no complex numbers
+    return np.divide(sums, divisors(bags, sums.ndim), out=sums)
 
 
 def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:

@@ -9,7 +9,7 @@ from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bound
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
-from .bags import LARGEST, OPERATOR, divisors, make_bags, read_bags, read_ends, reduce_bags, sum_bags
+from .bags import LARGEST, MEAN, OPERATOR, average_bags, make_bags, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
 from .widened import rounded, run_reduction
 
@@ -83,21 +83,23 @@ def gather_reduce(
     check_out(out, shape, dtype)
     is_stored = is_stored_array(data)
     is_plain = not is_stored and ends is None and padding_index is None and factors.are_none
-    if is_plain and not (reduce != "sum" and mode is Bounds.ZERO):
-        operator = LARGEST if reduce == "max" else OPERATOR
+    averages = reduce == "mean" and dtype.kind != "c"  # kernels divide no complex numbers
+    if is_plain and (reduce == "sum" or averages or mode is not Bounds.ZERO):
+        operator = MEAN if averages else LARGEST if reduce == "max" else OPERATOR
         if operator.result_dtype(dtype) == dtype:
             result = run_operator(operator, data, indices, mode, out)
         else:
             result = run_reduction(operator, data, indices, mode)
-        if reduce == "mean":
+        if reduce == "mean" and not averages:
             np.divide(result, max(indices.shape[-1], 1), out=result)
         return _delivered(result, shape, dtype, out)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_stored:
         data, bags = read_bags(data, bags)
-    result = reduce_bags(LARGEST, data, bags.of_largest()) if reduce == "max" else sum_bags(data, bags)
-    if reduce == "mean":
-        np.divide(result, divisors(bags, result.ndim), out=result)
+    if reduce == "max":
+        result = reduce_bags(LARGEST, data, bags.of_largest())
+    else:
+        result = (average_bags if reduce == "mean" else sum_bags)(data, bags)
     return _delivered(result, shape, dtype, out)
 
 

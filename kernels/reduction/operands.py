@@ -8,11 +8,18 @@ from numpy.typing import ArrayLike
 
 from ...ir.errors import InvalidGatherError, did_you_mean
 from ...ir.semantics import Shape
-from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, table_array
-from .bags import WEIGHTED, Bags
+from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, summation_dtype, table_array
+from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, Bags
 
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
+# What `compile` has kernels of, and the kinds of elements of each, in words, too.
+REDUCTIONS = {spec.name: spec for spec in (OPERATOR, MEAN, LARGEST)}
+_KINDS = {
+    "gather_reduce": ("iufc", "float32, float64, complex numbers and integers"),
+    "gather_mean": ("f", "float32 and float64"),
+    "gather_max": ("if", "float32, float64 and signed integers"),
+}
 _QUANTISED = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
@@ -140,6 +147,16 @@ def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.nd
             f"got {dtype}; convert it, for instance with {name}.astype('float32')"
         )
     return array, places
+
+
+def check_kernel(operator: str, dtype: np.dtype) -> None:
+    """Check that a reduction of elements of a dtype is one kernel, and no more; raises InvalidGatherError."""
+    kinds, what = _KINDS[operator]
+    if dtype.kind not in kinds or summation_dtype(dtype) != dtype:
+        raise InvalidGatherError(
+            f"{operator} of {dtype} has no kernel of its own, only of {what}; call gathernest.gather_reduce, or "
+            "convert data first"
+        )
 
 
 def check_reduction(reduce: str, dtype: np.dtype) -> None:

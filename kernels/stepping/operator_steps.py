@@ -11,7 +11,7 @@ from ...ir.dialects.types import dense_array
 from ...ir.element_types import number_scale
 from ...ir.errors import BoundsError
 from ...ir.interpreters.argument_views import bind_arguments
-from ...ir.operator_spec import GatherElements, GatherMax, GatherNd
+from ...ir.operator_spec import GatherElements, GatherMax, GatherNd, GatherReduce
 from ...ir.semantics import Bounds
 from .arrays import Arrays
 from .rule import Rule, bag_rules, contributions, explained, rule_of
@@ -100,15 +100,18 @@ class OperatorSteps:
         self._write(position, total[()], said)
 
     def _reduce(self, position: Shape, place: Shape) -> None:
-        """Add the elements of a bag in its order, or take the largest of them."""
+        """Add the elements of a bag in its order, and divide the sum of a mean; or take the largest of them."""
+        assert isinstance(self.spec, GatherReduce)
         data, is_largest = self.arrays.arrays[0], isinstance(self.spec, GatherMax)
         total, name = np.zeros((), data.dtype)[()], "largest" if is_largest else "sum"
         self._add(f"the {name} at {list(position)} begins as {total}")
+        count = 0
         for number, rule in enumerate(bag_rules(self.views[0].shape, self.indices, self.bounds, place)):
             self._index(rule)
             if rule.source is None:
                 self._add("an index is outside: nothing is read")
                 continue
+            count += 1
             source, before = self.arrays.caller_position(0, rule.source), total
             value = data[source]
             self._read(source, value)
@@ -120,7 +123,13 @@ class OperatorSteps:
                     total = np.add(before, value, dtype=data.dtype)
                 made = f"{before} + {value} = {total}"
             self._add(f"{name} = {made}", {name: total})
-        self._write(position, total, str(total))
+        said = str(total)
+        if self.spec.divides:
+            before, divisor = total, data.dtype.type(max(count, 1))
+            with np.errstate(all="ignore"):
+                total = np.divide(before, divisor, dtype=data.dtype)
+            said = f"{before} / {divisor} = {total}"
+        self._write(position, total, said)
 
     def _index(self, rule: Rule) -> None:
         """Load each component of an index, and resolve it."""

@@ -29,6 +29,7 @@ INFIX = {
     "arith.remsi": "rem",
     "arith.addf": "+",
     "arith.mulf": "*",
+    "arith.divf": "/",
 }
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 FUNCTIONS = {"arith.minsi": "min", "arith.minui": "unsigned min", "arith.maxsi": "max"}

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     VectorType,
+    i64,
 )
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -45,6 +46,7 @@ _INFIX = {
     "arith.muli": "*",
     "arith.addf": "+",
     "arith.mulf": "*",
+    "arith.divf": "/",
     "arith.andi": "&",
     "arith.ori": "|",
     "arith.shrsi": ">>",
@@ -212,6 +214,8 @@ class _Emitter(VectorEmitter):
         self.convert(op, f"extend_{str(element_of(op.input.type)).replace('f16', 'half').replace('bhalf', 'bfloat')}")
 
     def emit_arith_sitofp(self, op: SIToFPOp | UIToFPOp) -> None:
+        if op.input.type == i64:
+            return self.assign(op, f"{numba_type(op.result.type)}({self.value(op.input)})")
         self.convert(op, _CONVERSIONS[op.name])
 
     emit_arith_uitofp = emit_arith_sitofp

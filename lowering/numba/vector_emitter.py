@@ -17,7 +17,7 @@ from ..schedule.machine_model import STREAM_BYTES
 from .naming import INDENT, Naming, numba_type
 from .program import NO_MEMORY
 
-_ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf", "arith.mulf": "mulf"} | {
+_ELEMENT_WISE = {"arith.andi": "and", "arith.addf": "addf", "arith.mulf": "mulf", "arith.divf": "divf"} | {
     f"arith.{name}": name for name in ("addi", "subi", "muli", "shrsi", "minsi", "maxsi", "minui", "remsi", "remui")
 }
 

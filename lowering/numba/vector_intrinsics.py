@@ -249,6 +249,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "remui": lambda v: (f"The remainders of two {v.name} of unsigned integers.", v(v, v), ir.IRBuilder.urem),
     "addf": lambda v: _of_floats(v, "sums", ir.IRBuilder.fadd),
     "mulf": lambda v: _of_floats(v, "products", ir.IRBuilder.fmul),
+    "divf": lambda v: _of_floats(v, "quotients", ir.IRBuilder.fdiv),
     **{name: lambda v, how=how: _to_floats(v, how) for name, how in CONVERSIONS.items()},
     "larger": _larger,
     "steps": _steps,

@@ -264,10 +264,16 @@ def test_wrong_arrays_are_rejected():
 def test_kernel_of_a_reduction_has_no_axis_and_no_narrow_floats():
     kernel = gn.compile("gather_reduce", DATA, ROWS)
     assert kernel(DATA, ROWS).tobytes() == gn.gather_reduce(DATA, ROWS).tobytes()
+    assert (
+        gn.compile("gather_mean", DATA, ROWS)(DATA, ROWS).tobytes()
+        == (gn.gather_reduce(DATA, ROWS) / np.float32(3)).tobytes()
+    )
+    with pytest.raises(gn.InvalidGatherError, match="gather_mean of int32 has no kernel of its own, only of float32"):
+        gn.compile("gather_mean", DATA.astype("i4"), ROWS)
     assert gn.compile("gather_max", DATA, ROWS)(DATA, ROWS).tobytes() == DATA[ROWS].max(axis=1).tobytes()
     with pytest.raises(gn.InvalidGatherError, match="gather_reduce has no axis, got 1; leave it out"):
         gn.compile("gather_reduce", DATA, ROWS, axis=1)
-    with pytest.raises(gn.InvalidGatherError, match="a reduction of float16 has no kernel; convert data to float32"):
+    with pytest.raises(gn.InvalidGatherError, match="gather_reduce of float16 has no kernel of its own, only of"):
         gn.compile("gather_reduce", DATA.astype("f2"), ROWS)
 
 
@@ -292,6 +298,12 @@ def test_steps_of_a_maximum_say_what_was_larger():
     assert [note for note in notes["lower-reduction-to-nest"] if note.startswith("out[0, 0] = ")] == [
         *("out[0, 0] = 1.0, the first of its bag", *(f"out[0, 0] = {said}" for said in larger))
     ]
+
+
+def test_steps_of_a_mean_divide_the_sum_by_what_is_in_it():
+    for stage, said in (("operator", "5.0 / 2.0 = 2.5 is stored to out[0, 0]"), ("promote-sums", "5.0 / 2.0 = 2.5")):
+        steps = gn.step("gather_mean", np.float32([[1], [3], [2]]), [[1, 9, 2]], stage=stage, bounds="zero")
+        assert any(said in one.note for one in steps), [one.note for one in steps]
 
 
 def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that_it_writes():

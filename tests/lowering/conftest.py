@@ -16,9 +16,11 @@ from gathernest.ir.operator_spec import (
     Gather,
     GatherElements,
     GatherMax,
+    GatherMean,
     GatherNd,
     GatherReduce,
     GatherWeighted,
+    GatherWeightedMean,
     Gradient,
     OperatorSpec,
 )
@@ -133,10 +135,13 @@ def make_reduction_samples() -> dict[str, Sample]:
     data = RNG.standard_normal((5, 2, 7), dtype=np.float32)
     error, zero = Bounds.ERROR, Bounds.ZERO
     samples = {f"reduce-{mode}": Sample(GatherReduce(), data, _draw((3, 4), 5, mode), mode) for mode in (error, zero)}
+    samples |= {f"mean-{mode}": Sample(GatherMean(), data, _draw((3, 4), 5, mode), mode) for mode in (error, zero)}
     samples["max-strided"] = Sample(GatherMax(), data[:, ::-1, ::2], _draw((2, 3, 3), 5, error)[::-1], error)
     places = np.array([[[0, 3, 5], [4, 2, 0]], [[-1, 1, 7], [9, 1, 7]]], np.int32)
     places[..., 1:] = places[..., 1:].astype(np.float32).view(np.int32)
-    samples["reduce-weighted"] = Sample(GatherWeighted(), RNG.integers(0, 256, (5, 3)).astype(np.uint8), places, zero)
+    quantised = RNG.integers(0, 256, (5, 3)).astype(np.uint8)
+    samples["reduce-weighted"] = Sample(GatherWeighted(), quantised, places, zero)
+    samples["mean-weighted"] = Sample(GatherWeightedMean(), quantised, places, zero)
     waves = (RNG.random((5, 3)) + 1j * RNG.random((5, 3))).astype(np.complex64)
     samples["reduce-complex"] = Sample(GatherReduce(), waves, _draw((3, 2), 5, zero), zero)
     return samples

@@ -12,18 +12,19 @@ import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.scalar import Machine, interpret
 from gathernest.ir.modules.context import parse_module
-from gathernest.ir.operator_spec import GatherMax, GatherReduce
+from gathernest.ir.operator_spec import GatherMax, GatherMean, GatherReduce
 from gathernest.ir.problem import Problem
 from gathernest.ir.reference import resolve, run
 from gathernest.ir.semantics import Bounds
 from gathernest.kernels.gather import run_operator
-from gathernest.kernels.reduction.bags import WEIGHTED
+from gathernest.kernels.reduction.bags import WEIGHTED, WEIGHTED_MEAN
 from gathernest.kernels.reduction.widened import run_reduction, with_weights
 from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
 EXACT = settings(deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
+TILED_ROWS = "tile-loops{loops=inner sizes=8},interchange-loops{order=inner_o,bag,inner_i},vectorize-inner{lanes=4}"
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "c8", "i1", "i8", "u2")))
 IN_REGISTERS = (
     "specialize-inner{bytes=52},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1 locality=3}"
@@ -65,6 +66,15 @@ def largest_one_by_one(data: np.ndarray, indices: np.ndarray, bounds: Bounds) ->
     return largest
 
 
+def averages_one_by_one(data: np.ndarray, indices: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """Return what a mean must be: each sum divided by the number of indices that are valid, in data's dtype."""
+    means = sums_one_by_one(data, indices, bounds)
+    for bag in np.ndindex(*indices.shape[:-1]):
+        count = sum(resolve(int(index), len(data), bounds) is not None for index in indices[bag])
+        means[bag] /= data.dtype.type(max(count, 1))
+    return means
+
+
 def with_nans(data: np.ndarray) -> np.ndarray:
     return np.where(np.random.default_rng(6).random(data.shape) < 0.1, data.dtype.type(np.nan), data)
 
@@ -86,6 +96,25 @@ def test_every_stage_gives_the_sums(bounds, schedule):
         out = np.full(wanted.shape, 7, np.float32)
         interpret(parse_module(stage.text), data, indices, out, seed=seed)
         assert out.tobytes() == wanted.tobytes(), f"{stage.name}:\n{stage.text}"
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("schedule", ["", IN_REGISTERS, TILED_ROWS], ids=["plain", "registers", "tiled"])
+def test_every_stage_and_the_kernel_give_the_means(bounds, dtype, schedule):
+    data, indices = numbers((6, 13), np.dtype(dtype)), bags((2, 3, 4), 6, bounds)
+    if bounds is Bounds.ZERO:
+        indices[0, 0] = 99  # a bag whose sum is divided by 1
+    wanted = averages_one_by_one(data, indices, bounds)
+    assert run(GatherMean(), data, indices, bounds).tobytes() == wanted.tobytes()
+    steps = schedule.replace("bytes=52", f"bytes={13 * data.itemsize}")
+    problem = Problem.checked(GatherMean(), ArraySpec.of(data), ArraySpec.of(indices), bounds)
+    for seed, text in enumerate({stage.text for stage in run_stages(make_plan(problem, Schedule.parse(steps)))}):
+        out = np.full(wanted.shape, 7, dtype)
+        interpret(parse_module(text), data, indices, out, seed=seed)
+        assert out.tobytes() == wanted.tobytes(), text
+    got = run_operator(GatherMean(), data, indices, bounds, None, schedule=Schedule.parse(steps))
+    assert got.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
@@ -126,13 +155,16 @@ WEIGHED = [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), (ml_dtypes.bfloat16, "f4"),
 
 
 @pytest.mark.parametrize(("dtype", "wide"), WEIGHED, ids=str)
-def test_every_stage_and_the_kernel_give_the_weighted_sums(dtype, wide):
+@pytest.mark.parametrize("operator", [WEIGHTED, WEIGHTED_MEAN], ids=["sum", "mean"])
+def test_every_stage_and_the_kernel_give_the_weighted_sums_and_means(dtype, wide, operator):
     data = (numbers((6, 37), np.dtype("f8")) * 20 % 200).astype(dtype)
     places = in_places(np.random.default_rng(3).integers(0, 7, (5, 4)), wide)
     wanted = weighted_one_by_one(data, places, wide)
-    assert run(WEIGHTED, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
-    assert run_reduction(WEIGHTED, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
-    plan = make_plan(Problem.checked(WEIGHTED, ArraySpec.of(data), ArraySpec.of(places), Bounds.ZERO))
+    if operator is WEIGHTED_MEAN:
+        wanted /= (places[..., 0] < len(data)).sum(axis=1, keepdims=True).astype(wide)
+    assert run(operator, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
+    assert run_reduction(operator, data, places, Bounds.ZERO).tobytes() == wanted.tobytes()
+    plan = make_plan(Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(places), Bounds.ZERO))
     for seed, text in enumerate({stage.text for stage in run_stages(plan)}):
         out = np.full(wanted.shape, 7, wide)
         interpret(parse_module(text), data, places, out, seed=seed)
@@ -198,13 +230,17 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule():
     assert got.tobytes() == wanted.tobytes()
 
 
-def test_sums_of_rows_that_fit_are_in_registers():
+@pytest.mark.parametrize("operator", [GatherReduce(), GatherMean()], ids=["sums", "means"])
+@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
+def test_sums_of_rows_that_fit_are_in_registers(operator, bounds):
     data, indices = ArraySpec((200_000, 256), np.dtype("f4")), ArraySpec((4096, 16), np.dtype("i8"))
-    source = build_program(make_plan(Problem.checked(GatherReduce(), data, indices, Bounds.ERROR))).source
+    source = build_program(make_plan(Problem.checked(operator, data, indices, bounds))).source
     code = source[source.index("@njit") :]
     assert "reload" not in code
     assert "clear" not in code
+    assert "scale" not in code
     assert code.count("store_v") == code.count("addf_v") > 1
+    assert code.count("divf_v") == (code.count("addf_v") if operator.divides else 0)
 
 
 class _Reader(Machine):

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import BYTE_STRIDES
-from ....ir.dialects.gather_dialect import AnyShaped, GatherWeightedOp, GradientOp, OperatorOp
+from ....ir.dialects.gather_dialect import AnyShaped, GradientOp, OperatorOp, WeightedOp
 from ....ir.dialects.types import element_size_bytes, memref_type, strides_of
 from ....ir.element_types import machine_width
 from ....ir.errors import InvalidGatherError
@@ -83,7 +83,7 @@ def _erase_data(function: func.FuncOp, gather: OperatorOp) -> None:
 
 def _erase_to_number(gather: OperatorOp) -> None:
     """Make the elements of a sum what they are added as: signless integers, and the two parts of a complex."""
-    if isinstance(gather, GatherWeightedOp) and _is_unsigned(gather.source.type):
+    if isinstance(gather, WeightedOp) and _is_unsigned(gather.source.type):
         gather.unsigned_data = UnitAttr()
     for value in (gather.source, gather.target):
         assert isinstance(value.type, AnyShaped)

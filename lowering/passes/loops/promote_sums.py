@@ -17,7 +17,7 @@ from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
 from ...nest.builder import index_constant, named, zero_of
 from ...nest.located import builder_before, made_from
-from ...nest.queries import functions
+from ...nest.queries import computes, functions
 from ...schedule.machine_model import STREAM_BYTES
 
 MOST_SUMS = 64
@@ -27,7 +27,7 @@ Store = memref.StoreOp | vector.StoreOp
 
 @dataclass(frozen=True)
 class PromoteSums(ModulePass):
-    """Sum a bag in registers, and store each sum once.
+    """Sum a bag in registers, and store each sum, or mean, once.
 
     A loop over a bag adds to elements of out that are the same in every iteration. Loops of known size inside it are
     unrolled, so that each element, or vector of them, has a value of its own, which the loop carries. When no other sum
@@ -39,6 +39,8 @@ class PromoteSums(ModulePass):
             out[i, j:j+16] +=                 s0 += data[p, 0:16]
               data[p, j:j+16]                 s1 += data[p, 16:32]
                                             out[i, 0:16], out[i, 16:32] = s0, s1
+
+    The division of a mean, a loop behind that over the bag, is one more operation on each sum before it is stored.
 
     The groups of `group-indices` are bags, too. Where the nest that clears has non-temporal stores, the sums are stored
     so.
@@ -218,7 +220,65 @@ def _carry(loop: scf.ForOp, block: Block, sums: list[_Sum]) -> list[Load]:
     Rewriter.insert_op(made_from(last, scf.YieldOp(*totals)), InsertPoint.before(last))
     Rewriter.erase_op(last)
     Rewriter.erase_op(loop)
+    _divide(lowered)
     return begun
+
+
+def _divide(bag: scf.ForOp) -> None:
+    """Divide the sums of a bag before they are stored, where a loop behind the stores divides all of them."""
+    stores = _stores_of(bag)
+    scaling = bag.next_op
+    while scaling is not None and not scaling.regions and (scaling in stores or computes(scaling)):
+        scaling = scaling.next_op
+    if not isinstance(scaling, scf.ForOp) or LoopName(_name(scaling)).nest != "scale":
+        return
+    division = next((op for op in scaling.body.block.ops if isinstance(op, arith.DivfOp)), None)
+    if division is None or not _divides_all(scaling, division, stores) or not _is_known(division.rhs, bag):
+        return
+    for store in stores:
+        builder, value = builder_before(store), store.vector if isinstance(store, vector.StoreOp) else store.value
+        divisor = division.rhs
+        if isinstance(value.type, VectorType):
+            divisor = named(builder, vector.BroadcastOp(divisor, value.type), "divisors")
+        mean = named(builder, made_from(division, arith.DivfOp(value, divisor)), "mean")
+        store.operands[0] = mean
+    Rewriter.erase_op(scaling)
+
+
+def _stores_of(bag: scf.ForOp) -> list[Store]:
+    """Return the stores of the sums, or means, of a bag."""
+    values = [*bag.results]
+    users = [use.operation for value in values for use in value.uses]
+    values += [op.result for op in users if isinstance(op, arith.DivfOp)]
+    return [use.operation for value in values for use in value.uses if isinstance(use.operation, Store)]
+
+
+def _divides_all(scaling: scf.ForOp, division: arith.DivfOp, stores: list[Store]) -> bool:
+    """Return whether a loop divides each element that is stored, once, and nothing else."""
+    load, store = division.lhs.owner, next((op for op in scaling.body.block.ops if isinstance(op, Store)), None)
+    if not isinstance(load, memref.LoadOp) or not isinstance(store, memref.StoreOp):
+        return False
+    others = [op for op in scaling.body.block.ops if op not in (load, division, store)]
+    is_plain = store.value is division.result and all(isinstance(op, scf.YieldOp) for op in others)
+    if not is_plain or _place(load) != _place(store):
+        return False
+    trips, (memory, *around, along) = _trips(scaling, scaling), _place(load)
+    if trips is None or trips.step != 1 or along is not scaling.body.block.args[0]:
+        return False
+    covered: list[int] = []
+    for one in stores:
+        *before, first = _place(one)
+        if before != [memory, *around] or not isinstance(first, int):
+            return False
+        kind = one.vector.type if isinstance(one, vector.StoreOp) else None
+        covered += range(first, first + (kind.get_shape()[0] if isinstance(kind, VectorType) else 1))
+    return sorted(covered) == list(trips)
+
+
+def _is_known(value: SSAValue, bag: scf.ForOp) -> bool:
+    """Return whether a value is computed before a loop."""
+    owner = value.owner
+    return not isinstance(owner, Operation) or owner.parent is not bag.parent or owner.is_before_in_block(bag)
 
 
 def _outside(loop: scf.ForOp, place: SSAValue) -> SSAValue:
@@ -268,9 +328,9 @@ def _begin_with_zero(function: func.FuncOp, begun: list[Load]) -> None:
 def _stream(function: func.FuncOp) -> None:
     """Store sums as zeros were: with non-temporal stores, where out begins at a multiple of what they ask for."""
     for bag in [op for op in function.walk() if isinstance(op, scf.ForOp) and _name(op) == "bag"]:
-        stores = [use.operation for result in bag.results for use in result.uses]
+        stores = _stores_of(bag)
         vectors = [op for op in stores if isinstance(op, vector.StoreOp)]
-        if vectors and len(vectors) == len(stores) and all(map(_in_whole_pieces, vectors)):
+        if vectors and len(vectors) == len(bag.results) and all(map(_in_whole_pieces, vectors)):
             _stream_all(vectors)
 
 

@@ -44,10 +44,10 @@ class FoldBounds(ModulePass):
     * Constant indices inside the axis are resolved here: nothing is left but the load of the position.
 
     In a gradient and a reduction the same is done to what is added: its mask goes where every index is valid, and stays
-    for `zero`.
+    for `zero`. Where a mean counts the indices that are valid, the comparison alone is left.
 
     Preconditions: at most one masked load or accumulation a function (a reduction has a load, and adds what it loads),
-    and every `gather.resolve` decides about it. What the code holds for is left on the function as
+    and every `gather.resolve` decides about it, or is counted. What the code holds for is left on the function as
     `gather.min_axis_sizes`, one an axis.
 
     Input:
@@ -82,6 +82,8 @@ class FoldBounds(ModulePass):
             accesses = [inner for inner in function.walk() if isinstance(inner, MaskedLoadOp | AccumulateOp)]
             if not resolves:
                 continue
+            counted = [resolve for resolve in resolves if _is_counted(resolve)]
+            resolves = [resolve for resolve in resolves if resolve not in counted]
             summed = {_summed_load(inner) for inner in accesses if isinstance(inner, AccumulateOp)}
             accesses = [inner for inner in accesses if inner not in summed]
             if len(accesses) != 1 or len({resolve.bounds.data for resolve in resolves}) != 1:
@@ -90,10 +92,31 @@ class FoldBounds(ModulePass):
                     f"mode, got {len(accesses)}"
                 )
             access = accesses[0]
+            for resolve in counted:
+                _fold_counted(resolve)
             _check_form(function, resolves, access)
             is_constant = isinstance(access, MaskedLoadOp) and len(resolves) == 1
             if not is_constant or not fold_constant_indices(op, resolves[0]):
                 _Folding(function, resolves, access, clamp=self.clamp).fold()
+
+
+def _is_counted(resolve: ResolveOp) -> bool:
+    """Return whether it is a number how many indices of a bag are valid, and not what is added, that asks for one."""
+    return bool(resolve.valid.uses) and all(isinstance(use.operation, arith.ExtUIOp) for use in resolve.valid.uses)
+
+
+def _fold_counted(resolve: ResolveOp) -> None:
+    """Replace a resolve that is counted, of which nothing is read, by whether the index is inside."""
+    facts, emit = IndexFacts.of(resolve), Emitter(builder_before(resolve))
+    if resolve.bounds.data is not Bounds.ZERO or resolve.position.uses:
+        raise ScheduleError("fold-bounds: indices that are counted have bounds zero, and no position is read")
+    index, size = emit.widened(resolve.index, facts.unsigned), emit.size(resolve.size)
+    if facts.reaches_past:
+        inside = emit.compare("ult", emit.wrapped(facts, index, size), size, "inside")
+    else:
+        inside = named(emit.builder, arith.ConstantOp.from_int_and_width(1, 1), "inside")
+    resolve.valid.replace_all_uses_with(inside)
+    Rewriter.erase_op(resolve)
 
 
 def _summed_load(access: Access) -> MaskedLoadOp | None:

@@ -184,6 +184,14 @@ func.func @f(%data: tensor<9xf32>, %indices: tensor<i64>) -> tensor<f32> {
 
 // -----
 
+func.func @f(%data: tensor<9x4xi32>, %indices: tensor<2x3xi64>) -> tensor<2x4xi32> {
+  // expected-error@+1 {{gather.gather_mean: expected floats, got i32}}
+  %r = gather.gather_mean %data, %indices bounds zero : tensor<9x4xi32>, tensor<2x3xi64> -> tensor<2x4xi32>
+  func.return %r : tensor<2x4xi32>
+}
+
+// -----
+
 func.func @f(%data: tensor<9x4xui8>, %indices: tensor<2x3xi64>) -> tensor<2x4xui8> {
   // expected-error@+1 {{expected floats or signed integers, got ui8}}
   %r = gather.gather_max %data, %indices bounds zero : tensor<9x4xui8>, tensor<2x3xi64> -> tensor<2x4xui8>

@@ -85,6 +85,18 @@ func.func @reduce(%data: tensor<9x4xf32>, %indices: tensor<2x3xi8>) -> tensor<2x
   func.return %r : tensor<2x4xf32>
 }
 
+// CHECK: gather.gather_mean %data, %indices bounds clip : tensor<9x4xbf16>, tensor<2x3xi8> -> tensor<2x4xf32>
+func.func @mean(%data: tensor<9x4xbf16>, %indices: tensor<2x3xi8>) -> tensor<2x4xf32> {
+  %r = gather.gather_mean %data, %indices bounds clip : tensor<9x4xbf16>, tensor<2x3xi8> -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
+}
+
+// CHECK: gather.gather_weighted_mean %data, %indices bounds zero unsigned_data : tensor<9x4xi8>, tensor<2x3x3xi32>
+func.func @weighted_mean(%data: tensor<9x4xi8>, %indices: tensor<2x3x3xi32>) -> tensor<2x4xf32> {
+  %r = gather.gather_weighted_mean %data, %indices bounds zero unsigned_data : tensor<9x4xi8>, tensor<2x3x3xi32> -> tensor<2x4xf32>
+  func.return %r : tensor<2x4xf32>
+}
+
 // CHECK: gather.gather_max %data, %indices bounds zero : tensor<9x4xi16>, tensor<2x3xi8> -> tensor<2x4xi16>
 func.func @max(%data: tensor<9x4xi16>, %indices: tensor<2x3xi8>) -> tensor<2x4xi16> {
   %r = gather.gather_max %data, %indices bounds zero : tensor<9x4xi16>, tensor<2x3xi8> -> tensor<2x4xi16>

@@ -20,6 +20,7 @@ from gathernest.ir.operator_spec import (
     Gather,
     GatherElements,
     GatherMax,
+    GatherMean,
     GatherNd,
     GatherReduce,
     Gradient,
@@ -308,7 +309,7 @@ def gradient_cases() -> list[Case]:
 
 
 def reduction_cases() -> list[Case]:
-    """Every bounds mode, one with maxima, sums in memory and in registers, and bags that are prefetched."""
+    """Every bounds mode, one with maxima, two with means, in memory and in registers, and bags that are prefetched."""
     specialized = "specialize-inner{bytes=28},vectorize-inner{lanes=4},prefetch-indices{loop=bag distance=2 lines=1}"
     cases: list[Case] = []
     for schedule, bounds in (("", Bounds.ERROR), ("", Bounds.WRAP), *((specialized, mode) for mode in Bounds)):
@@ -316,7 +317,8 @@ def reduction_cases() -> list[Case]:
         numbers[...] = np.random.default_rng(3).integers(0, 99, numbers.shape)
         default = {"error": "inside", "unchecked": "unwrapped"}.get(bounds, "outside")
         name = f"reduce-{bounds}{'-registers' if schedule else ''}"
-        operator = GatherMax() if bounds is Bounds.CLIP else GatherReduce()
+        operators = {Bounds.CLIP: GatherMax(), Bounds.ZERO: GatherMean(), Bounds.WRAP: GatherMean()}
+        operator = operators.get(bounds, GatherReduce())
         cases.append(Case(name, operator, numbers, indices_of("4x3xi64", default, 5), bounds, schedule))
     return cases
 

@@ -171,3 +171,32 @@ func.func @gather(%data: tensor<5x4xf32>, %indices: tensor<3xui64>) -> tensor<3x
   %r = gather.gather %data, %indices axis 0 batch_dims 0 bounds wrap : tensor<5x4xf32>, tensor<3xui64> -> tensor<3x4xf32>
   func.return %r : tensor<3x4xf32>
 }
+
+// What a mean counts becomes the comparison alone; without one where every index is inside.
+// CHECK-LABEL: func.func @counted
+// CHECK: gather.loop count_bag
+// CHECK: %inside = arith.cmpi ult, %wrapped, %size : i64
+// CHECK-NEXT: %one = arith.extui %inside : i1 to i64
+// CHECK: gather.accumulate %element, %out[%i] if %inside_1
+func.func @counted(%data: memref<5xf32>, %indices: memref<4x3xi64>, %out: memref<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c5 = arith.constant 5 : index
+  gather.loop indices(%i) = %c0 to %c4 step %c1 {
+    %count = gather.loop count_bag(%k) = %c0 to %c3 step %c1 sum {
+      %index = memref.load %indices[%i, %k] : memref<4x3xi64>
+      %position, %valid = gather.resolve %index within %c5 bounds zero : i64
+      %one = arith.extui %valid : i1 to i64
+      gather.yield %one : i64
+    }
+    gather.loop ordered bag(%k) = %c0 to %c3 step %c1 {
+      %index = memref.load %indices[%i, %k] : memref<4x3xi64>
+      %position, %valid = gather.resolve %index within %c5 bounds zero : i64
+      %element = gather.masked_load %data[%position], %valid : memref<5xf32> -> f32
+      gather.accumulate %element, %out[%i] if %valid : f32, memref<4xf32>
+    }
+  }
+  func.return
+}

@@ -136,3 +136,22 @@ func.func @gather(%data: memref<5xi32>, %indices: memref<3xi64>, %out: memref<3x
   }
   func.return
 }
+
+// -----
+
+// expected-error@unknown {{indices that are counted have bounds zero, and no position is read}}
+func.func @counted(%data: memref<5xf32>, %indices: memref<3xi64>, %out: memref<1xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c5 = arith.constant 5 : index
+  gather.loop ordered bag(%k) = %c0 to %c3 step %c1 {
+    %index = memref.load %indices[%k] : memref<3xi64>
+    %counted, %is_counted = gather.resolve %index within %c5 bounds clip : i64
+    %one = arith.extui %is_counted : i1 to i64
+    %position, %valid = gather.resolve %index within %c5 bounds clip : i64
+    %element = gather.masked_load %data[%position], %valid : memref<5xf32> -> f32
+    gather.accumulate %element, %out[%c0] if %valid : f32, memref<1xf32>
+  }
+  func.return
+}

@@ -88,3 +88,146 @@ func.func @branch(%out: memref<1xi32>, %element: i32, %inside: i1) {
   } {gather.loops = "bag"}
   func.return
 }
+
+// The division of a mean is done in registers, and its loop goes.
+// CHECK-LABEL: func.func @mean
+// CHECK: scf.for
+// CHECK-NOT: divf
+// CHECK: } {gather.loops = "bag"}
+// CHECK: %divisors = vector.broadcast %divisor : f32 to vector<4xf32>
+// CHECK-NEXT: %mean = arith.divf %{{.*}}, %divisors : vector<4xf32>
+// CHECK-NEXT: vector.store %mean, %out[%{{.*}}, %{{.*}}]
+// CHECK: %mean_1 = arith.divf
+// CHECK-NEXT: vector.store %mean_1
+// CHECK-NOT: scale_inner
+func.func @mean(%data: memref<3x8xf32>, %out: memref<2x8xf32>, %divisor: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  scf.for %k = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c8 step %c4 {
+      %element = vector.load %data[%k, %j] : memref<3x8xf32>, vector<4xf32>
+      %total = vector.load %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+      %added = arith.addf %total, %element : vector<4xf32>
+      vector.store %added, %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+    } {gather.loops = "inner"}
+  } {gather.loops = "bag"}
+  scf.for %j = %c0 to %c8 step %c1 {
+    %total = memref.load %out[%c0, %j] : memref<2x8xf32>
+    %mean = arith.divf %total, %divisor : f32
+    memref.store %mean, %out[%c0, %j] : memref<2x8xf32>
+  } {gather.loops = "scale_inner"}
+  func.return
+}
+
+// A loop that divides less than the row stays, and so does one over another row.
+// CHECK-LABEL: func.func @part
+// CHECK: vector.store
+// CHECK: vector.store
+// CHECK: arith.divf %{{.*}}, %divisor : f32
+// CHECK: scale_inner
+func.func @part(%data: memref<3x8xf32>, %out: memref<2x8xf32>, %divisor: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  scf.for %k = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c8 step %c4 {
+      %element = vector.load %data[%k, %j] : memref<3x8xf32>, vector<4xf32>
+      %total = vector.load %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+      %added = arith.addf %total, %element : vector<4xf32>
+      vector.store %added, %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+    } {gather.loops = "inner"}
+  } {gather.loops = "bag"}
+  scf.for %j = %c0 to %c4 step %c1 {
+    %total = memref.load %out[%c0, %j] : memref<2x8xf32>
+    %mean = arith.divf %total, %divisor : f32
+    memref.store %mean, %out[%c0, %j] : memref<2x8xf32>
+  } {gather.loops = "scale_inner"}
+  func.return
+}
+
+// CHECK-LABEL: func.func @other
+// CHECK: arith.divf %{{.*}}, %divisor : f32
+// CHECK: scale_inner
+func.func @other(%data: memref<3x8xf32>, %out: memref<2x8xf32>, %divisor: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  scf.for %k = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c8 step %c4 {
+      %element = vector.load %data[%k, %j] : memref<3x8xf32>, vector<4xf32>
+      %total = vector.load %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+      %added = arith.addf %total, %element : vector<4xf32>
+      vector.store %added, %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+    } {gather.loops = "inner"}
+  } {gather.loops = "bag"}
+  scf.for %j = %c0 to %c8 step %c1 {
+    %total = memref.load %out[%c1, %j] : memref<2x8xf32>
+    %mean = arith.divf %total, %divisor : f32
+    memref.store %mean, %out[%c1, %j] : memref<2x8xf32>
+  } {gather.loops = "scale_inner"}
+  func.return
+}
+
+// A number that is known only behind the sums divides no register.
+// CHECK-LABEL: func.func @late
+// CHECK: %divisor = arith.addf
+// CHECK: arith.divf %{{.*}}, %divisor : f32
+// CHECK: scale_inner
+func.func @late(%data: memref<3x8xf32>, %out: memref<2x8xf32>, %half: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  scf.for %k = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c8 step %c4 {
+      %element = vector.load %data[%k, %j] : memref<3x8xf32>, vector<4xf32>
+      %total = vector.load %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+      %added = arith.addf %total, %element : vector<4xf32>
+      vector.store %added, %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+    } {gather.loops = "inner"}
+  } {gather.loops = "bag"}
+  %divisor = arith.addf %half, %half : f32
+  scf.for %j = %c0 to %c8 step %c1 {
+    %total = memref.load %out[%c0, %j] : memref<2x8xf32>
+    %mean = arith.divf %total, %divisor : f32
+    memref.store %mean, %out[%c0, %j] : memref<2x8xf32>
+  } {gather.loops = "scale_inner"}
+  func.return
+}
+
+// A sum that is read before it is divided stays a sum until then.
+// CHECK-LABEL: func.func @read
+// CHECK: %seen = memref.load %out
+// CHECK: arith.divf %{{.*}}, %divisor : f32
+// CHECK: scale_inner
+func.func @read(%data: memref<3x8xf32>, %out: memref<2x8xf32>, %divisor: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  scf.for %k = %c0 to %c3 step %c1 {
+    scf.for %j = %c0 to %c8 step %c4 {
+      %element = vector.load %data[%k, %j] : memref<3x8xf32>, vector<4xf32>
+      %total = vector.load %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+      %added = arith.addf %total, %element : vector<4xf32>
+      vector.store %added, %out[%c0, %j] : memref<2x8xf32>, vector<4xf32>
+    } {gather.loops = "inner"}
+  } {gather.loops = "bag"}
+  %seen = memref.load %out[%c0, %c0] : memref<2x8xf32>
+  memref.store %seen, %out[%c1, %c0] : memref<2x8xf32>
+  scf.for %j = %c0 to %c8 step %c1 {
+    %total = memref.load %out[%c0, %j] : memref<2x8xf32>
+    %mean = arith.divf %total, %divisor : f32
+    memref.store %mean, %out[%c0, %j] : memref<2x8xf32>
+  } {gather.loops = "scale_inner"}
+  func.return
+}
