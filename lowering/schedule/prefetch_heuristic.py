@@ -119,8 +119,8 @@ def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: 
 def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
     """Return the prefetch of elements some steps ahead, each step one vector of so many lanes.
 
-    They are prefetched into L2, or half as far ahead into L1 where that takes no longer. In a column they lie whole rows
-    apart, often in few sets of L1: 2048x1024 of 8192 rows of 4 KB take 8.3 ms by way of L2, and 19 (a Zen 5).
+    They are prefetched into L2, or half as far ahead into L1 where that takes no longer. In a column they lie whole
+    rows apart, often in few sets of L1: 2048x1024 of 8192 rows of 4 KB take 8.3 ms by way of L2, and 19 (a Zen 5).
 
     `loop` runs over `count` elements. There is none where it ends too soon: the core itself has the loads of so few
     elements under way.
