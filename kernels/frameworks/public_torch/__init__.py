@@ -25,5 +25,15 @@ from gathernest.kernels.frameworks.torch_embedding import embedding as embedding
 from gathernest.kernels.frameworks.torch_gathers import gather as gather
 from gathernest.kernels.frameworks.torch_gathers import index_select as index_select
 from gathernest.kernels.frameworks.torch_gathers import take_along_dim as take_along_dim
+from gathernest.kernels.frameworks.torch_index_add import index_add as index_add
 
-__all__ = ["Embedding", "EmbeddingBag", "embedding", "embedding_bag", "gather", "index_select", "take_along_dim"]
+__all__ = [
+    "Embedding",
+    "EmbeddingBag",
+    "embedding",
+    "embedding_bag",
+    "gather",
+    "index_add",
+    "index_select",
+    "take_along_dim",
+]
