@@ -16,11 +16,12 @@ from ...ir.semantics import Bounds
 from ...lowering.native.bag_rows import bag_rows
 from ..gather import run_operator
 from ..host.runtime import RUNTIME
-from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, make_bags, read_ends
+from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIGHTED, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest
 from ..reduction.operands import Reduction
 from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
+from ..reduction.widened import run_reduction
 from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import keys_of_gather
 from .torch_fast_call import finders
@@ -48,6 +49,10 @@ def reduced(
                     return found
                 found = run_operator(operator, array_of(weight), unsigned(rows), Bounds.ZERO, None)
                 return tensor_of(found, weight.dtype)
+        if factors is not None and weight.dtype is torch.float32:
+            found = _weighted_rows(weight, index, offsets, has_last, padding, factors)
+            if found is not None:
+                return found
         if factors is None and mode != "max":
             index, offsets = _as_rows(index, offsets, has_last)
         if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
@@ -96,13 +101,33 @@ def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last:
     return None if rows is None else _found_rows(_OPERATORS[mode], weight, rows)
 
 
-def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool) -> Any:
-    """Return few bags as rows of positions, where `size` adds nothing; None of others, and of what has an error."""
+def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool, factors: Any = None) -> Any:
+    """Return few bags as rows of positions, where `size` adds nothing; None of others, and of what has an error.
+
+    With factors, which are float32, the bits of one are the upper half of each position.
+    """
     if offsets is None or index.numel() > _FEW or (is_max and padding >= 0):
         return None
     options = has_last, size, padding, is_max, max(MOST_PLACES_AN_INDEX, _FEW // max(index.numel(), 1))
-    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options)
+    weights = None if factors is None else array_of(factors)
+    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options, weights)
     return None if rows is None else torch.from_numpy(rows)
+
+
+def _weighted_rows(weight: Any, index: Any, offsets: Any, has_last: bool, padding: int, factors: Any) -> Any:
+    """Return the sums of few bags with factors of float32; None of others, and of what has an error."""
+    if weight.shape[0] >= 1 << 31:
+        return None
+    if offsets is None:
+        if not index.numel():
+            return None
+        offsets = torch.arange(0, index.numel(), index.shape[1])
+        index, factors = index.reshape(-1), factors.reshape(-1)
+    rows = _rows(index, offsets, has_last, weight.shape[0], padding, is_max=False, factors=factors)
+    if rows is None:
+        return None
+    places = rows.numpy().view(np.int32).reshape(*rows.shape, 2)
+    return tensor_of(run_reduction(WEIGHTED, array_of(weight), places, Bounds.ZERO), weight.dtype)
 
 
 def _found_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:

@@ -6,7 +6,7 @@ import gathernest as gn
 
 torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip install 'gathernest[torch]'")
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
-from gathernest.kernels.frameworks import torch_bags  # noqa: E402
+from gathernest.kernels.frameworks import torch_bag_operators, torch_bags  # noqa: E402
 
 BAGS = torch.tensor([[1, 4, 1, 2], [0, 1, 3, 5]])
 FLAT, OFFSETS = torch.tensor([1, 4, 1, 0, 3, 5, 5]), torch.tensor([0, 3, 3, 5])
@@ -59,7 +59,7 @@ def results_and_gradients(function, tensors, index, offsets, options):
 
 
 @pytest.mark.parametrize("options", OWN, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_all_modes_and_weights_and_their_gradients_are_ours(options, dtype, monkeypatch):
     """Rows and factors are small whole numbers, whose sums are the same in every order; means are rounded."""
     tolerance = 1e-2 if options["mode"] == "mean" else 0
@@ -91,6 +91,17 @@ def test_few_bags_of_offsets_take_the_fast_way(options, monkeypatch):
             ours = gnt.embedding_bag(index, weight + 1, offsets, **options, **more)
             theirs = torch.nn.functional.embedding_bag(index, weight + 1, offsets, **options, **more)
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("bags", [(BAGS, None), (FLAT, OFFSETS)], ids=["rows", "offsets"])
+def test_weights_of_few_bags_are_put_beside_their_positions(bags, monkeypatch):
+    index, offsets = bags
+    weight, factors = torch.randint(-4, 5, (6, 4)).float(), torch.randint(-4, 5, index.shape).float()
+    monkeypatch.setattr(torch_bag_operators, "gather_reduce", None)  # which every other way calls
+    for padding in (None, 1):
+        given = {"mode": "sum", "per_sample_weights": factors, "padding_idx": padding}
+        ours = gnt.embedding_bag(index, weight, offsets, **given)
+        assert torch.equal(ours, torch.nn.functional.embedding_bag(index, weight, offsets, **given))
 
 
 def test_few_bags_have_the_errors_of_others():

@@ -10,8 +10,10 @@ from gathernest.lowering.native.bag_rows import bag_rows
 INDICES, OFFSETS = np.array([5, 1, 2, 3, 9, 9, 0]), np.array([0, 2, 2, 6])
 
 
-def rows(indices=INDICES, offsets=OFFSETS, size=10, *, has_last=False, padding=-1, is_largest=False, most=4):
-    return bag_rows()(indices, offsets, has_last, size, padding, is_largest, most)
+def rows(
+    indices=INDICES, offsets=OFFSETS, size=10, *, has_last=False, padding=-1, is_largest=False, most=4, weights=None
+):
+    return bag_rows()(indices, offsets, has_last, size, padding, is_largest, most, weights)
 
 
 def test_rows_are_those_of_bags_of_random_lengths():
@@ -38,6 +40,14 @@ def test_rows_are_those_of_bags_of_random_lengths():
     assert made > 200
 
 
+def test_weights_are_the_upper_halves_of_positions():
+    weights = np.arange(7, dtype=np.float32) - 3
+    halves = rows(weights=weights, padding=9).view(np.int32).reshape(4, 4, 2)
+    assert halves[..., 0].tolist() == rows(padding=9).tolist()
+    expected = [[-3, -2, 0, 0], [0, 0, 0, 0], [-1, 0, 1, 2], [3, 0, 0, 0]]
+    assert halves[..., 1].copy().view(np.float32).tolist() == expected
+
+
 def test_the_last_offset_may_leave_indices_out():
     assert rows(has_last=True).tolist() == [[5, 1, 10, 10], [10] * 4, [2, 3, 9, 9]]
 
@@ -61,6 +71,9 @@ def test_the_last_offset_may_leave_indices_out():
         {"offsets": OFFSETS[:1], "has_last": True},
         {"offsets": OFFSETS.astype(np.int32)},
         {"most": 1},
+        {"weights": np.ones(6, np.float32)},
+        {"weights": np.ones(7)},
+        {"weights": np.ones(14, np.float32)[::2]},
     ],
     ids=str,
 )
