@@ -364,8 +364,8 @@ def test_few_elements_a_row_are_neither_staged_nor_joined():
 
 
 def test_few_indices_are_checked_by_one_thread():
-    assert "check" not in chosen(nest(indices=20_000, inner=64, checked=True))
-    assert "check" in chosen(nest(indices=70_000, inner=64, checked=True))
+    assert "check" not in chosen(nest(indices=15_000, inner=64, checked=True))
+    assert "check" in chosen(nest(indices=20_000, inner=64, checked=True))
 
 
 def test_each_pass_has_its_reason():

@@ -13,7 +13,7 @@ ZEN4 = BUILT_IN["zen4"]
     ("threshold", "expected"),
     [
         ("min_shared_bytes", 16 * 1024),
-        ("min_shared_checks", 65536),
+        ("min_shared_checks", 16384),
         ("tile_bytes", 64 * 1024),
         ("large_tile_bytes", 256 * 1024),
         ("staged_indices", 4096),
@@ -34,7 +34,7 @@ def test_thresholds_of_zen_4_are_what_was_measured_on_it(threshold, expected):
         ({"l1_misses": 12}, "near_rows", 8),
         ({"l2_misses": 48}, "far_rows", 128),
         ({"launch_ns": 4000.0}, "min_shared_bytes", 65536),
-        ({"wake_ns": 40_000.0}, "min_shared_checks", 262_144),
+        ({"launch_ns": 8000.0}, "min_shared_checks", 131_072),
         ({"l2_bytes": 2 << 20}, "tile_bytes", 128 * 1024),
         ({"l1_bytes": 8192}, "staged_indices", 1024),
         ({"vector_bytes": 64}, "unrolled_row_bytes", 1024),

@@ -124,8 +124,8 @@ def test_lines_in_flight_and_the_latency_of_memory_bound_how_far_rows_are_prefet
 
 
 def test_little_work_of_many_cores_is_checked_by_one_and_shared_in_smaller_tiles(plans):
-    """A launch on 64 cores takes five times as long: 100,000 indices are checked meanwhile, and by a Zen 5 in 7 us."""
+    """A launch on 64 cores takes five times as long: 100,000 indices are checked in three of them."""
     checks = {machine: "check_indices_o" in plans[machine]["rows-256B"].schedule.parallel for machine in MACHINES}
-    assert [machine for machine, is_shared in checks.items() if not is_shared] == ["two_sockets", "zen5"]
+    assert [machine for machine, is_shared in checks.items() if not is_shared] == ["two_sockets"]
     tiles = {machine: dict(plans[machine]["rows-256B"].schedule.tiles)["indices"] for machine in MACHINES}
     assert tiles["two_sockets"] < tiles["zen4"]
