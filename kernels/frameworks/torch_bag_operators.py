@@ -18,7 +18,7 @@ from ..gather import run_operator
 from ..host.runtime import RUNTIME
 from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIGHTED, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
-from ..reduction.largest import rows_of_largest
+from ..reduction.largest import rows_of_largest, rows_of_largest_in
 from ..reduction.operands import Reduction
 from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
 from ..reduction.widened import run_reduction
@@ -205,6 +205,9 @@ def _factors_backward(
 
 
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:
+    rows = _rows(index, offsets, has_last, weight.shape[0], padding, is_max=True)
+    if rows is not None:
+        return torch.from_numpy(rows_of_largest_in(array_of(weight), rows.numpy()))
     picks, options = _bags(index, offsets, has_last, padding)
     ends = read_ends(picks, options["offsets"], None)
     try:

@@ -91,8 +91,10 @@ class Operator:
             return self.registered(table, *arguments)
         if is_transformed():
             return self._transformed(table, *arguments)
-        if is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in (table, *arguments)):
-            return self._apply(table, *arguments)
+        if is_grad_enabled():
+            for each in (table, *arguments):
+                if isinstance(each, Tensor) and each.requires_grad:
+                    return self._apply(table, *arguments)
         return self.kernel(table, *arguments)
 
     def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, *others: Any) -> Any:

@@ -94,6 +94,9 @@ def check_tensor(tensor: Any, name: str, function: str) -> None:
     Raises:
         InvalidGatherError: it is something else; the message has what it is, and what to pass.
     """
+    is_dense = isinstance(tensor, Tensor) and tensor.is_cpu and tensor.layout is torch.strided
+    if is_dense and not tensor.is_nested and not tensor.is_quantized:
+        return
     if not isinstance(tensor, Tensor):
         made = "torch.from_numpy" if isinstance(tensor, np.ndarray) else "torch.as_tensor"
         raise InvalidGatherError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}; pass {made}({name})")

@@ -18,14 +18,20 @@ def rows_of_largest(data: np.ndarray, bags: Bags) -> np.ndarray:
         data: (rows, inner...).
         bags: as `Bags.of_largest` gives them.
     """
+    if bags.is_even():
+        return rows_of_largest_in(data, bags.rows())
     found = np.full((len(bags.lengths), *data.shape[1:]), bags.size)
-    block = max(BLOCK_ELEMENTS // max(int(np.prod(data.shape[1:])), 1), 1)
     for which, positions in bags.classes():
-        places = np.empty((len(positions), *data.shape[1:]), np.int64) if isinstance(which, np.ndarray) else found
-        for start in range(0, len(positions), block):
-            _find(data, positions[start : start + block], places[start : start + block])
-        if places is not found:
-            found[which] = places
+        found[which] = rows_of_largest_in(data, positions)
+    return found
+
+
+def rows_of_largest_in(data: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Return (bags, inner...) int64 as `rows_of_largest`, of (bags, bag) positions as `Bags.rows` gives them."""
+    found = np.empty((len(positions), *data.shape[1:]), np.int64)
+    block = max(BLOCK_ELEMENTS // max(int(np.prod(data.shape[1:])), 1), 1)
+    for start in range(0, len(positions), block):
+        _find(data, positions[start : start + block], found[start : start + block])
     return found
 
 
