@@ -7,7 +7,7 @@ from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
-from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS, MIN_PREFETCHED_INDEX_BYTES
+from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS, MIN_PREFETCHED_INDEX_BYTES, MIN_RUN_BYTES, MIN_RUN_CHECKED
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -39,12 +39,11 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     their size is part of the code: then it is one loop over those of a tile.
 
     The indices of the next iteration are prefetched along with the copy where they are more than the processor fetches
-    ahead, or short rows of known size, and L1 holds those of both.
+    ahead, and L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
     is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
-    has_known_rows = not nest.is_row and schedule.specialize is not None
-    if is_short and not has_known_rows:
+    if is_short and (nest.is_row or schedule.specialize is None):
         return None
     parallel = [name for name in schedule.parallel if not LoopName(name).nest]
     if not nest.checked or not parallel:
@@ -53,21 +52,22 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     for name, size in nest.loops:
         for loop, trips_of_loop in _tiled(name, size, tiles):
             is_looked_up[loop], sizes[loop] = name in nest.looked_up, trips_of_loop
+    has_vectors = schedule.lanes is not None and not nest.is_row
+    is_run = has_vectors and nest.innermost[0].role == "indices"
+    least, least_bytes = (MIN_RUN_CHECKED, MIN_RUN_BYTES) if is_run else (MIN_CHECKED, MIN_PREFETCHED_INDEX_BYTES)
     loops = schedule.order or tuple(sizes)
     found, count = None, 0
     for place, loop in enumerate(loops):
         if not is_looked_up.get(loop):
             break
         checked = math.prod(sizes[inner] for inner in loops[place + 1 :] if is_looked_up.get(inner))
-        if loop == parallel[-1] or (found is not None and checked >= MIN_CHECKED):
+        if loop == parallel[-1] or (found is not None and checked >= least):
             found, count = loop, checked
     if found is None:
         return None
-    has_vectors = schedule.lanes is not None and not nest.is_row
     size_bytes = nest.index_bytes * count
-    is_far = size_bytes >= MIN_PREFETCHED_INDEX_BYTES or has_known_rows
-    fits = schedule.hoist is None and 2 * size_bytes <= machine.l1_bytes
-    return FusedCheck(found, has_vectors and is_far and fits)
+    fits = schedule.hoist is None and least_bytes <= size_bytes <= machine.l1_bytes // 2
+    return FusedCheck(found, has_vectors and fits)
 
 
 def checked_rows(nest: NestShape) -> int:

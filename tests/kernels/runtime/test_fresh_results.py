@@ -44,7 +44,7 @@ def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arg
     assert ("fuse-bounds-check" in plan_of(*arguments).pipeline) == (loop is not None)
 
 
-@pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (100, "batch_o")])
+@pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (128, "batch_i"), (127, "batch_o")])
 def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, loop):
     assert plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1).checked_in == loop
 
@@ -53,7 +53,8 @@ def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, lo
     ("arguments", "prefetches_all"),
     [
         (("gather", "512x4000xf32", "512x900xi64", 1, 1), True),
-        (("gather", "512x4000xf32", "512x500xi64", 1, 1), False),  # a page, in which the processor fetches ahead
+        (("gather", "512x4000xf32", "512x128xi64", 1, 1), True),
+        (("gather", "512x4000xf32", "512x200xi32", 1, 1), False),  # as few lines as the processor fetches ahead
         (("gather", "512x4000xf32", "512x3000xi64", 1, 1), False),  # twice as many bytes as L1 has
         (("gather", "1000x16xf32", "20000xi64"), False),  # rows
     ],
