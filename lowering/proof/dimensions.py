@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from ...ir.operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
+from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, OperatorSpec
 
 
 def followed(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: int) -> dict[str, tuple[int | None, ...]]:
-    """Return for each dimension of `data`, `indices` and `out` that of out; None for an indexed one and for tuples.
+    """Return for each dimension of `data`, `indices` and `out` that of out; None for an indexed one, tuples and bags.
 
     Args:
         rank: of data.
@@ -25,6 +25,9 @@ def followed(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: in
         shared, length = spec.batch_dims, indices[-1]
         behind = tuple(places - 1 + dim for dim in range(rank - shared - length))
         return {"data": (*range(shared), *[None] * length, *behind), "indices": (*range(places - 1), None), "out": out}
+    if isinstance(spec, GatherReduce):
+        data = (None, *(dim + places - 1 for dim in range(rank - 1)))
+        return {"data": data, "indices": (*range(places - 1), None), "out": out}
     assert isinstance(spec, GatherElements)
     return {
         "data": tuple(None if dim == spec.axis else dim for dim in range(rank)),

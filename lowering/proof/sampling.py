@@ -13,6 +13,8 @@ from ...ir.array_spec import ArraySpec
 from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
 from ...ir.dialects.types import numpy_dtype
 from ...ir.errors import GathernestError, InternalError
+from ...ir.interpreters.argument_views import bind_arguments
+from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.scalar import interpret
 from ...ir.modules.operator_module import operator_module
 from ...ir.operator_spec import GatherElements, GatherNd, Gradient, OperatorSpec
@@ -45,6 +47,8 @@ def sampled(start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> 
                 step.apply(context, module)
         except GathernestError:
             continue
+        if not case.fits(module):
+            continue
         wrong = case.compare(module)
         if wrong is not None:
             return right, wrong
@@ -65,6 +69,8 @@ class _Case:
 
     def _shapes(self, data: list[int], indices: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         data = [self.rng.choice(SIZES[1:]) for _ in data]
+        if self.spec.adds:
+            data[1:] = self.op.shapes()[0][1:]  # the size of a row may be part of the code
         spec, length = self.spec, indices[-1:] if isinstance(self.spec, GatherNd) else []
         shared = getattr(spec, "batch_dims", 0)
         indices = [*data[:shared], *(self.rng.choice(SIZES) for _ in indices[shared:])]
@@ -81,6 +87,20 @@ class _Case:
         gradient = Gradient(self.op.factor) if isinstance(self.op, GradientOp) else None
         data, indices = ArraySpec(self.data_shape, self.dtype), ArraySpec(self.index_shape, self.index_type)
         return operator_module(self.spec, data, indices, bounds=self.op.bounds.data, gradient=gradient)
+
+    def fits(self, module: ModuleOp) -> bool:
+        """Return whether the code of a module holds for these sizes."""
+        slices = self.spec.result_shape(self.data_shape, self.index_shape)
+        shapes = (slices, self.index_shape, self.data_shape) if isinstance(self.op, GradientOp) else ()
+        shapes = shapes or (self.data_shape, self.index_shape, slices)
+        types = (self.dtype, self.index_type, self.dtype)
+        try:
+            bind_arguments(
+                find_function(module, "gather"), [np.zeros(*array) for array in zip(shapes, types, strict=True)]
+            )
+        except InternalError:
+            return False
+        return True
 
     def compare(self, module: ModuleOp) -> Example | None:
         """Return the gather where a module gives other bytes than the reference; None where it gives the same."""

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, MaskedLoadOp, OperatorOp, ResolveOp
 from ...ir.loop_name import LoopName
-from ...ir.operator_spec import OperatorSpec
+from ...ir.operator_spec import GatherReduce, OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
 from .constants import Constants, constants_of, place_in
@@ -39,6 +39,11 @@ class Specification:
     operator: OperatorSpec | None = None
     scale: float = 1.0
     constants: Constants | None = None
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether it sums bags."""
+        return isinstance(self.operator, GatherReduce)
 
 
 def specification_of(module: ModuleOp) -> Specification | None:
@@ -90,10 +95,11 @@ class Wanted:
 
 
 def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Wanted:
-    """Return the definition of a gather, or of the sums of its gradient, in the sizes of a function.
+    """Return the definition of a gather, of the sums of its gradient, or of those of bags, in the sizes of a function.
 
     out[b, o, i, j] = data[b, o, position, j]
     out[b, o, position, j] += grad[b, o, i, j]
+    out[i, j] += data[position, j], for each index k of bag i
     """
     arguments = [argument for argument in function.body.block.args if isinstance(argument.type, MemRefType)]
     constants = specification.constants if len(arguments) == 2 else None
@@ -102,7 +108,8 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
     first, *others, last = (_array(function, argument) for argument in arguments)
     table, slices = (last, first) if specification.is_gradient else (first, last)
     domain, loops, here = meaning.context, [], dict[str, isl.PwAff]()
-    for name, size in slices.sizes:
+    bags = [(name, size) for name, size in others[0].sizes if name == "bag"] if specification.is_reduction else []
+    for name, size in (*slices.sizes, *bags):
         here[name] = parameter(f"at_{name}")
         domain = domain.intersect(here[name].ge_set(number(0))).intersect(here[name].lt_set(size))
         loops.append(Loop(f"at_{name}", name, number(0), size, 1, number(1), False, False))
@@ -135,7 +142,8 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
         pair = tuple(subscripts), Element("data", at, mask)
     else:
         pair = at, Element("data", tuple(subscripts), mask)
-    write = Write(function, "out", tuple(loops), domain, (), *pair, (), specification.is_gradient, None)
+    adds = specification.is_gradient or specification.is_reduction
+    write = Write(function, "out", tuple(loops), domain, (), *pair, (), adds, None)
     must = specification.mode in (Bounds.ERROR, Bounds.UNCHECKED)
     least = int(specification.mode in (Bounds.CLIP, Bounds.WRAP))
     promised = (truth, along) if must else (None, {})

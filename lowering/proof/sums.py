@@ -1,4 +1,9 @@
-"""What must hold of a gradient: out is cleared, each element of grad added once and in order, each sum scaled."""
+"""What must hold of sums, those of a gradient and those of bags: out is cleared, each element that the operator adds
+is added once and in order, and each sum is scaled.
+
+An addition is told from others by what it adds: that of a gradient by the element of grad, that of a bag by the place
+of its index and the element of out.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -10,15 +15,25 @@ from .conditions.failure import Failure, assumptions, failure_at
 from .conditions.index_checks import guard_complete
 from .conditions.parallel_disjoint import parallel_disjoint
 from .conditions.same_copies import same_constants, same_positions
-from .copies import Copy, copy_of, with_names
-from .relations.integer_sets import constant_of, equal_tuple, names_of, number, only, parameter, renamed, without
+from .copies import Copy, copy_of, in_order, with_names
+from .relations.integer_sets import (
+    constant_of,
+    equal_tuple,
+    everything,
+    names_of,
+    number,
+    only,
+    parameter,
+    renamed,
+    without,
+)
 from .relations.meaning import Loop, Meaning, Write
 from .relations.values import Element, Expression, Refuted, Term, Undecided, Zero
 from .specification import Wanted
 
 
 def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> list[Failure]:
-    """Return what does not hold of a gradient's stage; raises Undecided where something cannot be decided."""
+    """Return what does not hold of a stage of sums; raises Undecided where something cannot be decided."""
     adds = [_without_owners(write, meaning) for write in meaning.writes if write.adds]
     stores = [_of_all_owners(write, meaning) for write in meaning.writes if not write.adds]
     clears = [write for write in stores if isinstance(write.value, Zero)]
@@ -32,7 +47,8 @@ def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> lis
         guard_complete(meaning, wanted)
         or _whole("an element of out is not cleared", clears, wanted, meaning)
         or _same_sums(inside, wanted)
-        or _once(adds, meaning)
+        or _begun_once(clears, adds, meaning)
+        or _once(f"an element of {_what(wanted)} is added twice", adds, meaning)
         or _ordered(adds, meaning)
         or _phases(clears, adds, scales, wanted, meaning, is_scaled=is_scaled)
     )
@@ -158,21 +174,34 @@ def _selects_blocks(part: Expression, term: Term, loop: Loop, write: Write, mean
 # The additions
 
 
-def _turned(write: Write) -> Write:
-    """Return an addition as a copy whose element is that of grad, and whose source is the element of out."""
+def _of_bag(write: Write) -> bool:
+    """Return whether an addition is that of a bag, whose index says what is added and not where."""
+    value = write.value
+    return isinstance(value, Element) and any(isinstance(place, Term) for place in value.subscripts)
+
+
+def _what(wanted: Wanted) -> str:
+    """Return what messages call the elements that are added."""
+    return "data" if _of_bag(wanted.write) else "grad"
+
+
+def _as_copy(write: Write) -> Write:
+    """Return an addition as a copy: of a bag, from data to out; of a gradient, from the element of out to grad's."""
     value = write.value
     if not isinstance(value, Element) or value.array != "data":
-        raise Undecided("what is added is no element of grad")
+        raise Undecided("what is added is no element of the slices")
     mask: Term | None = None
     for term in (*write.under, *([] if value.mask is None else [value.mask])):
         mask = term if mask is None else Term(z3.And(mask.expression, term.expression), mask.atoms | term.atoms)
+    if _of_bag(write):
+        return replace(write, value=replace(value, mask=mask), under=())
     return replace(write, subscripts=value.subscripts, value=Element("data", write.subscripts, mask), under=())
 
 
 def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
-    """Check that each element of grad is added to the element of out that its index means."""
-    target = copy_of(_turned(wanted.write), meaning)
-    given = [copy_of(_turned(write), meaning) for write in meaning.writes]
+    """Check that each element is added to the element of out that the operator adds it to."""
+    target, what = copy_of(_as_copy(wanted.write), meaning), _what(wanted)
+    given = [copy_of(_as_copy(write), meaning) for write in meaning.writes]
     for copy in given:
         failure = _same_arithmetic(copy, target, meaning, wanted)
         if failure is not None:
@@ -185,9 +214,9 @@ def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
         union = union.union(copy.relation)
     lost = target.relation.subtract(union).intersect(sizes)
     if not lost.is_empty():
-        return [failure_at("an element of grad is not added where it belongs", lost, meaning)]
+        return [failure_at(f"an element of {what} is not added where it belongs", lost, meaning)]
     strange = union.subtract(target.relation).intersect(sizes)
-    return [] if strange.is_empty() else [failure_at("an element of grad is added elsewhere", strange, meaning)]
+    return [] if strange.is_empty() else [failure_at(f"an element of {what} is added elsewhere", strange, meaning)]
 
 
 def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
@@ -204,7 +233,10 @@ def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted)
 
 @dataclass(frozen=True)
 class _Instances:
-    """The iterations of one write: by its loops, the element of grad `e0`, ... and the affine subscripts of out."""
+    """The iterations of one write: by its loops, what is added as `e0`, ... and the affine subscripts of out.
+
+    What is added is the element of grad, or the place of the index in indices.
+    """
 
     write: Write
     iterations: isl.Set
@@ -216,10 +248,20 @@ def _instances(write: Write, meaning: Meaning) -> _Instances:
     value = write.value
     assert isinstance(value, Element)
     sources = [place for place in value.subscripts if isinstance(place, isl.PwAff)]
+    among = everything()
+    if _of_bag(write):
+        atoms = in_order([place for place in value.subscripts if isinstance(place, Term)])
+        if len(atoms) != 1:
+            raise Undecided("what is added depends on several indices")
+        (atom,) = atoms.values()
+        if atom.row is not None or atom.array != "indices":
+            raise Undecided("what is added is found by something else than an index in its place")
+        sources, among = list(atom.subscripts), atom.among
     targets = [place for place in write.subscripts if isinstance(place, isl.PwAff)]
     elements = tuple(f"e{place}" for place in range(len(sources)))
     places = tuple(f"d{place}" for place in range(len(targets)))
     iterations = write.domain.intersect(equal_tuple(elements, sources)).intersect(equal_tuple(places, targets))
+    iterations = iterations.intersect(among)
     names = [*elements, *places, *(loop.parameter for loop in write.loops), "lane", *meaning.sizes]
     return _Instances(write, only(iterations, names), elements, places)
 
@@ -230,8 +272,8 @@ def _twin(instances: _Instances, apart: tuple[str, ...] = ()) -> isl.Set:
     return renamed(instances.iterations, {name: f"{name}_twin" for name in names})
 
 
-def _once(adds: list[Write], meaning: Meaning) -> list[Failure]:
-    """Check that no element of grad is added twice."""
+def _once(reason: str, adds: list[Write], meaning: Meaning) -> list[Failure]:
+    """Check that no element is added twice, else it is for that reason."""
     found = [_instances(write, meaning) for write in adds]
     for number_, one in enumerate(found):
         for other in found[number_:]:
@@ -244,12 +286,12 @@ def _once(adds: list[Write], meaning: Meaning) -> list[Failure]:
                     apart = apart.union(parameter(name).lt_set(parameter(f"{name}_twin")))
                 pairs = pairs.intersect(apart)
             if not pairs.is_empty():
-                return [failure_at("an element of grad is added twice", pairs, meaning)]
+                return [failure_at(reason, pairs, meaning)]
     return []
 
 
 def _ordered(adds: list[Write], meaning: Meaning) -> list[Failure]:
-    """Check that additions to one element run in the order of the elements of grad."""
+    """Check that additions to one element run in the order of what is added: of elements of grad, or of indices."""
     found = [_instances(write, meaning) for write in adds]
     for one in found:
         for other in found:
@@ -285,6 +327,13 @@ def _perhaps_not_before(one: Write, other: Write) -> isl.Set:
 def _precedes(one: Write, other: Write) -> bool:
     """Return whether a write stands before another in the text."""
     return [place for place, _ in one.path] < [place for place, _ in other.path]
+
+
+def _begun_once(clears: list[Write], adds: list[Write], meaning: Meaning) -> list[Failure]:
+    """Check that no sum begins anew: what a loop clears that adds, too, it clears once."""
+    adding = {loop.parameter for write in adds for loop in write.loops}
+    begun = [write for write in clears if adding & {loop.parameter for loop in write.loops}]
+    return _each_once("a sum begins twice", begun, meaning)
 
 
 # The phases
@@ -323,9 +372,11 @@ def _phases(
         assert isinstance(value, Element)
         if value.changed != "scaled" or list(map(str, value.subscripts)) != list(map(str, write.subscripts)):
             raise Undecided("what is written behind the sums is not their scaled value")
-    return _whole("a sum is not scaled", scales, wanted, meaning) or _once_each(scales, meaning)
+    return _whole("a sum is not scaled", scales, wanted, meaning) or _each_once(
+        "a sum is scaled twice", scales, meaning
+    )
 
 
-def _once_each(scales: list[Write], meaning: Meaning) -> list[Failure]:
-    found = _once([replace(write, value=Element("data", write.subscripts)) for write in scales], meaning)
-    return [replace(failure, reason="a sum is scaled twice") for failure in found]
+def _each_once(reason: str, writes: list[Write], meaning: Meaning) -> list[Failure]:
+    """Check that no element of out is written twice, else it is for that reason."""
+    return _once(reason, [replace(write, value=Element("data", write.subscripts)) for write in writes], meaning)

@@ -72,7 +72,7 @@ def _wrong_names(name: str, array: _Array, loops: _Array) -> str:
     """Return why the names of an array's dimensions, which the passes below go by, lead to another loop."""
     for dim, place in zip(array.names, array.follows, strict=bool(array.names)):
         wanted = None if place is None else loops.names[place]
-        if (wanted is None) != (dim.role in ("axis", "tuple")) or (wanted is not None and dim.loop != wanted):
+        if (wanted is None) != (dim.role in ("axis", "tuple", "bag")) or (wanted is not None and dim.loop != wanted):
             return f"the dimension {dim} of {name} is that of {wanted or 'an index'}"
     return ""
 

@@ -19,7 +19,7 @@ from .accesses import Accesses
 from .arithmetic import is_zero
 from .integer_sets import constant_of, everything, number, parameter
 from .meaning import Guard, Loop, Meaning
-from .values import Argument, Carried, Condition, Counted, Element, Opaque, Term, Undecided, Value
+from .values import Argument, Carried, Condition, Counted, Element, Opaque, Summed, Term, Undecided, Value
 
 # The largest size of a dimension: what NumPy can address.
 LARGEST_SIZE = 2**62
@@ -159,11 +159,16 @@ class _Walk(Accesses):
     def run_scf_for(self, op: scf.ForOp) -> None:
         """Walk an upstream loop; its iterations run in order."""
         label = getattr(op.attributes.get("gather.loops"), "data", "loop")
-        for carried in op.body.block.args[1:]:
-            self.values[carried] = Carried()
+        carried = [Carried(self.fresh("carried")) for _ in op.iter_args]
+        self.values |= dict(zip(op.body.block.args[1:], carried, strict=True))
+        place = self.path, self.loops, self.domain, len(self.meaning.writes)
         given = self._in_loop(op, label, op.body.block.args[0], (op.lb, op.ub, op.step), (False, True))
-        for result, value in zip(op.results, given, strict=True):
+        for result, start, so_far, value in zip(op.results, op.iter_args, carried, given, strict=True):
             self.values[result] = value
+            if isinstance(value, Summed):
+                if value.begin != so_far or not is_zero(self.values[start]):
+                    raise Undecided("a sum in a register begins with something else than zero, or is that of another")
+                self.values[result] = Summed(None, value.added, *place)
 
     def run_scf_parallel(self, op: scf.ParallelOp) -> None:
         """Walk parallel loops that are numbered as one."""
@@ -180,10 +185,13 @@ class _Walk(Accesses):
 
     def _in_loop(
         self, op: Operation, label: str, induction: SSAValue, bounds: Sequence[SSAValue], kind: tuple[bool, bool]
-    ) -> list[Counted]:
+    ) -> list[Counted | Summed]:
         before = self.domain, self.loops
         loop = self._enter(label, induction, bounds, kind)
-        given = [self._counted(value) for value in self.block(op.regions[0].block, loop)]
+        given = [
+            value if isinstance(value, Summed) else self._counted(value)
+            for value in self.block(op.regions[0].block, loop)
+        ]
         self.domain, self.loops = before
         return given
 
@@ -232,6 +240,8 @@ class _Walk(Accesses):
     def _joined(self, condition: Value, values: list[Value]) -> Value:
         """Return what a branch on the indices gives: an element where it holds, and zero elsewhere."""
         first, second = values
+        if isinstance(first, Summed) and isinstance(second, Carried) and first.begin == second:
+            return first  # what was added has the condition with it
         if isinstance(condition, Term) and isinstance(first, Element) and is_zero(second):
             return first.masked(condition)
         raise Undecided("a branch gives a value that is no element")

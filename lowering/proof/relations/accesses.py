@@ -13,11 +13,11 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
-from .integer_sets import constant_of, everything, number, parameter
+from .integer_sets import constant_of, everything, number, parameter, without
 from .meaning import Access, Loop, Stream, Write
 from .polynomials import named, polynomial_of
 from .staged import LISTED, Staged
-from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Row, Term, Undecided, Value, Zero
+from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Row, Summed, Term, Undecided, Value, Zero
 
 
 class Accesses(Staged, Arithmetic):
@@ -154,6 +154,8 @@ class Accesses(Staged, Arithmetic):
     ) -> None:
         if not isinstance(array, Argument):
             raise Undecided("a store to memory that is not known")
+        if isinstance(value, Summed):
+            return self._written_sum(op, array, subscripts, value)
         value = Zero() if is_zero(value) else value
         if not isinstance(value, Element | Zero):
             raise Undecided(f"{op.name} writes what is no element")
@@ -165,6 +167,27 @@ class Accesses(Staged, Arithmetic):
             value, adds = replace(value, total=None), True
         where = self.loops, self.domain, self.path, subscripts
         self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.guard))
+
+    def _written_sum(
+        self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...], value: Summed
+    ) -> None:
+        """Store a register: as zero before the loop that sums it, and as what that adds."""
+        around = without(self.domain, ["lane"])
+        others = self.meaning.writes[value.written :]
+        is_behind = value.domain is not None and around.is_equal(value.domain) and self.loops == value.loops
+        if not is_behind or self.under or any(write.path[: len(value.path)] != value.path for write in others):
+            raise Undecided("a sum in a register is not stored right behind the loop that sums it")
+        self._access(op, array, subscripts)
+        subscripts = _in_full(array, subscripts)
+        where = op, array.name
+        self.meaning.writes.append(
+            Write(*where, self.loops, self.domain, value.path, subscripts, Zero(), (), False, self.guard)
+        )
+        for added in value.added:
+            domain, of = added.domain.intersect(self.domain), added.value
+            self.meaning.writes.append(
+                Write(*where, added.loops, domain, added.path, subscripts, of, added.under, True, self.guard)
+            )
 
     def run_memref_prefetch(self, op: PrefetchOp) -> None:
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""

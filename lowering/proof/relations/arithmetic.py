@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, Operation
 
 from . import bit_vectors as bits
 from .integer_sets import constant_of, either, names_of, number, parameter, within
-from .meaning import Loop, Meaning
+from .meaning import Loop, Meaning, Path
 from .polynomials import Polynomial, polynomial_of
 from .values import (
+    Added,
     Atom,
     Carried,
     Condition,
@@ -23,6 +24,7 @@ from .values import (
     Lanes,
     Mask,
     Opaque,
+    Summed,
     Term,
     Undecided,
     Value,
@@ -43,6 +45,8 @@ class Arithmetic:
     meaning: Meaning
     domain: isl.Set
     loops: tuple[Loop, ...]
+    path: Path
+    under: tuple[Term, ...]
     numbered: int = 0
 
     def fresh(self, hint: str) -> str:
@@ -104,6 +108,10 @@ class Arithmetic:
         """Return the result of an operation of `arith`."""
         if isinstance(op, arith.ConstantOp):
             return self._constant(op)
+        if any(isinstance(value, Carried | Summed) for value in operands) and any(
+            isinstance(value, Element) for value in operands
+        ):
+            return self._added(op, operands)
         if any(isinstance(value, Carried) for value in operands):
             return next((value for value in operands if not isinstance(value, Carried)), Opaque())
         if any(isinstance(value, Element | Zero | Lanes | Mask) for value in operands):
@@ -124,6 +132,17 @@ class Arithmetic:
                 return Condition(left.union(right))
             raise Undecided(f"{op.name} of truths about loops")
         return self._affine(op, operands)
+
+    def _added(self, op: Operation, operands: list[Value]) -> Summed:
+        """Return a register that an element was added to."""
+        element = next(value for value in operands if isinstance(value, Element))
+        so_far = next((value for value in operands if isinstance(value, Carried | Summed)), None)
+        if op.name not in ("arith.addi", "arith.addf") or len(operands) != 2 or so_far is None:
+            raise Undecided(f"{op.name} of a sum in a register")
+        added = Added(element, self.loops, self.domain, self.path, self.under)
+        if isinstance(so_far, Carried):
+            return Summed(so_far, (added,))
+        return replace(so_far, added=(*so_far.added, added))
 
     def _constant(self, op: arith.ConstantOp) -> Value:
         type_ = op.result.type

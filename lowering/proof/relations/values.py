@@ -157,10 +157,43 @@ class Counted:
 
 @dataclass(frozen=True)
 class Carried:
-    """The sum so far of a loop that counts."""
+    """The sum so far of a loop that counts, or that sums a bag; `name` tells those of one loop apart."""
+
+    name: str = ""
 
 
-Value = isl.PwAff | Term | Opaque | Condition | Element | Zero | Mask | Lanes | Buffer | Argument | Counted | Carried
+@dataclass(frozen=True)
+class Added:
+    """An element that is added to a register, in each iteration of a domain; fields as those of a write."""
+
+    value: Element
+    loops: tuple[Any, ...]
+    domain: isl.Set
+    path: tuple[Any, ...]
+    under: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What a register holds that begins with zero, or is carried, and that elements were added to.
+
+    Attributes:
+        begin: what it is carried as; None where it began with zero.
+        added: the elements, in the order of the text.
+        path: where the loop stands that carries it, and `loops` and `domain` those around it.
+        written: how many writes stand before that loop.
+    """
+
+    begin: Carried | None
+    added: tuple[Added, ...]
+    path: tuple[Any, ...] = ()
+    loops: tuple[Any, ...] = ()
+    domain: isl.Set | None = None
+    written: int = 0
+
+
+_Integer = isl.PwAff | Term | Opaque | Condition | Counted | Carried
+Value = _Integer | Element | Zero | Mask | Lanes | Buffer | Argument | Summed
 
 
 def conjunction(left: Term, right: Term) -> Term:
