@@ -13,7 +13,6 @@ import torch  # pyright: ignore[reportMissingImports]
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
-from ...lowering.native.bag_rows import bag_rows
 from ..gather import run_operator
 from ..host.runtime import RUNTIME
 from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIGHTED, make_bags, read_ends
@@ -79,7 +78,14 @@ def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any =
 
 @functools.cache
 def _bag_rows() -> Any:
-    return RUNTIME.make(bag_rows)
+    """Return the function that makes rows of bags, which is compiled once."""
+
+    def made() -> Any:
+        from ...lowering.native.bag_rows import bag_rows
+
+        return bag_rows()
+
+    return RUNTIME.make(made)
 
 
 def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding_idx: int | None) -> Any:
