@@ -12,6 +12,7 @@ from gathernest.lowering.drawings.svg import standalone
 from gathernest.lowering.schedule.schedule import Schedule
 
 ROWS = "tile-loops{loops=indices sizes=3},parallelize-loops{loops=indices_o}"
+BAGS = "tile-loops{loops=indices sizes=2},parallelize-loops{loops=indices_o}"
 TILES = (
     "tile-loops{loops=outer,indices sizes=2,8},interchange-loops{order=outer_o,indices_o,outer_i,indices_i},"
     "parallelize-loops{loops=outer_o,indices_o}"
@@ -27,6 +28,7 @@ def figures() -> dict[str, str]:
     script.stage_indices("outer").vectorize("inner", 8).prefetch(indices, distance=8, lines=4)
     rows = _plan("gather", "16x24xf32", "12xi64", 0, ROWS)
     columns = _plan("gather", "4x96xf32", "32xi64", 1, TILES)
+    bags = np.array([[9, 2, 14], [2, 7, 0], [11, 5, 5], [13, 1, 9], [3, 3, 8], [15, 4, 6], [0, 12, 10], [7, 7, 7]])
     drawings = {
         "chunks_gather": gather_figure(),
         "chunks_gradient": gradient_figure(),
@@ -37,6 +39,9 @@ def figures() -> dict[str, str]:
         ),
         "accesses_elements": access_drawing(
             columns, np.arange(32) * 37 % 96, title="Elements that a gather along the last axis reads"
+        ),
+        "accesses_bags": access_drawing(
+            _plan("gather_reduce", "16x24xf32", "8x3xi64", 0, BAGS), bags, title="Rows of data that bags sum"
         ),
     }
     return {f"images/{name}.svg": standalone(svg) for name, svg in drawings.items()}

@@ -7,6 +7,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.operator_spec import GatherWeighted, GatherWeightedMean
 from ...lowering.drawings.svg import FONT_SIZE, HUES, LETTER, Element, add, drawing, finished, width_of
 from ...lowering.schedule.machine_model import LINE_BYTES
 from ..runtime.plan import Plan
@@ -27,7 +28,8 @@ def access_drawing(
 ) -> str:
     """Return a drawing of which 64-byte line of data each element of the result reads.
 
-    Above are the elements of the result (of a gradient, of what it reads), a cell each, with the number of the line
+    Above are the elements of the result (of a gradient, of what it reads; of a reduction, of the slices that it sums: a
+    row of cells for each index of a bag), a cell each, with the number of the line
     that it reads (or is added to), in the colour of its thread; heavy lines go around tiles. Below are the lines of
     data, in the colours of the threads that read them. Cells have the class `gn-element`, `data-cache-line` and a title
     with their positions, and stand in groups with `data-thread` and `data-tile`; lines have the class `gn-line`,
@@ -43,15 +45,12 @@ def access_drawing(
         SVG as text, which stands in an HTML page as it is; with a sentence where there is nothing to draw.
 
     Raises:
-        InvalidGatherError: the plan is of a reduction, the indices have another shape than its, or there are too many
-            elements.
+        InvalidGatherError: the plan is of weighted sums, the indices have another shape than its, or there are too
+            many elements.
         BoundsError: an index is not valid.
     """
-    if plan.problem.reduces:
-        raise InvalidGatherError(
-            f"the drawing of accesses has a line of data for each element, and {plan.problem.name} reads one for each "
-            "index of a bag; step through an element with gathernest.step"
-        )
+    if isinstance(plan.problem.operator, GatherWeighted | GatherWeightedMean):
+        raise InvalidGatherError("the drawing of accesses has no weights; draw gather_reduce in its place")
     if plan.action != "run" or not plan.problem.slices.size:
         return _sentence(title, "with these sizes nothing of data is read")
     try:
@@ -66,14 +65,17 @@ def access_drawing(
 def draw_accesses(accesses: Accesses, *, title: str, is_gradient: bool = False) -> str:
     """Return the drawing of accesses; see `access_drawing`."""
     slices, table = ("grad", "the gradient of data") if is_gradient else ("out", "data")
-    verb = "is added to" if is_gradient else "reads"
+    verb, reduces = "is added to" if is_gradient else "reads", accesses.problem.reduces
+    slices = "slices" if reduces else slices
     texts = [
-        f"{slices} {accesses.problem.slices}: the line of {table} that each element {verb}",
+        f"{slices} {accesses.slices}: the line of {table} that each element {verb}",
         f"{table} {accesses.problem.table} in lines of {LINE_BYTES} bytes: who reads them",
     ]
     if is_gradient:
         texts[1] = texts[1].replace("reads", "adds to")
-    notes = [*accesses.notes, *_left_out(accesses)]
+    bag = len(accesses.problem.indices.shape) - 1
+    summed = f"those along dimension {bag}, between thin lines, are a bag: one sum of out {accesses.problem.slices}"
+    notes = [*([summed] if reduces else []), *accesses.notes, *_left_out(accesses)]
     root = drawing("accesses", title, _description(accesses, texts, notes))
     widths, y = [width_of(text) for text in [*texts, *notes]], _TEXT
     add(root, "text", texts[0], x=0, y=y - 4, font_weight="bold")
@@ -131,7 +133,8 @@ def _draw_elements(root: Element, accesses: Accesses, name: str, top: float) -> 
         for _, column, element in run:
             _draw_element(group, element, name, column * _CELL + 1, top + row * _CELL)
     _draw_labels(root, cells, top)
-    _draw_edges(root, {(row, column): element for row, column, element in cells}, top)
+    bag = len(accesses.problem.indices.shape) - 1 if accesses.problem.reduces else 0
+    _draw_edges(root, {(row, column): element for row, column, element in cells}, top, bag)
     columns = max((column for _, column, _ in cells), default=-1) + 1
     rows = max((row for row, _, _ in cells), default=-1) + 1
     return columns * _CELL + 2, top + rows * _CELL + 1
@@ -139,7 +142,7 @@ def _draw_elements(root: Element, accesses: Accesses, name: str, top: float) -> 
 
 def _grid(accesses: Accesses) -> list[_Cell]:
     """Return the row and the column of each element that is drawn; narrow rows stand in several blocks side by side."""
-    last = max(accesses.problem.slices.shape[-1], 1) if accesses.problem.slices.shape else 1
+    last = max(accesses.slices.shape[-1], 1) if accesses.slices.shape else 1
     columns = min(last, MOST_COLUMNS)
     shown = accesses.elements[:MOST_CELLS]
     starts = [number for number in range(len(shown)) if number % last % columns == 0]
@@ -179,8 +182,11 @@ def _draw_labels(root: Element, cells: Sequence[_Cell], top: float) -> None:
         add(group, "text", text, x=x, y=top + (row + 0.5) * _CELL + 3, font_size=small)
 
 
-def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], top: float) -> None:
-    """Draw a heavy line around each tile, and a light one where another line of data begins in a row."""
+def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], top: float, bag: int) -> None:
+    """Draw a heavy line around each tile, and a light one where another line of data begins in a row.
+
+    There is a light one below each bag, too, whose elements share their first `bag` subscripts.
+    """
     heavy: list[str] = []
     light: list[str] = []
     for (row, column), element in elements.items():
@@ -193,6 +199,8 @@ def _draw_edges(root: Element, elements: dict[tuple[int, int], ElementAccess], t
             heavy.append(f"M{x:g} {y:g}v{_CELL:g}")
         if below is None or below.tile != element.tile:
             heavy.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
+        elif below.position[:bag] != element.position[:bag]:
+            light.append(f"M{x:g} {y + _CELL:g}h{_CELL:g}")
         if right is None or right.tile != element.tile:
             heavy.append(f"M{x + _CELL:g} {y:g}v{_CELL:g}")
         elif right.lines != element.lines:

@@ -13,6 +13,7 @@ from ...ir.errors import InvalidGatherError
 from ...ir.interpreters.access_recorder import Access, record_accesses
 from ...ir.loop_name import LoopName
 from ...ir.modules.context import parse_module
+from ...ir.operator_spec import Gather
 from ...ir.problem import Problem
 from ...lowering.drawings.nest_boxes import loop_names
 from ...lowering.schedule.machine_model import LINE_BYTES
@@ -32,6 +33,8 @@ Tile = tuple[tuple[str, int], ...]
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
     """An element of the slices, and the element of the table that it is read from or, of a gradient, added to.
+
+    The slices of a reduction are those that it sums, one for each index of a bag.
 
     Attributes:
         position: of the element in the slices.
@@ -66,6 +69,11 @@ class Accesses:
     threads: int
     notes: tuple[str, ...]
 
+    @property
+    def slices(self) -> ArraySpec:
+        """The slices: what a gather gives, what a gradient reads, and what a reduction sums without storing it."""
+        return _slices(self.problem)
+
 
 def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int = 4) -> Accesses:
     """Return what each element of a plan's gather, or of a small one like it, reads.
@@ -92,9 +100,10 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
         if values.shape != plan.problem.indices.shape:
             raise InvalidGatherError(f"expected indices of shape {plan.problem.indices.shape}, got {values.shape}")
     problem = instance.problem
-    if problem.slices.size > MOST_ELEMENTS:
+    slices = _slices(problem)
+    if slices.size > MOST_ELEMENTS:
         raise InvalidGatherError(
-            f"a gather of {problem.slices.size} elements is too large to interpret (at most {MOST_ELEMENTS}); "
+            f"a gather of {slices.size} elements is too large to interpret (at most {MOST_ELEMENTS}); "
             "give smaller arrays, or leave the indices out"
         )
     given = strided_array(problem.indices)
@@ -111,12 +120,26 @@ def accesses_of(plan: Plan, indices: np.ndarray | None = None, *, threads: int =
     for number, place in enumerate(_sources(problem, given)):
         source = None if place is None else tuple(map(int, np.unravel_index(place, problem.table.shape)))
         lines = () if place is None else _lines(starts[place] - lowest, problem.table.dtype.itemsize)
-        position = tuple(map(int, np.unravel_index(number, problem.slices.shape)))
-        access = found.get(number)
+        position = tuple(map(int, np.unravel_index(number, slices.shape)))
+        access = found.get(_written_by(problem, position, number))
         thread = None if access is None else thread_of(access.iteration, access.iterations, threads)
         elements.append(ElementAccess(position, source, lines, () if access is None else _tile(access), thread))
     last = max(starts, default=0) - lowest + problem.table.dtype.itemsize
     return Accesses(problem, tuple(elements), math.ceil(last / LINE_BYTES), threads, instance.notes)
+
+
+def _slices(problem: Problem) -> ArraySpec:
+    if not problem.reduces:
+        return problem.slices
+    return ArraySpec((*problem.indices.shape, *problem.table.shape[1:]), problem.table.dtype)
+
+
+def _written_by(problem: Problem, position: tuple[int, ...], number: int) -> int:
+    """Return the number of the element of `problem.slices` that an element of the slices is, or is summed to."""
+    if not problem.reduces:
+        return number
+    bag = problem.indices.rank - 1
+    return int(np.ravel_multi_index((*position[:bag], *position[bag + 1 :]), problem.slices.shape))
 
 
 def _recorded(module: ModuleOp, problem: Problem, indices: np.ndarray) -> list[Access]:
@@ -134,7 +157,8 @@ def _offsets(spec: ArraySpec) -> list[int]:
 def _sources(problem: Problem, indices: np.ndarray) -> list[int | None]:
     """Return the number of the element of the table for each element of the slices; None for a zero."""
     numbers = np.arange(1, problem.table.size + 1).reshape(problem.table.shape)
-    read = reference.run(problem.operator, numbers, indices, problem.bounds).reshape(-1)
+    operator = Gather() if problem.reduces else problem.operator
+    read = reference.run(operator, numbers, indices, problem.bounds).reshape(-1)
     return [int(number) - 1 if number else None for number in read]
 
 

@@ -141,6 +141,8 @@ def _small_problem(problem: Problem) -> Problem:
     budgets = {"batch": 2, "outer": 4, "axis": axis, "inner": inner if has_rows else 6, "unit": 4}
     budgets["bag"] = 4
     budgets["indices"] = 12 if has_rows else 96 if is_flat else min(axis, 32)
+    if operator.adds:
+        budgets["indices"] //= 2  # each is a bag of several
     shapes = {"data": list(table.shape), "indices": list(indices.shape)}
     for role in roles:
         if role.name == "tuple":

@@ -33,9 +33,8 @@ class Figure:
 def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[Figure, ...]:
     """Return the drawings of a gather.
 
-    They are its nest as the schedule left it, the memory accesses of a small one (but of a reduction, whose elements
-    each read many lines), what llvm-mca says of the hot loop where it is installed, and, where it was timed, its times
-    and what each pass is worth.
+    They are its nest as the schedule left it, the memory accesses of a small one, what llvm-mca says of the hot loop
+    where it is installed, and, where it was timed, its times and what each pass is worth.
     """
     drawn = [
         Figure(
@@ -47,9 +46,10 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         for number, level in enumerate(trace.levels)
         if level.kind == "stage" and number in first_open(trace.levels)
     ]
-    if not plan.problem.reduces:
-        said = "Which line of data each element of a small gather with the same loops reads, by which thread."
-        drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
+    who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
+    verb = "sums is read from" if plan.problem.reduces else "reads"
+    said = f"Which line of data {who} with the same loops {verb}, by which thread."
+    drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
     drawn += machine_figures(plan, trace)
     if explanation is not None:
         bound = explanation.bound

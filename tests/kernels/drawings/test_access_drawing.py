@@ -54,6 +54,29 @@ def test_each_element_has_a_cell_with_its_line_thread_and_tile():
     assert found == expected
 
 
+@pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
+def test_each_row_of_a_bag_has_cells_of_the_thread_that_sums_the_bag(operator):
+    data, indices = np.zeros((11, 24), np.float32), np.arange(18).reshape(6, 3) * 7 % 13 - 1
+    plan = plan_of(operator, data, indices, schedule=SHARED, bounds="zero")
+    svg = access_drawing(plan, indices, threads=2)
+    expected = {}
+    for i, k, j in np.ndindex(6, 3, 24):
+        line = (((indices[i, k] % 11) * 24 + j) * 4 // 64,) if indices[i, k] < 11 else ()
+        expected[i, k, j] = line, str(i // 4), f"indices_o={i // 4 * 4}"  # tiles 0 and 1
+    assert drawn(svg) == expected
+    assert "those along dimension 1, between thin lines, are a bag: one sum of out 6x24xf32" in svg
+    (light,) = re.findall(r'class="gn-line-ends" d="([^"]*)"', svg)
+    assert {float(part) for part in re.findall(r"M[\d.]+ ([\d.]+)h", light)} == {
+        20 + 18 * 3 * bag for bag in (1, 2, 3, 5)
+    }
+
+
+def test_a_large_reduction_is_drawn_by_a_small_one():
+    found = accesses_of(plan_of("gather_reduce", "200000x256xf32", "8192x16xi64", schedule=SHARED))
+    assert str(found.slices) == "6x4x32xf32" and len(found.elements) == found.slices.size
+    assert {element.thread for element in found.elements} == {0, 1, 2}
+
+
 def test_lines_have_the_threads_that_read_them():
     data, indices = np.zeros((40, 4), np.float32), np.array([0, 1, 38, 39, 2, 20, 20, 20])
     plan = plan_of(
