@@ -117,6 +117,13 @@ def test_every_stage_and_the_kernel_give_the_means(bounds, dtype, schedule):
     assert got.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+def test_means_count_indices_whose_type_is_within_the_axis(dtype):
+    data, indices = numbers((300, 8), np.dtype("f4")), np.arange(-4, 8).reshape(3, 4).astype(dtype)
+    got = run_operator(GatherMean(), data, indices, Bounds.ZERO, None)
+    assert got.tobytes() == averages_one_by_one(data, indices, Bounds.ZERO).tobytes()
+
+
 @pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
 @pytest.mark.parametrize("schedule", [Schedule(), Schedule.parse(IN_REGISTERS)], ids=["plain", "registers"])
 def test_every_stage_gives_the_maxima(bounds, schedule):
