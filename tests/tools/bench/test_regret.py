@@ -94,12 +94,13 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
 
 @pytest.mark.parametrize(
     ("file", "mean", "worst", "error", "newer"),
-    [(RECORDED, 1.03, 1.19, 0.21, 1), (IN_A_SLOW_HOUR, 1.04, 1.15, 0.23, 4)],
+    [(RECORDED, 1.03, 1.19, 0.21, 6), (IN_A_SLOW_HOUR, 1.04, 1.15, 0.23, 8)],
 )
 def test_choices_and_predictions_of_today_are_near_what_was_measured_on_a_zen4(file, mean, worst, error, newer):
     measured = judged(stored_regret(file), replace(BUILT_IN["zen4"], threads=2))
     found = summary(measured.cases)
-    assert sum(one.regret is None for one in measured.cases) <= newer  # chosen with passes that are newer than the file
+    # newer than the file: staged indices, known runs, and checks of 16,384 to 65,536 indices by all threads
+    assert sum(one.regret is None for one in measured.cases) <= newer
     assert found.geometric_mean <= mean
     assert found.worst <= worst
     assert found.median_error is not None
