@@ -77,7 +77,8 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
         others = options(nest, machine, rules)
         times = [(model.predict(rules, {**changes, **other}).time_us, place) for place, other in enumerate(others)]
         time_us, place = min(times, default=(math.inf, 0))
-        if time_us * gain <= least_us:
+        drops = field == "prefetch" and bool(others) and not others[place]["prefetch"]
+        if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
             told = f"{_time(time_us)} predicted, {_time(least_us)} with {describe(rules, {})}"
             reasons.append(f"but {describe(rules, others[place])}: {told}")
             changes.update(others[place])
