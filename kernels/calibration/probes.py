@@ -130,44 +130,34 @@ class Workplace:
 
     def near_rows(self, table_bytes: int) -> dict[str, Probe]:
         """Return probes of rows of 64 bytes at random places of a table, prefetched into L1: nanoseconds for a row."""
-        rows, farthest, out = table_bytes // LINE_BYTES, max(NEAR_ROWS), address(self._out)
-        window = min(rows, READ_LINES)
-        self._rows[table_bytes] = np.resize(random_places(rows).astype(np.int64)[:rows], rows + farthest)
-        numbers, table = address(self._rows[table_bytes]), address(self.memory)
-
-        def probe(name: str) -> Probe:
-            at, firsts = self._numbers[name], itertools.cycle(range(0, rows - window + 1, window))
-
-            def call() -> None:
-                self._entry(at, table, numbers + 8 * next(firsts), out, window, rows, 1, 0)
-
-            return Probe(timed(call, window, runs=rows // window, warm=rows // window))
-
-        return {name: probe(name) for name in (f"near {each}" for each in NEAR_ROWS)}
+        rows = table_bytes // LINE_BYTES
+        self._rows[table_bytes] = random_places(rows).astype(np.int64)
+        windows = self._windows(self._rows[table_bytes], rows, READ_LINES, 0)
+        names = [f"near {each}" for each in NEAR_ROWS]
+        return {name: self._windowed(name, windows, runs=len(windows), warm=len(windows)) for name in names}
 
     def elements(self, table_bytes: int) -> dict[str, Probe]:
         """Return probes of elements at random places of a table, one in each line: nanoseconds for an element.
 
         Those of memory are written to memory: to the table itself, all of whose words are the same.
         """
-        lines, farthest = table_bytes // LINE_BYTES, max(ahead for ahead, _, _ in ELEMENTS.values())
-        window, is_far = min(lines, READ_ELEMENTS), table_bytes > self.warmed_bytes
-        random = np.random.default_rng(2).permutation(lines) * (LINE_BYTES // 4)
-        self._elements[table_bytes] = np.resize(random, lines + farthest)
-        table, numbers = address(self.memory), address(self._elements[table_bytes])
+        lines, is_far = table_bytes // LINE_BYTES, table_bytes > self.warmed_bytes
+        self._elements[table_bytes] = random_places(lines).astype(np.int64) * (LINE_BYTES // 4)
+        windows = self._windows(self._elements[table_bytes], lines, READ_ELEMENTS, 4 if is_far else 0)
+        sweeps = 1 if is_far else len(windows)
+        return {name: self._windowed(name, windows, runs=2 * sweeps, warm=WARM_SWEEPS * sweeps) for name in ELEMENTS}
 
-        def probe(name: str) -> Probe:
-            at, firsts = self._numbers[name], itertools.cycle(range(0, lines - window + 1, window))
+    def _windows(self, places: np.ndarray, lines: int, most: int, written_bytes: int) -> list[tuple[int, ...]]:
+        """Return what the probes of a table read and write in turn, window by window of the places."""
+        window, table, out = min(lines, most), address(self.memory), address(self._out)
+        return [
+            (table, address(places) + 8 * first, table + written_bytes * first if written_bytes else out, window, lines)
+            for first in range(0, lines - window + 1, window)
+        ]
 
-            def call() -> None:
-                first = next(firsts)
-                out = table + 4 * first if is_far else address(self._out)
-                self._entry(at, table, numbers + 8 * first, out, window, lines, 1, 0)
-
-            sweeps = 1 if is_far else lines // window
-            return Probe(timed(call, window, runs=2 * sweeps, warm=WARM_SWEEPS * sweeps))
-
-        return {name: probe(name) for name in ELEMENTS}
+    def _windowed(self, name: str, windows: list[tuple[int, ...]], runs: int, warm: int) -> Probe:
+        entry, at, numbers = self._entry, self._numbers[name], itertools.cycle(windows)
+        return Probe(timed(lambda: entry(at, *next(numbers), 1, 0), windows[0][3], runs, warm))
 
     def streams(self) -> dict[str, Probe]:
         """Return probes of non-temporal stores by the vectors they are made in: nanoseconds for a row of 4 KB."""

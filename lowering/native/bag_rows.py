@@ -8,10 +8,9 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, Field
-from .fast_call import NEW_FROM_DESCR, numpy_functions
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, VOID, Code, Word, builtin, machine_code
+from .fast_call import NEW_FROM_DESCR, new_array, numpy_functions
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, builtin, machine_code
 
-_NONE, _NULL = I64(id(None)), I64(0)
 _INDEX_DTYPES, _WEIGHT_DTYPES = (np.dtype(np.int64), np.dtype(np.uint64)), (np.dtype(np.float32),)
 _WEIGHT_BYTES = 4
 
@@ -60,7 +59,7 @@ def _numbers_of(module: ir.Module, name: str, dtypes: tuple[np.dtype, ...]) -> N
     code.need(code.or_(are_side_by_side, are_few), other)
     code.ret(code.load_at(array, Field.DATA))
     code.position_at_end(other)
-    code.ret(_NULL)
+    code.ret(NULL)
 
 
 def _rows(module: ir.Module, new_from_descr: int) -> None:
@@ -70,7 +69,7 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     none = code.append_basic_block("none")
     indices, offsets = (code.call_function("indices_of", code.word(args, place)) for place in range(2))
     for numbers in (indices, offsets):
-        code.need(code.not_(code.same(numbers, _NULL)), none)
+        code.need(code.not_(code.same(numbers, NULL)), none)
     shapes = [code.load_at(code.load_at(code.word(args, place), Field.SHAPE)) for place in range(2)]
     has_last, repeats_first = (code.zext(code.same(code.word(args, place), I64(id(True))), I64) for place in (2, 5))
     size, padding, most_places = (code.call_python("PyLong_AsSsize_t", code.word(args, place)) for place in (3, 4, 6))
@@ -79,10 +78,10 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     last = code.select(code.same(has_last, I64(1)), code.element(offsets, bags), shapes[0])
     code.need(code.icmp_unsigned("<=", last, shapes[0]), none)
     code.need(code.same(code.load_at(offsets), I64(0)), none)
-    weights = code.variable(_NULL)
-    with code.if_then(code.not_(code.same(code.word(args, 7), _NONE))):
+    weights = code.variable(NULL)
+    with code.if_then(code.not_(code.same(code.word(args, 7), NONE))):
         found = code.call_function("weights_of", code.word(args, 7))
-        code.need(code.not_(code.same(found, _NULL)), none)
+        code.need(code.not_(code.same(found, NULL)), none)
         count = code.load_at(code.load_at(code.word(args, 7), Field.SHAPE))
         code.need(code.icmp_unsigned("<=", last, count), none)
         code.store(found, weights)
@@ -99,22 +98,8 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 2)(ir.Undefined)), I64)
     code.store_at(bags, shape)
     code.store_at(width, shape, WORD_BYTES)
-    code.call_python("Py_IncRef", I64(id(_INDEX_DTYPES[0])), result=VOID)  # NumPy takes this reference
-    array = code.call_address(
-        *(
-            I64(new_from_descr),
-            I64(id(np.ndarray)),
-            I64(id(_INDEX_DTYPES[0])),
-            I32(2),
-            shape,
-            _NULL,
-            _NULL,
-            I32(0),
-            _NULL,
-        ),
-        types=[I64, I64, I64, I32, I64, I64, I64, I32],
-    )
-    with code.if_then(code.not_(code.same(array, _NULL))):
+    array = new_array(code, new_from_descr, I64(id(_INDEX_DTYPES[0])), I64(2), shape)
+    with code.if_then(code.not_(code.same(array, NULL))):
         target = code.load_at(array, Field.DATA)
         with code.counted(bags) as bag:
             start = code.element(offsets, bag)
@@ -124,7 +109,7 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
                 index = code.element(source, number)
                 position = code.select(code.same(index, padding), size, index)
                 code.store_at(position, code.after(row, number))
-            with code.if_then(code.not_(code.same(code.load(weights), _NULL))), code.counted(length) as number:
+            with code.if_then(code.not_(code.same(code.load(weights), NULL))), code.counted(length) as number:
                 weight = code.add(code.load(weights), code.mul(code.add(start, number), I64(_WEIGHT_BYTES)))
                 bits = code.shl(code.zext(code.load_at(weight, 0, I32), I64), I64(32))
                 place = code.after(row, number)
@@ -137,8 +122,8 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
                 code.store_at(code.load(filling), code.after(row, code.add(length, number)))
     code.ret(array)
     code.position_at_end(none)
-    code.call_python("Py_IncRef", _NONE, result=VOID)
-    code.ret(_NONE)
+    code.call_python("Py_IncRef", NONE, result=VOID)
+    code.ret(NONE)
 
 
 def _end(code: Code, offsets: Word, bag: Word, bags: Word, last: Word) -> Word:

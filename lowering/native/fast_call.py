@@ -17,9 +17,9 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, VOID, Code, Word, builtin, machine_code
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, NONE, NULL, VOID, Code, Word, builtin, machine_code
 
-_NONE, _MISSED = I64(id(None)), I64(1)
+_MISSED = I64(1)
 _OUT = sys.intern("out")
 # Places in NumPy's table of C functions.
 _ARRAY_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT = 2, 94, 282
@@ -80,7 +80,7 @@ def _hash_call(module: ir.Module) -> None:
         mix(code.word(args, key))
     for number in range(3):
         array = code.word(args, number)
-        with code.if_then(code.not_(code.same(array, _NONE))):
+        with code.if_then(code.not_(code.same(array, NONE))):
             mix(code.load_at(array, Field.DESCR))
             sizes, strides = code.load_at(array, Field.SHAPE), code.load_at(array, Field.STRIDES)
             with code.counted(code.number(array, Field.RANK)) as dim:
@@ -95,7 +95,7 @@ def _is_like(module: ir.Module) -> None:
     """is_like(array, section): whether an array has the dtype, the sizes and the strides of a section, or is None."""
     code = Code(module, "is_like", 2)
     array, section = code.arguments
-    with code.if_then(code.same(array, _NONE)):
+    with code.if_then(code.same(array, NONE)):
         code.ret(I64(1))
     no = code.append_basic_block("no")
     rank = code.number(array, Field.RANK)
@@ -127,11 +127,11 @@ def _reach(code: Code, array: Word, section: Word) -> tuple[Word, Word]:
 
 def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
     code.need(code.same(code.load_at(I64(guard.blocked)), I64(0)), closed)
-    holder = code.variable(_NONE)
+    holder = code.variable(NONE)
     place = code.ptrtoint(holder, I64)
     code.call_python("PyContextVar_Get", I64(id(guard.scope)), I64(0), place, result=I32)
     code.call_python("Py_DecRef", code.load(holder), result=VOID)
-    code.need(code.same(code.load(holder), _NONE), closed)
+    code.need(code.same(code.load(holder), NONE), closed)
     for variable in guard.variables:
         found = code.call_python("PyDict_GetItemWithError", I64(id(guard.environment)), I64(id(variable)))
         code.need(code.same(found, I64(0)), closed)
@@ -148,7 +148,7 @@ def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
     arrays, keys = [code.word(args, place) for place in range(3)], [code.word(args, place) for place in range(3, 6)]
     hash_ = code.call_function("hash_call", args)
     mask = code.word(table, Header.MASK)
-    has_out = code.zext(code.not_(code.same(arrays[2], _NONE)), I64)
+    has_out = code.zext(code.not_(code.same(arrays[2], NONE)), I64)
     found, holder = code.append_basic_block("found"), code.variable(I64(0))
     with code.counted(I64(PROBES)) as step:
         other = code.append_basic_block("other")
@@ -177,7 +177,7 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
     table, args = code.arguments
     missed, finish, failed = map(code.append_basic_block, ("missed", "finish", "failed"))
     data, indices, out = (code.word(args, place) for place in range(3))
-    has_none = code.same(out, _NONE)
+    has_none = code.same(out, NONE)
     for array in (data, indices):
         code.need(code.same(code.load_at(array, Field.OB_TYPE), I64(id(np.ndarray))), missed)
     is_array = code.same(code.load_at(out, Field.OB_TYPE), I64(id(np.ndarray)))
@@ -228,12 +228,28 @@ def _need_apart(code: Code, out: tuple[Word, Word], other: tuple[Word, Word], ot
 
 def _new_array(code: Code, section: Word, new_from_descr: int) -> Word:
     """Return a new C-contiguous ndarray of the dtype and the sizes of a section, or 0 with an exception set."""
-    descr = code.word(section, Section.DESCR)
-    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
-    rank = code.trunc(code.word(section, Section.RANK), I32)
     sizes = code.add(section, I64(WORD_BYTES * Section.SIZES))
+    return new_array(code, new_from_descr, code.word(section, Section.DESCR), code.word(section, Section.RANK), sizes)
+
+
+def new_array(
+    code: Code,
+    new_from_descr: int,
+    descr: Word,
+    rank: Word,
+    sizes: Word,
+    strides: Word = NULL,
+    data: Word = NULL,
+    flags: int = 0,
+) -> Word:
+    """Return a new ndarray, C-contiguous and in memory of its own without strides and data, or 0 with an exception set.
+
+    Sizes and strides are addresses of as many words as the rank says.
+    """
+    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
     return code.call_address(
-        *(I64(new_from_descr), I64(id(np.ndarray)), descr, rank, sizes, I64(0), I64(0), I32(0), I64(0)),
+        *(I64(new_from_descr), I64(id(np.ndarray)), descr, code.trunc(rank, I32)),
+        *(sizes, strides, data, I32(flags), NULL),
         types=[I64, I64, I64, I32, I64, I64, I64, I32],
     )
 
@@ -248,8 +264,8 @@ def _find(module: ir.Module) -> None:
     code.need(code.not_(code.same(result, _MISSED)), missed)
     code.ret(result)
     code.position_at_end(missed)
-    code.call_python("Py_IncRef", _NONE, result=VOID)
-    code.ret(_NONE)
+    code.call_python("Py_IncRef", NONE, result=VOID)
+    code.ret(NONE)
 
 
 def _call(module: ir.Module) -> None:
@@ -270,10 +286,10 @@ def _call(module: ir.Module) -> None:
     code.position_at_end(known)
     whole = code.variable(ir.ArrayType(I64, 6)(ir.Undefined))
     base = code.ptrtoint(whole, I64)
-    holder = code.variable(_NONE)
+    holder = code.variable(NONE)
     with code.if_then(has_out):
         code.store(code.word(args, 2), holder)
-    values = [code.word(args, 0), code.word(args, 1), code.load(holder), _NONE, _NONE, _NONE]
+    values = [code.word(args, 0), code.word(args, 1), code.load(holder), NONE, NONE, NONE]
     for place, value in enumerate(values):
         code.store(value, code.inttoptr(code.add(base, I64(WORD_BYTES * place)), I64.as_pointer()))
     result = code.call_function("serve", code.load_at(table, Field.DATA), base)

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 WORD_BYTES = 8
 I64, I32, VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
+NONE, NULL = I64(id(None)), I64(0)
 # How Python calls a builtin: `METH_FASTCALL`, and `METH_KEYWORDS` beside it.
 FASTCALL, KEYWORDS = 0x0080, 0x0002
 # A value of the IR; llvmlite's own annotations do not hold.

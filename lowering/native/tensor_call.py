@@ -14,11 +14,10 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, WRITEABLE, Field
-from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, numpy_functions
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, VOID, Code, Word, address_in, builtin, machine_code
+from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
 from .tensor_gradient import ARGUMENTS_OF_GRADIENT, attribute, differentiate, run_and_save
 
-_NONE, _NULL = I64(id(None)), I64(0)
 _MAJOR_VERSION = 1
 _CPU, _ONE_LANE, _FLOAT, _COMPLEX = 1, 1, 2, 5
 _CODES, _SIZES = 32, 8  # of element types: codes, and powers of two of bytes
@@ -153,7 +152,7 @@ def _forget(module: ir.Module) -> None:
         code.call_python("Py_DecRef", code.load_at(managed, Managed.OWNER), result=VOID)
         code.call_address(address_in(ctypes.pythonapi, "PyGILState_Release"), state, types=[VOID, I32])
         code.call_python("PyMem_RawFree", managed, result=VOID)
-    code.ret(_NULL)
+    code.ret(NULL)
 
 
 def _is_lazy(module: ir.Module) -> None:
@@ -161,8 +160,8 @@ def _is_lazy(module: ir.Module) -> None:
     code = Code(module, "is_lazy", 2)
     tensor, name = code.arguments
     place = code.ptrtoint(code.variable(tensor), I64)
-    found = code.call_python("PyObject_VectorcallMethod", name, place, I64(1), _NULL)
-    with code.if_then(code.same(found, _NULL)):
+    found = code.call_python("PyObject_VectorcallMethod", name, place, I64(1), NULL)
+    with code.if_then(code.same(found, NULL)):
         code.call_python("PyErr_Clear", result=VOID)
         code.ret(I64(1))
     code.call_python("Py_DecRef", found, result=VOID)
@@ -202,30 +201,26 @@ def _array_of(module: ir.Module) -> None:
     with code.counted(rank) as dim:
         code.store_at(code.shl(code.element(given, dim), shift), code.after(strides, dim))
     data = code.load_at(dl, Tensor.DATA)
-    code.need(code.not_(code.same(data, _NULL)), none)
+    code.need(code.not_(code.same(data, NULL)), none)
     first = code.add(data, code.load_at(dl, Tensor.FIRST_BYTE))
-    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
-    array = code.call_address(
-        *(I64(numpy_functions()[NEW_FROM_DESCR]), I64(id(np.ndarray)), descr, code.trunc(rank, I32)),
-        *(code.load_at(dl, Tensor.SHAPE), strides, first, I32(WRITEABLE), _NULL),
-        types=[I64, I64, I64, I32, I64, I64, I64, I32],
-    )
-    code.need(code.not_(code.same(array, _NULL)), failed)
-    code.call_python("Py_IncRef", tensor, result=VOID)  # and this one
+    new_from_descr, sizes = numpy_functions()[NEW_FROM_DESCR], code.load_at(dl, Tensor.SHAPE)
+    array = new_array(code, new_from_descr, descr, rank, sizes, strides, first, WRITEABLE)
+    code.need(code.not_(code.same(array, NULL)), failed)
+    code.call_python("Py_IncRef", tensor, result=VOID)  # the array takes this reference
     code.call_address(I64(numpy_functions()[SET_BASE_OBJECT]), array, tensor, types=[I32])
     code.ret(array)
     code.position_at_end(failed)
     code.call_python("PyErr_Clear", result=VOID)
     code.branch(none)
     code.position_at_end(none)
-    code.ret(_NULL)
+    code.ret(NULL)
 
 
 def _need_not_lazy(code: Code, tensor: Word, method: str, otherwise: Any) -> None:
     """Continue where a tensor's values are those in its memory."""
     IMMORTAL.append(method)
     is_lazy = code.call_function("is_lazy", tensor, I64(id(method)))
-    code.need(code.same(is_lazy, _NULL), otherwise)
+    code.need(code.same(is_lazy, NULL), otherwise)
 
 
 def _tensor_of(module: ir.Module) -> None:
@@ -234,7 +229,7 @@ def _tensor_of(module: ir.Module) -> None:
     words, array, dtype = code.arguments
     rank = code.number(array, Field.RANK)
     managed = code.call_python("PyMem_RawMalloc", code.after(I64(Managed.BYTES), rank))
-    with code.if_then(code.same(managed, _NULL)):
+    with code.if_then(code.same(managed, NULL)):
         code.call_python("Py_DecRef", array, result=VOID)
         code.ret(code.call_python("PyErr_NoMemory"))
     strides, shift = code.add(managed, I64(Managed.BYTES)), code.and_(code.lshr(dtype, I64(11)), I64(0x1F))
@@ -243,20 +238,20 @@ def _tensor_of(module: ir.Module) -> None:
         (I64(_MAJOR_VERSION), Managed.VERSION),
         (array, Managed.OWNER),
         (code.word(words, Library.FORGET), Managed.DELETER),
-        (_NULL, Managed.FLAGS),
+        (NULL, Managed.FLAGS),
         (code.load_at(array, Field.DATA), Managed.TENSOR + Tensor.DATA),
         (I64(_CPU), Managed.TENSOR + Tensor.DEVICE),
         (code.trunc(rank, I32), Managed.TENSOR + Tensor.RANK),
         (code.trunc(dtype, I32), Managed.TENSOR + Tensor.DTYPE),
         (code.load_at(array, Field.SHAPE), Managed.TENSOR + Tensor.SHAPE),
         (strides, Managed.TENSOR + Tensor.STRIDES),
-        (_NULL, Managed.TENSOR + Tensor.FIRST_BYTE),
+        (NULL, Managed.TENSOR + Tensor.FIRST_BYTE),
     ):
         code.store_at(value, managed, place)
     given = code.load_at(array, Field.STRIDES)
     with code.counted(rank) as dim:
         code.store_at(code.ashr(code.element(given, dim), shift), code.after(strides, dim))
-    holder = code.variable(_NULL)
+    holder = code.variable(NULL)
     code.call_address(code.word(words, Library.TO_OBJECT), managed, code.ptrtoint(holder, I64), types=[I32])
     code.ret(code.load(holder))
 
@@ -271,24 +266,24 @@ def _find(module: ir.Module, library: TensorLibrary) -> None:
         said = code.call_python("PyObject_CallNoArgs", I64(id(guard)))
         code.need(_is_object(code, said, wanted, missed), missed)
     code.need(code.same(count, I64(ARGUMENTS_OF_GRADIENT)), run)
-    with code.if_then(code.not_(code.same(out, _NONE))):
+    with code.if_then(code.not_(code.same(out, NONE))):
         is_derived = _is_object(code, attribute(code, out, "requires_grad"), True, missed)
         code.need(code.not_(is_derived), missed)
     code.need(_is_object(code, attribute(code, data, "requires_grad"), True, missed), run)
     is_enabled = code.call_python("PyObject_CallNoArgs", I64(id(library.is_grad_enabled)))
     code.need(_is_object(code, is_enabled, True, missed), run)
-    code.need(code.same(out, _NONE), missed)
+    code.need(code.same(out, NONE), missed)
     code.ret(code.call_function("differentiate", args))
     code.position_at_end(run)
     code.ret(code.call_function("run", code.load_at(self, Field.DATA), args))
     code.position_at_end(missed)
-    code.call_python("Py_IncRef", _NONE, result=VOID)
-    code.ret(_NONE)
+    code.call_python("Py_IncRef", NONE, result=VOID)
+    code.ret(NONE)
 
 
 def _is_object(code: Code, found: Word, wanted: Any, missed: Any) -> Word:
     """Return whether an object is one that lives on, and give it up; where it is an error, clear that and miss."""
-    with code.if_then(code.same(found, _NULL)):
+    with code.if_then(code.same(found, NULL)):
         code.call_python("PyErr_Clear", result=VOID)
         code.branch(missed)
     code.call_python("Py_DecRef", found, result=VOID)
@@ -300,18 +295,18 @@ def _run(module: ir.Module) -> None:
     code = Code(module, "run", 2)
     words, args = code.arguments
     missed, done = map(code.append_basic_block, ("missed", "done"))
-    result = code.variable(_NONE)
-    arrays = [code.variable(_NULL) for _ in range(3)]
-    dtypes = [code.ptrtoint(code.variable(_NULL), I64) for _ in range(3)]
+    result = code.variable(NONE)
+    arrays = [code.variable(NULL) for _ in range(3)]
+    dtypes = [code.ptrtoint(code.variable(NULL), I64) for _ in range(3)]
     call = code.ptrtoint(code.variable(ir.ArrayType(I64, 6)(ir.Undefined)), I64)
     out, rank = code.word(args, 3), code.word(words, Library.INDEX_RANK)
     for place, first in enumerate((Library.DATA_DTYPES, Library.INDEX_DTYPES, Library.DATA_DTYPES)):
         following, tensor = code.append_basic_block("following"), code.word(args, 1 + place)
         if place == 2:
-            code.store_at(_NONE, call, WORD_BYTES * place)
-            code.need(code.not_(code.same(tensor, _NONE)), following)
+            code.store_at(NONE, call, WORD_BYTES * place)
+            code.need(code.not_(code.same(tensor, NONE)), following)
         array = code.call_function("array_of", words, tensor, code.after(words, I64(first)), dtypes[place])
-        code.need(code.not_(code.same(array, _NULL)), missed)
+        code.need(code.not_(code.same(array, NULL)), missed)
         code.store(array, arrays[place])
         code.store_at(array, call, WORD_BYTES * place)
         if place == 1:
@@ -321,11 +316,11 @@ def _run(module: ir.Module) -> None:
         code.position_at_end(following)
     for key in range(3, 6):
         code.store_at(code.word(args, key + 1), call, WORD_BYTES * key)
-    found = code.call_python("PyObject_Vectorcall", code.word(args, 0), call, I64(6), _NULL)
+    found = code.call_python("PyObject_Vectorcall", code.word(args, 0), call, I64(6), NULL)
     code.store(found, result)
-    is_found = code.and_(code.not_(code.same(found, _NULL)), code.not_(code.same(found, _NONE)))
+    is_found = code.and_(code.not_(code.same(found, NULL)), code.not_(code.same(found, NONE)))
     code.need(is_found, done)
-    with code.if_else(code.same(out, _NONE)) as (make, take):
+    with code.if_else(code.same(out, NONE)) as (make, take):
         with make:
             code.store(code.call_function("tensor_of", words, found, code.load_at(dtypes[0])), result)
         with take:
@@ -334,7 +329,7 @@ def _run(module: ir.Module) -> None:
             code.store(out, result)
     code.branch(done)
     code.position_at_end(missed)
-    code.call_python("Py_IncRef", _NONE, result=VOID)
+    code.call_python("Py_IncRef", NONE, result=VOID)
     code.branch(done)
     code.position_at_end(done)
     for array in arrays:

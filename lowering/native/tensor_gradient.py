@@ -8,10 +8,9 @@ import sys
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, Field
-from .llvm_jit import I32, I64, IMMORTAL, VOID, Code, Word
+from .llvm_jit import I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word
 
 ARGUMENTS_OF_GRADIENT = 9  # of a call of which a gradient may be wanted
-_NONE, _NULL = I64(id(None)), I64(0)
 _TUPLE_SIZE, _TUPLE_ITEMS = object.__basicsize__, tuple.__basicsize__  # offsets in bytes
 
 
@@ -23,16 +22,16 @@ def differentiate(module: ir.Module) -> None:
     find, data, indices, _, *keys, others, apply = (code.word(args, place) for place in range(ARGUMENTS_OF_GRADIENT))
     count = code.load_at(others, _TUPLE_SIZE)
     shape = attribute(code, data, "shape")
-    code.need(code.not_(code.same(shape, _NULL)), failed)
+    code.need(code.not_(code.same(shape, NULL)), failed)
     kept = code.call_python("PyTuple_New", code.add(count, I64(1)))
-    code.need(code.not_(code.same(kept, _NULL)), failed)
+    code.need(code.not_(code.same(kept, NULL)), failed)
     code.store_at(shape, kept, _TUPLE_ITEMS)
     with code.counted(count) as number:
         other = code.load_at(code.after(others, number), _TUPLE_ITEMS)
         code.call_python("Py_IncRef", other, result=VOID)
         code.store_at(other, code.after(kept, number), _TUPLE_ITEMS + WORD_BYTES)
     call = code.call_python("PyTuple_New", I64(6))
-    code.need(code.not_(code.same(call, _NULL)), failed)
+    code.need(code.not_(code.same(call, NULL)), failed)
     for place, word in enumerate((find, indices, *keys, kept)):
         if word is not kept:
             code.call_python("Py_IncRef", word, result=VOID)
@@ -40,11 +39,11 @@ def differentiate(module: ir.Module) -> None:
     given = code.ptrtoint(code.variable(ir.ArrayType(I64, 2)(ir.Undefined)), I64)
     code.store_at(data, given)
     code.store_at(call, given, WORD_BYTES)
-    result = code.call_python("PyObject_Vectorcall", apply, given, I64(2), _NULL)
+    result = code.call_python("PyObject_Vectorcall", apply, given, I64(2), NULL)
     code.call_python("Py_DecRef", call, result=VOID)
     code.ret(result)
     code.position_at_end(failed)
-    code.ret(_NULL)
+    code.ret(NULL)
 
 
 def run_and_save(module: ir.Module) -> None:
@@ -55,7 +54,7 @@ def run_and_save(module: ir.Module) -> None:
     find, indices, *keys, kept = (code.load_at(call, _TUPLE_ITEMS + WORD_BYTES * place) for place in range(6))
     failed = code.append_basic_block("failed")
     saved = code.call_python("PyTuple_New", I64(1))
-    code.need(code.not_(code.same(saved, _NULL)), failed)
+    code.need(code.not_(code.same(saved, NULL)), failed)
     code.call_python("Py_IncRef", indices, result=VOID)
     code.store_at(indices, saved, _TUPLE_ITEMS)
     status = _set_attribute(code, ctx, "to_save", saved)
@@ -63,11 +62,11 @@ def run_and_save(module: ir.Module) -> None:
     code.need(code.same(status, I32(0)), failed)
     code.need(code.same(_set_attribute(code, ctx, "kept", kept), I32(0)), failed)
     found_by = code.ptrtoint(code.variable(ir.ArrayType(I64, 7)(ir.Undefined)), I64)
-    for place, word in enumerate((find, data, indices, _NONE, *keys)):
+    for place, word in enumerate((find, data, indices, NONE, *keys)):
         code.store_at(word, found_by, WORD_BYTES * place)
     code.ret(code.call_function("run", code.load_at(self, Field.DATA), found_by))
     code.position_at_end(failed)
-    code.ret(_NULL)
+    code.ret(NULL)
 
 
 def attribute(code: Code, target: Word, name: str) -> Word:

@@ -19,7 +19,7 @@ from .gradient_cost import GradientModel
 from .gradient_heuristic import clears_in_vectors, gradient_ways
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
-from .prefetch_heuristic import along_the_copy, far_elements, near_and_far_rows
+from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
 from .schedule import Choice, Prefetch, Schedule
 
 # The fields of a schedule with their values, by name.
@@ -199,7 +199,7 @@ def _prefetches(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Seq
             tried: list[tuple[Prefetch, ...]] = [(near,), (far,), (far, near)]
             found += tried if chosen.specialize is not None else [along_the_copy(nest, each) for each in tried]
         elif not nest.is_row and chosen.lanes is not None:
-            found.append(far_elements(nest, machine, loop, size, chosen.lanes))
+            found.append(elements_ahead(nest, machine, loop, size, chosen.lanes))
     return tuple(dict.fromkeys(found))
 
 

@@ -114,7 +114,7 @@ class CostModel:
             out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.lane_load_ns / fixed.LANE_UOPS
+        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.uop_ns
         self._sizes = dict(nest.loops)
         self._is_row, (_, self._run) = nest.is_row, nest.innermost
         self._run_bytes = nest.width_bytes * self._run
@@ -229,10 +229,8 @@ class CostModel:
             split_ns = 2 * runs * machine.line_ns[MEMORY] if is_split else 0.0  # lines that are written in two parts
             stores_ns, written = copy_ns(machine, self._out_bytes, IN_MEMORY) + split_ns, float(self._out_bytes)
         else:
-            stores_ns, written = (
-                copy_ns(machine, self._out_bytes, stored, machine.store_times),
-                missed * self._out_bytes,
-            )
+            stores_ns = copy_ns(machine, self._out_bytes, stored, machine.store_times)
+            written = missed * self._out_bytes
             read += written  # a cached store reads the line first
         moved = line_bytes, read, written
         found = Traffic(first, again, stores_ns, indices_ns, *moved, missed, table[MEMORY], len(self._traffics))

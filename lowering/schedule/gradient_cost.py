@@ -70,7 +70,7 @@ class GradientModel:
         self._places = nest.out_bytes // max(self._row_bytes, 1)
         self._positions = max(nest.table_bytes // max(self._row_bytes, 1), 1)
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.lane_load_ns / fixed.LANE_UOPS
+        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.uop_ns
         grain = math.gcd(self._row_bytes, STREAM_BYTES)
         self._row_lines = 1 + (self._row_bytes - grain) / LINE_BYTES
         self._reads = self._places / max(nest.table_bytes / max(self._row_bytes, LINE_BYTES), 1.0)

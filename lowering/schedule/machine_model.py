@@ -7,14 +7,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .thresholds import TILE_SIZES, UNROLLED_VECTORS
+from .thresholds import CHECKED_LAUNCHES, LANE_UOPS, TILE_SIZES, UNROLLED_VECTORS
 
 # What the code generator counts on, of every machine: the step of a prefetch; the alignment that NumPy gives large
 # arrays, to whose multiples non-temporal stores go; the least element that can be stored so by itself (x86: movnti);
 # the elements that gather instructions load.
 LINE_BYTES, STREAM_BYTES, MIN_SINGLE_BYTES = 64, 16, 4
 GATHERED_BYTES = (4, 8)
-CHECKED_LAUNCHES = 4
 # For how many calls a line may stay in a cache, and the steps in which that is found, each half of the one before.
 LEAST_CALLS, MOST_CALLS, HALVINGS = 2.0**-6, 2.0**6, 9
 
@@ -129,12 +128,13 @@ class MachineModel:
 
     @property
     def min_shared_checks(self) -> int:
-        """How many indices threads check at least, in four times a launch: the copy behind it wakes them anyway.
-
-        Two threads of a Zen 5 gather 20,000 float32 of 16 KB in 5.9 us, and in 6.1 where one of them checks; 40,000 in
-        8.3 and 8.7, 100,000 in 17.4 and 20.5.
-        """
+        """How many indices threads check at least, in a few times a launch."""
         return _power_of_two(CHECKED_LAUNCHES * self.launch_ns / self.check_ns)
+
+    @property
+    def uop_ns(self) -> float:
+        """One of the instructions that the cost models count."""
+        return self.lane_load_ns / LANE_UOPS
 
     @property
     def tile_bytes(self) -> int:

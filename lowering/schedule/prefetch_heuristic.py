@@ -43,7 +43,7 @@ def choose_prefetches(
     is_far = is_spread_out(nest, machine)
     if prefetches is not NOTHING or not (is_far or (repeats and machine.exceeds_last_level_cache(nest.whole_bytes))):
         return prefetches
-    far = far_elements(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
+    far = elements_ahead(nest, machine, inside[counted[-1][0]], counted[-1][1], lanes)
     if not far:
         return NOTHING
     why = f"places in data are spread over much of the last cache: prefetched {far[0].distance * lanes} elements ahead"
@@ -116,7 +116,7 @@ def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: 
     return Prefetch(loop, soon, lines, NEAR), Prefetch(loop, later, lines, FAR)
 
 
-def far_elements(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
+def elements_ahead(nest: NestShape, machine: MachineModel, loop: str, count: int, lanes: int) -> tuple[Prefetch, ...]:
     """Return the prefetch of elements some steps ahead, each step one vector of so many lanes.
 
     They are prefetched into L2, or half as far ahead into L1 where that takes no longer. In a column they lie whole

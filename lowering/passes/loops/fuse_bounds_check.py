@@ -33,7 +33,7 @@ from ...schedule.thresholds import MOST_PREFETCHED_LINES
 LINES_AHEAD = 4
 
 # Lower bound, upper bound and step; and dimensions, each with the induction variable of the old check, if it has one.
-Bounds = tuple[SSAValue, SSAValue, SSAValue]
+LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
 Dims = list[tuple[LoopName, SSAValue | None]]
 
 
@@ -233,7 +233,7 @@ class _Fusing:
             mapping |= {} if old is None else {old: places[-1]}
         return builder, places
 
-    def _known_rows(self, builder: Builder, run: memref.LoadOp) -> Bounds | None:
+    def _known_rows(self, builder: Builder, run: memref.LoadOp) -> LoopBounds | None:
         """Insert the bounds, in the run of all indices, of those of a tile of rows; None where their size is unknown.
 
         One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
@@ -321,7 +321,7 @@ class _Fusing:
         assert view is not None
         return [(name, None) for name in view.dims]
 
-    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> Bounds:
+    def _whole(self, builder: Builder, name: str, run: memref.LoadOp | None) -> LoopBounds:
         """Return the bounds of a dimension that one iteration runs through as a whole."""
         one = index_constant(builder, 1)
         if run is None:
@@ -345,7 +345,7 @@ class _Fusing:
         return count
 
 
-def _tile(builder: Builder, around: LoopOp) -> Bounds:
+def _tile(builder: Builder, around: LoopOp) -> LoopBounds:
     """Return the bounds of what one iteration of a loop over tiles runs through."""
     limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
     end = named(builder, arith.MinSIOp(limit, around.upper), "end")
