@@ -18,7 +18,9 @@ class Copy:
     Attributes:
         relation: the set of (element of out, affine subscripts of data, elements of indices), by the parameters
             `e0`, ..., `d0`, ... and `a0_0`, ....
-        positions: the other subscripts of data by their dimension, as bit-vectors of `index0`, ....
+        positions: the other subscripts of data by their dimension, as bit-vectors of `index0`, ...; and behind those
+            of data what the element is multiplied by, or added to, on the way.
+        form: what becomes of the element, and by which comparison it is the larger one.
         mask: where it is not zero, as a truth of the same.
         widths: bits of each index.
         arrays: where each index is read from.
@@ -34,6 +36,7 @@ class Copy:
     write: Write
     whole: isl.Set
     names: tuple[str, ...]
+    form: tuple[str, ...]
 
     @property
     def indices(self) -> list[Expression]:
@@ -72,14 +75,18 @@ def copy_of(write: Write, meaning: Meaning) -> Copy:
         raise Undecided("a subscript of out is an index")
     terms = [place for place in value.subscripts if isinstance(place, Term)]
     mask = [] if value.mask is None else [value.mask]
+    weights = [step.weight for step in value.steps if step.weight is not None]
     atoms = in_order([*terms, *mask, *write.under])
+    own = [*atoms.values(), *(atom for weight in weights for atom in weight.atoms.values())]
+    if len(own) != len(atoms) + len(weights):
+        raise Undecided("a weight is computed from several indices")
     held, names = write.domain, [f"e{place}" for place in range(len(write.subscripts))]
     held = held.intersect(equal_tuple(names, [place for place in write.subscripts if isinstance(place, isl.PwAff)]))
     for dim, place in enumerate(value.subscripts):
         if isinstance(place, isl.PwAff):
             names.append(f"d{dim}")
             held = held.intersect(equal_tuple(names[-1:], [place]))
-    for number_, atom in enumerate(atoms.values()):
+    for number_, atom in enumerate(own):
         group = [f"a{number_}_{place}" for place in range(len(atom.subscripts))]
         held = held.intersect(equal_tuple(group, atom.subscripts)).intersect(atom.among)
         names += group
@@ -88,12 +95,22 @@ def copy_of(write: Write, meaning: Meaning) -> Copy:
         for dim, place in enumerate(value.subscripts)
         if isinstance(place, Term)
     )
+    for place, weight in enumerate(weights):
+        (name,), index = weight.atoms, bits.variable(f"index{len(atoms) + place}", own[len(atoms) + place].bits)
+        bits_of = z3.substitute(weight.expression, (bits.variable(name, index.size()), index))
+        positions += ((len(value.subscripts) + place, bits_of),)
     if write.under:
         raise Undecided("whether an element is written depends on an index")
+    if value.first is not None:
+        one = parameter("first").eq_set(number(1))
+        zero = parameter("first").eq_set(number(0))
+        held = held.intersect(value.first.intersect(one).union(value.first.complement().intersect(zero)))
+        names.append("first")
     truth = z3.And(*(with_names(term.expression, atoms) for term in mask)) if mask else z3.BoolVal(True)
     relation = only(held, [*names, *visible(meaning)])
-    widths, arrays = tuple(atom.bits for atom in atoms.values()), tuple(atom.array for atom in atoms.values())
-    return Copy(relation, positions, truth, widths, arrays, write, held, tuple(names))
+    widths, arrays = tuple(atom.bits for atom in own), tuple(atom.array for atom in own)
+    form = (*(step.name for step in value.steps), value.larger)
+    return Copy(relation, positions, truth, widths, arrays, write, held, tuple(names), form)
 
 
 def elements_of(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tuple[str, ...] = ()) -> isl.Set:

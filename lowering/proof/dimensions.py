@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, OperatorSpec
+from ...ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, GatherWeighted, OperatorSpec
 
 
 def followed(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: int) -> dict[str, tuple[int | None, ...]]:
@@ -26,8 +26,9 @@ def followed(spec: OperatorSpec, rank: int, indices: Sequence[int], out_rank: in
         behind = tuple(places - 1 + dim for dim in range(rank - shared - length))
         return {"data": (*range(shared), *[None] * length, *behind), "indices": (*range(places - 1), None), "out": out}
     if isinstance(spec, GatherReduce):
-        data = (None, *(dim + places - 1 for dim in range(rank - 1)))
-        return {"data": data, "indices": (*range(places - 1), None), "out": out}
+        bags = places - 2 if isinstance(spec, GatherWeighted) else places - 1
+        data = (None, *(dim + bags for dim in range(rank - 1)))
+        return {"data": data, "indices": (*range(bags), *[None] * (places - bags)), "out": out}
     assert isinstance(spec, GatherElements)
     return {
         "data": tuple(None if dim == spec.axis else dim for dim in range(rank)),

@@ -125,7 +125,7 @@ def make_example(failure: Failure, before: ModuleOp, after: ModuleOp, known: Spe
         signed = np.dtype(f"i{index_type.itemsize}")
         typed = np.array(values, np.int64).astype(signed).view(index_type).reshape(places)
         values = typed.reshape(-1).tolist()
-        adds = known is not None and known.is_gradient
+        adds = known is not None and known.adds
         numbers = _counted(source, source_type) if adds else _numbered(source, source_type)
         arrays = Arrays(numbers, typed, np.zeros(result, result_type))
         seen = outcome(before, after, arrays, known)
@@ -181,7 +181,7 @@ def outcome(before: ModuleOp | None, after: ModuleOp, arrays: Arrays, known: Spe
         different = np.argwhere((_bytes(got) != _bytes(expected)).any(-1))
         if len(different):
             place = tuple(int(number) for number in different[0])
-            if known is not None and known.is_gradient:
+            if known is not None and known.adds:
                 return f"the interpreter: out{list(place)} is {got[place]}, and {expected[place]} is right"
             return f"the interpreter: out{list(place)} is {_shown(got, place)}, and {_shown(expected, place)} is right"
     return ""

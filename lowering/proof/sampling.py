@@ -93,7 +93,8 @@ class _Case:
         slices = self.spec.result_shape(self.data_shape, self.index_shape)
         shapes = (slices, self.index_shape, self.data_shape) if isinstance(self.op, GradientOp) else ()
         shapes = shapes or (self.data_shape, self.index_shape, slices)
-        types = (self.dtype, self.index_type, self.dtype)
+        result = self.dtype if isinstance(self.op, GradientOp) else self.spec.result_dtype(self.dtype)
+        types = (self.dtype, self.index_type, result)
         try:
             bind_arguments(
                 find_function(module, "gather"), [np.zeros(*array) for array in zip(shapes, types, strict=True)]
@@ -126,7 +127,7 @@ class _Case:
     def _compare_reduction(self, module: ModuleOp, indices: np.ndarray, slices: tuple[int, ...]) -> Example | None:
         data = np.arange(1, 1 + int(np.prod(self.data_shape))).astype(self.dtype).reshape(self.data_shape)
         wanted = reference.run(self.spec, data, indices, self.op.bounds.data)
-        out = np.full(slices, 7).astype(self.dtype)
+        out = np.full_like(wanted, 7)
         try:
             interpret(module, data, indices, out)
         except InternalError as error:

@@ -1,23 +1,24 @@
 """What an operator means as a nest: the definition that every stage is compared with."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, MaskedLoadOp, OperatorOp, ResolveOp
+from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, MaskedLoadOp, OperatorOp, ResolveOp, WeightedOp
 from ...ir.loop_name import LoopName
-from ...ir.operator_spec import GatherReduce, OperatorSpec
+from ...ir.operator_spec import GatherMax, GatherReduce, GatherWeighted, OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
 from .constants import Constants, constants_of, place_in
 from .relations import bit_vectors as bits
+from .relations.combining import FACTORS, converted, word_of_larger
 from .relations.integer_sets import constant_of, everything, number, parameter
 from .relations.meaning import Loop, Meaning, Write
-from .relations.values import Atom, Element, Term, Undecided, conjunction
+from .relations.values import Atom, Element, Step, Term, Undecided, conjunction
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Specification:
         operator: with its attributes; None where only its nest is known.
         scale: of a gradient.
         constants: its indices, where they are a constant.
+        has_unsigned_data: of weighted sums, whether integers of data are unsigned.
     """
 
     mode: Bounds
@@ -39,6 +41,12 @@ class Specification:
     operator: OperatorSpec | None = None
     scale: float = 1.0
     constants: Constants | None = None
+    has_unsigned_data: bool = False
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds numbers, in place of copying elements."""
+        return self.is_gradient or self.is_reduction
 
     @property
     def is_reduction(self) -> bool:
@@ -54,7 +62,7 @@ def specification_of(module: ModuleOp) -> Specification | None:
                 facts = op.bounds.data, _is_unsigned(op), isinstance(op, GradientOp)
                 scale = op.factor if isinstance(op, GradientOp) else 1.0
                 constants = constants_of(op.operands[1], module, unsigned=_is_unsigned(op))
-                return Specification(*facts, op.normalized(), scale, constants)
+                return Specification(*facts, op.normalized(), scale, constants, _has_unsigned_data(op))
             if isinstance(op, ResolveOp):
                 adds = any(isinstance(other, AccumulateOp) for other in function.walk())
                 if adds and any(isinstance(other, MaskedLoadOp) for other in function.walk()):
@@ -64,9 +72,16 @@ def specification_of(module: ModuleOp) -> Specification | None:
 
 
 def _is_unsigned(op: OperatorOp) -> bool:
-    element = getattr(op.operands[1].type, "element_type", None)
-    is_typed = isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
-    return is_typed or op.unsigned is not None
+    return op.unsigned is not None or _is_unsigned_type(op.operands[1])
+
+
+def _has_unsigned_data(op: OperatorOp) -> bool:
+    return isinstance(op, WeightedOp) and (op.unsigned_data is not None or _is_unsigned_type(op.operands[0]))
+
+
+def _is_unsigned_type(value: SSAValue) -> bool:
+    element = getattr(value.type, "element_type", None)
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,7 @@ class Wanted:
         table: the argument that the indices point into.
         sizes: of the array that is written.
         constants: the values of constant indices.
+        divisor: of means, the size of a bag, by which each sum is divided; None of sums.
     """
 
     write: Write
@@ -92,6 +108,7 @@ class Wanted:
     table: str
     sizes: tuple[isl.PwAff, ...]
     constants: tuple[int, ...] | None = None
+    divisor: isl.PwAff | None = None
 
 
 def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification) -> Wanted:
@@ -99,10 +116,16 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
 
     out[b, o, i, j] = data[b, o, position, j]
     out[b, o, position, j] += grad[b, o, i, j]
-    out[i, j] += data[position, j], for each index k of bag i
+    out[i, j] += data[position, j], for each index k of bag i; or times weight[i, k] plus bias[i, k]
+    out[i, j] = the larger of that and data[position, j], which is taken for k = 0 whatever it is
+
+    Raises:
+        Undecided: the indices of bags are a constant.
     """
     arguments = [argument for argument in function.body.block.args if isinstance(argument.type, MemRefType)]
     constants = specification.constants if len(arguments) == 2 else None
+    if constants is not None and specification.is_reduction:
+        raise Undecided("the indices of bags are a constant")
     if len(arguments) != 3 and (constants is None or specification.operator is None):
         raise Undecided("the indices are a constant, and nothing says what they were; begin with the operator")
     first, *others, last = (_array(function, argument) for argument in arguments)
@@ -137,20 +160,54 @@ def wanted(function: func.FuncOp, meaning: Meaning, specification: Specification
         along[dim] = Term(inside.expression, atom)
     truth = functools.reduce(conjunction, along.values())
     mask = truth if specification.mode is Bounds.ZERO else None
-    at = tuple(here[name] for name, _ in slices.sizes)
+    at, adds, under = tuple(here[name] for name, _ in slices.sizes), specification.is_gradient, ()
     if specification.is_gradient:
         pair = tuple(subscripts), Element("data", at, mask)
+    elif specification.is_reduction:
+        adds, under = True, () if mask is None else (mask,)
+        types = [SSAValue.get(argument, type=MemRefType).type.element_type for argument in (arguments[0], arguments[2])]
+        element = Element("data", tuple(subscripts))
+        pair = at, _combined(element, specification, (types[0], types[1]), others[0], here)
     else:
         pair = at, Element("data", tuple(subscripts), mask)
-    adds = specification.is_gradient or specification.is_reduction
-    write = Write(function, "out", tuple(loops), domain, (), *pair, (), adds, None)
+    write = Write(function, "out", tuple(loops), domain, (), *pair, under, adds, None)
     must = specification.mode in (Bounds.ERROR, Bounds.UNCHECKED)
     least = int(specification.mode in (Bounds.CLIP, Bounds.WRAP))
     promised = (truth, along) if must else (None, {})
     name = "out" if specification.is_gradient else "data"
     sizes = tuple(size for _, size in last.sizes)
     values = None if constants is None else constants.values
-    return Wanted(write, *promised, specification.mode is Bounds.ERROR, least, name, sizes, values)
+    divides = isinstance(specification.operator, GatherReduce) and specification.operator.divides
+    divisor = bags[0][1] if divides else None
+    return Wanted(write, *promised, specification.mode is Bounds.ERROR, least, name, sizes, values, divisor)
+
+
+def _combined(
+    element: Element,
+    specification: Specification,
+    types: tuple[Attribute, Attribute],
+    indices: "_Array",
+    here: dict[str, isl.PwAff],
+) -> Element:
+    """Return an element of a reduction with what becomes of it; `types` are those of data and of out.
+
+    `here` has the place in each dimension of the indices.
+    """
+    (data, out), steps = types, []
+    if data != out:
+        is_unsigned = specification.has_unsigned_data
+        name = "arith.extf" if not isinstance(data, IntegerType) else "arith.uitofp" if is_unsigned else "arith.sitofp"
+        steps.append(converted(name, out))
+    if isinstance(specification.operator, GatherWeighted):
+        (components,) = (constant_of(size) for name, size in indices.sizes if name == "tuple")
+        for place, name in zip(range(1, components or 1), FACTORS, strict=False):
+            at = tuple(number(place) if each == "tuple" else here[each] for each, _ in indices.sizes)
+            atom = Atom("indices", at, everything(), indices.bits)
+            steps.append(Step(name, Term(bits.variable(f"factor#{place}", indices.bits), {f"factor#{place}": atom})))
+    element = replace(element, steps=tuple(steps))
+    if not isinstance(specification.operator, GatherMax):
+        return element
+    return replace(element, larger=word_of_larger(out), first=here["bag"].eq_set(number(0)))
 
 
 @dataclass(frozen=True)

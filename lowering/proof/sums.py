@@ -5,44 +5,38 @@ An addition is told from others by what it adds: that of a gradient by the eleme
 of its index and the element of out.
 """
 
+import functools
 from dataclasses import dataclass, replace
 
 import islpy as isl
 import z3
 
 from .conditions.accesses_inside import accesses_inside, streams_aligned
-from .conditions.failure import Failure, assumptions, failure_at
+from .conditions.failure import Failure, assumptions, failure_at, find_case
 from .conditions.index_checks import guard_complete
+from .conditions.means import same_divisors
+from .conditions.owners import of_all_owners, without_owners
 from .conditions.parallel_disjoint import parallel_disjoint
 from .conditions.same_copies import same_constants, same_positions
 from .copies import Copy, copy_of, in_order, with_names
-from .relations.integer_sets import (
-    constant_of,
-    equal_tuple,
-    everything,
-    names_of,
-    number,
-    only,
-    parameter,
-    renamed,
-    without,
-)
-from .relations.meaning import Loop, Meaning, Write
-from .relations.values import Element, Expression, Refuted, Term, Undecided, Zero
+from .relations import bit_vectors as bits
+from .relations.integer_sets import equal_tuple, everything, names_of, number, only, parameter, renamed
+from .relations.meaning import Meaning, Write
+from .relations.values import Element, Term, Undecided, Zero, conjunction
 from .specification import Wanted
 
 
 def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> list[Failure]:
     """Return what does not hold of a stage of sums; raises Undecided where something cannot be decided."""
-    adds = [_without_owners(write, meaning) for write in meaning.writes if write.adds]
-    stores = [_of_all_owners(write, meaning) for write in meaning.writes if not write.adds]
+    adds = [without_owners(write, meaning) for write in meaning.writes if write.adds]
+    stores = [of_all_owners(write, meaning) for write in meaning.writes if not write.adds]
     clears = [write for write in stores if isinstance(write.value, Zero)]
     scales = [write for write in stores if isinstance(write.value, Element)]
-    plain = replace_writes(meaning, [*adds, *clears, *scales])
+    plain = replace(meaning, writes=[*adds, *clears, *scales])
     failures = parallel_disjoint(plain) or accesses_inside(meaning, wanted) or streams_aligned(meaning)
     if failures:
         return failures
-    inside = replace_writes(meaning, adds)
+    inside = replace(meaning, writes=adds)
     return (
         guard_complete(meaning, wanted)
         or _whole("an element of out is not cleared", clears, wanted, meaning)
@@ -52,123 +46,6 @@ def failures_of_sum(meaning: Meaning, wanted: Wanted, *, is_scaled: bool) -> lis
         or _ordered(adds, meaning)
         or _phases(clears, adds, scales, wanted, meaning, is_scaled=is_scaled)
     )
-
-
-def replace_writes(meaning: Meaning, writes: list[Write]) -> Meaning:
-    """Return a meaning with other writes."""
-    return replace(meaning, writes=writes)
-
-
-# Owners of parts of an axis
-
-
-def _without_owners(write: Write, meaning: Meaning) -> Write:
-    """Return an addition without the loop over owners: each position in [0, n) has one owner, the one it is masked for.
-
-    The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and the mask of the addition has
-    `position - first < part`, unsigned. Where owners have blocks in turn, it goes from 0 to the smaller of n and a
-    power of two, in steps of a block that divides that, and the mask has `(position - first) mod` the power of two.
-    """
-    for loop in write.loops:
-        terms = [_without_owner(term, loop, write, meaning) for term in write.under]
-        is_same = all(after is before for after, before in zip(terms, write.under, strict=True))
-        if is_same and loop.step is not None:
-            continue
-        if is_same:
-            if not any(atom.array == "" for term in write.under for atom in term.atoms.values()):
-                raise Refuted(f"each iteration of {loop.label} adds the same")
-            raise Undecided(f"the step of loop {loop.label} is no number, and the mask is not that of its part")
-        others = tuple(each for each in write.loops if each is not loop)
-        under = tuple(term for term in terms if term is not None)
-        path = tuple((place, None if of is loop else of) for place, of in write.path)
-        return _without_owners(replace(write, loops=others, under=under, path=path), meaning)
-    return write
-
-
-def _of_all_owners(write: Write, meaning: Meaning) -> Write:
-    """Return what each owner clears or scales as a write of one loop over all positions: each of them has one owner.
-
-    The owners' loop is `first` from 0 to n in steps of `part`, which is at least 1, and a loop in it goes from `first`
-    to the smaller of `first + part` and n in steps of 1.
-    """
-    for owners in write.loops:
-        if owners.step is not None:
-            continue
-        first = parameter(owners.parameter)
-        end = first.add(owners.stride).min(owners.upper)
-        own = next((loop for loop in write.loops if _is_same(loop.lower, first, write.domain)), None)
-        is_part = own is not None and own.step == 1 and _is_same(own.upper, end, write.domain)
-        is_positive = meaning.context.intersect(owners.stride.lt_set(number(1))).is_empty()
-        if own is None or not is_part or not is_positive or constant_of(owners.lower) != 0:
-            raise Undecided(f"what loop {owners.label} stores to is not the part of each iteration")
-        whole = replace(own, lower=owners.lower, upper=owners.upper)
-        loops = tuple(whole if loop is own else loop for loop in write.loops if loop is not owners)
-        path = tuple((place, None if of is owners else whole if of is own else of) for place, of in write.path)
-        return _of_all_owners(
-            replace(write, loops=loops, path=path, domain=without(write.domain, [owners.parameter])), meaning
-        )
-    return write
-
-
-def _is_same(one: isl.PwAff, other: isl.PwAff, domain: isl.Set) -> bool:
-    """Return whether two numbers are the same in all iterations of a domain."""
-    return domain.subtract(one.eq_set(other)).is_empty()
-
-
-def _without_owner(term: Term, loop: Loop, write: Write, meaning: Meaning) -> Term | None:
-    """Return a mask without the part that selects an owner's positions; None where nothing is left of it."""
-    parts = conjuncts(term.expression)
-    selects = _selects if loop.step is None else _selects_blocks
-    rest = [part for part in parts if not selects(part, term, loop, write, meaning)]
-    if len(rest) == len(parts):
-        return term
-    left = {name: atom for name, atom in term.atoms.items() if atom.array}
-    return Term(z3.And(*rest), left) if rest else None
-
-
-def conjuncts(expression: Expression) -> list[Expression]:
-    """Return the truths that a truth is the conjunction of."""
-    if z3.is_and(expression):
-        return [part for child in expression.children() for part in conjuncts(child)]
-    return [expression]
-
-
-def _selects(part: Expression, term: Term, loop: Loop, write: Write, meaning: Meaning) -> bool:
-    if part.decl().kind() != z3.Z3_OP_ULT or part.arg(0).decl().kind() != z3.Z3_OP_BSUB:
-        return False
-    position, first, size = (
-        part.arg(0).arg(0),
-        term.atoms.get(str(part.arg(0).arg(1))),
-        term.atoms.get(str(part.arg(1))),
-    )
-    if first is None or size is None or first.array or size.array:
-        return False
-    owned = [
-        dim for dim, place in enumerate(write.subscripts) if isinstance(place, Term) and place.expression.eq(position)
-    ]
-    is_whole = constant_of(loop.lower) == 0 and str(loop.upper) in {str(parameter(name)) for name in meaning.axes}
-    is_step = size.subscripts[0].eq_set(loop.stride).complement().intersect(meaning.context).is_empty()
-    is_positive = meaning.context.intersect(loop.stride.lt_set(number(1))).is_empty()
-    is_first = str(first.subscripts[0]) == str(parameter(loop.parameter))
-    return bool(owned) and is_whole and is_step and is_positive and is_first
-
-
-def _selects_blocks(part: Expression, term: Term, loop: Loop, write: Write, meaning: Meaning) -> bool:
-    if part.decl().kind() != z3.Z3_OP_ULT or part.arg(0).decl().kind() != z3.Z3_OP_BAND:
-        return False
-    numbers = [side.as_long() for side in part.arg(0).children() if z3.is_bv_value(side)]
-    offsets = [side for side in part.arg(0).children() if side.decl().kind() == z3.Z3_OP_BSUB]
-    if len(numbers) != 1 or len(offsets) != 1 or not z3.is_bv_value(part.arg(1)):
-        return False
-    period, block, (position, begin) = numbers[0] + 1, part.arg(1).as_long(), offsets[0].children()
-    first = term.atoms.get(str(begin))
-    is_first = first is not None and not first.array and str(first.subscripts[0]) == str(parameter(loop.parameter))
-    is_owned = any(isinstance(place, Term) and place.expression.eq(position) for place in write.subscripts)
-    is_split = period & (period - 1) == 0 and loop.step == block and period % block == 0
-    is_whole = constant_of(loop.lower) == 0 and any(
-        _is_same(loop.upper, number(period).min(parameter(name)), meaning.context) for name in meaning.axes
-    )
-    return is_first and is_owned and is_split and is_whole
 
 
 # The additions
@@ -194,6 +71,8 @@ def _as_copy(write: Write) -> Write:
     for term in (*write.under, *([] if value.mask is None else [value.mask])):
         mask = term if mask is None else Term(z3.And(mask.expression, term.expression), mask.atoms | term.atoms)
     if _of_bag(write):
+        if _changes_by_zero(value):
+            mask = functools.reduce(conjunction, write.under) if write.under else None
         return replace(write, value=replace(value, mask=mask), under=())
     return replace(write, subscripts=value.subscripts, value=Element("data", write.subscripts, mask), under=())
 
@@ -202,8 +81,8 @@ def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
     """Check that each element is added to the element of out that the operator adds it to."""
     target, what = copy_of(_as_copy(wanted.write), meaning), _what(wanted)
     given = [copy_of(_as_copy(write), meaning) for write in meaning.writes]
-    for copy in given:
-        failure = _same_arithmetic(copy, target, meaning, wanted)
+    for copy, write in zip(given, meaning.writes, strict=True):
+        failure = _same_arithmetic(copy, target, meaning, wanted) or _no_zeros(write, meaning, wanted)
         if failure is not None:
             return [failure]
     sizes = meaning.context
@@ -220,6 +99,8 @@ def _same_sums(meaning: Meaning, wanted: Wanted) -> list[Failure]:
 
 
 def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
+    if copy.form != target.form:
+        return Failure(f"elements are not {_combined(target)}", dict.fromkeys(meaning.sizes, 2))
     if wanted.constants is not None and len(copy.positions) == len(target.positions):
         return same_constants(copy, target, meaning, wanted)
     if [dim for dim, _ in copy.positions] != [dim for dim, _ in target.positions] or copy.widths != target.widths:
@@ -229,6 +110,33 @@ def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted)
         known.append(with_names(wanted.valid.expression, wanted.valid.atoms))
     reason = "an index adds where it should not, or not where it should"
     return same_positions(copy, target, meaning, known, reason)
+
+
+def _no_zeros(write: Write, meaning: Meaning, wanted: Wanted) -> Failure | None:
+    """Check that no zero stands for an element that is left out, where a zero is not nothing."""
+    value = write.value
+    assert isinstance(value, Element)
+    if value.mask is None or not _changes_by_zero(value):
+        return None
+    atoms = in_order([*(place for place in value.subscripts if isinstance(place, Term)), value.mask, *write.under])
+    known = assumptions(meaning, wanted.least)
+    if wanted.valid is not None:
+        known.append(with_names(wanted.valid.expression, wanted.valid.atoms))
+    known += [with_names(term.expression, atoms) for term in write.under]
+    names = [bits.variable(f"index{place}", atom.bits) for place, atom in enumerate(atoms.values())]
+    truths = [*known, z3.Not(with_names(value.mask.expression, atoms))]
+    return find_case("zero is weighed, or compared, for an index that is left out", truths, meaning, names)
+
+
+def _changes_by_zero(value: Element) -> bool:
+    """Return whether zero in place of an element changes a sum: products and biases, and what is larger."""
+    return bool(value.larger or any(step.weight is not None for step in value.steps))
+
+
+def _combined(copy: Copy) -> str:
+    """Return what becomes of elements, for messages."""
+    (*steps, larger) = copy.form
+    return f"combined as {', '.join([*steps, larger or 'added'])}"
 
 
 @dataclass(frozen=True)
@@ -359,24 +267,47 @@ def _whole(reason: str, writes: list[Write], wanted: Wanted, meaning: Meaning) -
 def _phases(
     clears: list[Write], adds: list[Write], scales: list[Write], wanted: Wanted, meaning: Meaning, *, is_scaled: bool
 ) -> list[Failure]:
-    """Check that out is cleared before anything is added, and scaled once, behind."""
-    ones = dict.fromkeys(meaning.sizes, 1)
-    if any(not _precedes(clear, add) for clear in clears for add in adds):
-        return [Failure("an element of out is cleared behind an addition", ones)]
-    if not is_scaled:
-        return [Failure("the sums are scaled by 1", ones)] if scales else []
-    if any(not _precedes(add, scale) for scale in scales for add in adds):
-        return [Failure("a sum is scaled before an addition", ones)]
+    """Check that out is cleared before anything is added, and scaled or divided once, behind."""
+    done = "divided" if wanted.divisor is not None else "scaled" if is_scaled else ""
+    if failures := _in_turn("an element of out is cleared behind an addition", clears, adds, wanted, meaning):
+        return failures
+    if not done:
+        reason = "a sum is stored anew" if _of_bag(wanted.write) else "the sums are scaled by 1"
+        return [Failure(reason, dict.fromkeys(meaning.sizes, 1))] if scales else []
+    if failures := _in_turn(f"a sum is {done} before an addition", adds, scales, wanted, meaning):
+        return failures
     for write in scales:
         value = write.value
         assert isinstance(value, Element)
-        if value.changed != "scaled" or list(map(str, value.subscripts)) != list(map(str, write.subscripts)):
-            raise Undecided("what is written behind the sums is not their scaled value")
-    return _whole("a sum is not scaled", scales, wanted, meaning) or _each_once(
-        "a sum is scaled twice", scales, meaning
+        if value.changed != done or list(map(str, value.subscripts)) != list(map(str, write.subscripts)):
+            raise Undecided(f"what is written behind the sums is not their {done} value")
+        if wanted.divisor is not None and (failures := same_divisors(write, wanted, meaning)):
+            return failures
+    return _whole(f"a sum is not {done}", scales, wanted, meaning) or _each_once(
+        f"a sum is {done} twice", scales, meaning
     )
+
+
+def _in_turn(reason: str, firsts: list[Write], seconds: list[Write], wanted: Wanted, meaning: Meaning) -> list[Failure]:
+    """Check that writes run before others that write the same element: of a gradient, any element."""
+    if any(not _precedes(first, second) for first in firsts for second in seconds):
+        return [Failure(reason, dict.fromkeys(meaning.sizes, 1))]
+    if not _of_bag(wanted.write):
+        return []
+    for first in firsts:
+        for second in seconds:
+            here, there = (_instances(_by_place(write), meaning) for write in (first, second))
+            pairs = here.iterations.intersect(_twin(there)).intersect(_perhaps_not_before(first, second))
+            if not pairs.is_empty():
+                return [failure_at(reason, pairs, meaning)]
+    return []
 
 
 def _each_once(reason: str, writes: list[Write], meaning: Meaning) -> list[Failure]:
     """Check that no element of out is written twice, else it is for that reason."""
-    return _once(reason, [replace(write, value=Element("data", write.subscripts)) for write in writes], meaning)
+    return _once(reason, list(map(_by_place, writes)), meaning)
+
+
+def _by_place(write: Write) -> Write:
+    """Return a write that is told from others by the element of out alone."""
+    return replace(write, value=Element("data", write.subscripts))

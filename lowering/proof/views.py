@@ -7,7 +7,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from ...ir.dialects.gather_dialect import GradientOp, OperatorOp
+from ...ir.dialects.gather_dialect import GradientOp, OperatorOp, WeightedOp
 from ...ir.dialects.types import strides_of
 from ...ir.loop_name import LoopName
 from ...ir.operator_spec import GatherElements
@@ -130,7 +130,8 @@ def _operator(module: ModuleOp) -> OperatorOp:
 
 def _facts(op: OperatorOp) -> tuple[object, ...]:
     """Return what an operator means beside its dimensions."""
-    return op.bounds.data, op.unsigned is not None, op.factor if isinstance(op, GradientOp) else None
+    unsigned_data = op.unsigned_data is not None if isinstance(op, WeightedOp) else None
+    return op.bounds.data, op.unsigned is not None, op.factor if isinstance(op, GradientOp) else None, unsigned_data
 
 
 def _values(op: OperatorOp) -> dict[str, SSAValue[MemRefType]]:

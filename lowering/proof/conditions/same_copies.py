@@ -42,6 +42,8 @@ def same_copies(meaning: Meaning, wanted: Wanted) -> list[Failure]:
 
 def _same_arithmetic(copy: Copy, target: Copy, meaning: Meaning, wanted: Wanted) -> Failure | None:
     """Check that a write finds its positions, and its zeros, as the operator does."""
+    if copy.form != target.form:
+        return Failure("what is written to out was computed from an element", dict.fromkeys(meaning.sizes, 2))
     if [dim for dim, _ in copy.positions] != [dim for dim, _ in target.positions]:
         return Failure("an index is not used where the operator uses it", dict.fromkeys(meaning.sizes, 2))
     if wanted.constants is not None:

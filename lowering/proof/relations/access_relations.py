@@ -19,7 +19,20 @@ from .accesses import Accesses
 from .arithmetic import is_zero
 from .integer_sets import constant_of, everything, number, parameter
 from .meaning import Guard, Loop, Meaning
-from .values import Argument, Carried, Condition, Counted, Element, Opaque, Summed, Term, Undecided, Value
+from .values import (
+    Argument,
+    Carried,
+    Condition,
+    Counted,
+    Element,
+    Number,
+    Opaque,
+    Refuted,
+    Summed,
+    Term,
+    Undecided,
+    Value,
+)
 
 # The largest size of a dimension: what NumPy can address.
 LARGEST_SIZE = 2**62
@@ -165,10 +178,15 @@ class _Walk(Accesses):
         given = self._in_loop(op, label, op.body.block.args[0], (op.lb, op.ub, op.step), (False, True))
         for result, start, so_far, value in zip(op.results, op.iter_args, carried, given, strict=True):
             self.values[result] = value
+            begun = self.values[start]
             if isinstance(value, Summed):
-                if value.begin != so_far or not is_zero(self.values[start]):
+                if isinstance(begun, Number):
+                    raise Refuted("a sum in a register begins with another number than zero")
+                if value.begin != so_far or value.divisor is not None or not is_zero(begun):
                     raise Undecided("a sum in a register begins with something else than zero, or is that of another")
                 self.values[result] = Summed(None, value.added, *place)
+            elif not is_zero(begun):
+                raise Undecided("a count begins with something else than zero")
 
     def run_scf_parallel(self, op: scf.ParallelOp) -> None:
         """Walk parallel loops that are numbered as one."""

@@ -13,11 +13,31 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
+from .combining import word_of_larger
 from .integer_sets import constant_of, everything, number, parameter, without
 from .meaning import Access, Loop, Stream, Write
 from .polynomials import named, polynomial_of
 from .staged import LISTED, Staged
-from .values import Argument, Atom, Buffer, Element, Lanes, Mask, Opaque, Row, Summed, Term, Undecided, Value, Zero
+from .values import (
+    Argument,
+    Atom,
+    Buffer,
+    Condition,
+    Divisor,
+    Element,
+    Lanes,
+    Mask,
+    Number,
+    Opaque,
+    Refuted,
+    Row,
+    Summed,
+    Term,
+    Undecided,
+    Value,
+    Weight,
+    Zero,
+)
 
 
 class Accesses(Staged, Arithmetic):
@@ -71,7 +91,8 @@ class Accesses(Staged, Arithmetic):
             raise Undecided("a load of memory that is not known")
         self._access(op, array, subscripts)
         if not array.is_integer:
-            return Element(array.name, _in_full(array, subscripts))
+            when = (self.loops, len(self.meaning.writes)) if array.name == "out" else ()
+            return Element(array.name, _in_full(array, subscripts), when=when)
         places = tuple(place for place in subscripts if isinstance(place, isl.PwAff))
         if len(places) != len(subscripts):
             raise Undecided("an index is found by another index")
@@ -134,9 +155,9 @@ class Accesses(Staged, Arithmetic):
 
     def run_gather_accumulate(self, op: AccumulateOp) -> None:
         """Add an element, or a vector."""
-        if op.first is not None:
-            raise Undecided("the proof is of sums, and not of maxima")
         array, value, before = self.values[op.memref], self.values[op.element], self.under
+        if op.first is not None:
+            value = self._largest(op, value)
         if op.mask is not None:
             mask = self.values[op.mask]
             if not isinstance(mask, Term):
@@ -149,6 +170,14 @@ class Accesses(Staged, Arithmetic):
             self._written(op, array, self._subscripts(op.subscripts, False), value, adds=True)
         self.under = before
 
+    def _largest(self, op: AccumulateOp, value: Value) -> Element:
+        """Return the element that a maximum takes."""
+        first, type_ = self.values[op.first] if op.first is not None else None, op.element.type
+        if not isinstance(first, Condition) or not isinstance(value, Element):
+            raise Undecided("a maximum is taken of what is no element, or begins where nothing says")
+        type_ = type_.element_type if isinstance(type_, VectorType) else type_
+        return replace(value, larger=word_of_larger(type_), first=first.holds)
+
     def _written(
         self, op: Operation, array: Value, subscripts: tuple[isl.PwAff | Term, ...], value: Value, adds: bool = False
     ) -> None:
@@ -157,14 +186,18 @@ class Accesses(Staged, Arithmetic):
         if isinstance(value, Summed):
             return self._written_sum(op, array, subscripts, value)
         value = Zero() if is_zero(value) else value
+        if isinstance(value, Number | isl.PwAff):
+            raise Refuted(f"{op.name} writes a number to {array.name}")
         if not isinstance(value, Element | Zero):
             raise Undecided(f"{op.name} writes what is no element")
         self._access(op, array, subscripts)
         subscripts = _in_full(array, subscripts)
-        if isinstance(value, Element) and value.total is not None:
-            if list(map(str, value.total)) != list(map(str, subscripts)):
+        if isinstance(value, Element) and (total := value.total or value).array == "out":
+            if list(map(str, total.subscripts)) != list(map(str, subscripts)):
                 raise Undecided("a sum is stored elsewhere than it was loaded from")
-            value, adds = replace(value, total=None), True
+            if total.when != (self.loops, len(self.meaning.writes)):
+                raise Undecided("between the load of a sum and its store is a loop or another store")
+            value, adds = replace(value, total=None), adds or value.total is not None
         where = self.loops, self.domain, self.path, subscripts
         self.meaning.writes.append(Write(op, array.name, *where, value, self.under, adds, self.guard))
 
@@ -173,7 +206,7 @@ class Accesses(Staged, Arithmetic):
     ) -> None:
         """Store a register: as zero before the loop that sums it, and as what that adds."""
         around = without(self.domain, ["lane"])
-        others = self.meaning.writes[value.written :]
+        others = [write for write in self.meaning.writes[value.written :] if not _is_stored_mean(write)]
         is_behind = value.domain is not None and around.is_equal(value.domain) and self.loops == value.loops
         if not is_behind or self.under or any(write.path[: len(value.path)] != value.path for write in others):
             raise Undecided("a sum in a register is not stored right behind the loop that sums it")
@@ -188,6 +221,10 @@ class Accesses(Staged, Arithmetic):
             self.meaning.writes.append(
                 Write(*where, added.loops, domain, added.path, subscripts, of, added.under, True, self.guard)
             )
+        if value.divisor is not None:
+            mean = Element("out", subscripts, changed="divided", divisor=value.divisor)
+            here = self.loops, self.domain, self.path
+            self.meaning.writes.append(Write(*where, *here, subscripts, mean, (), False, self.guard))
 
     def run_memref_prefetch(self, op: PrefetchOp) -> None:
         """Do nothing: a prefetch cannot fail, and the loads of its subscripts are checked by themselves."""
@@ -233,11 +270,16 @@ class Accesses(Staged, Arithmetic):
         self.values[op.results[0]] = Lanes(tuple(self.values[element] for element in op.operands))
 
     def run_vector_broadcast(self, op: vector.BroadcastOp) -> None:
-        """Repeat a mask, or zero, in every lane."""
+        """Repeat a mask, zero, a weight or a divisor in every lane."""
         value = self.values[op.source]
-        if not isinstance(value, Mask) and not is_zero(value):
+        if not isinstance(value, Mask | Weight | Divisor | Number) and not is_zero(value):
             raise Undecided("a vector of one number that is neither a mask nor zero")
-        self.values[op.vector] = value if isinstance(value, Mask) else Zero()
+        self.values[op.vector] = Zero() if is_zero(value) else value
+
+
+def _is_stored_mean(write: Write) -> bool:
+    """Return whether a write stores a register that was divided."""
+    return isinstance(write.value, Element) and write.value.divisor is not None and not write.value.when
 
 
 def _flat(array: Argument, places: tuple[isl.PwAff, ...]) -> isl.PwAff:

@@ -1,5 +1,6 @@
 """Integer arithmetic of a nest: affine where it can be, else bit-vectors, else opaque."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,11 +11,11 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, IntegerAt
 from xdsl.ir import Attribute, Operation
 
 from . import bit_vectors as bits
+from .combining import Combining, is_total
 from .integer_sets import constant_of, either, names_of, number, parameter, within
 from .meaning import Loop, Meaning, Path
 from .polynomials import Polynomial, polynomial_of
 from .values import (
-    Added,
     Atom,
     Carried,
     Condition,
@@ -23,8 +24,8 @@ from .values import (
     Expression,
     Lanes,
     Mask,
+    Number,
     Opaque,
-    Summed,
     Term,
     Undecided,
     Value,
@@ -39,7 +40,7 @@ def width_of(type_: Attribute) -> int:
     return type_.width.data if isinstance(type_, IntegerType) else bits.WIDE
 
 
-class Arithmetic:
+class Arithmetic(Combining):
     """Handlers of `arith` that the walk over a module inherits."""
 
     meaning: Meaning
@@ -108,11 +109,11 @@ class Arithmetic:
         """Return the result of an operation of `arith`."""
         if isinstance(op, arith.ConstantOp):
             return self._constant(op)
-        if any(isinstance(value, Carried | Summed) for value in operands) and any(
-            isinstance(value, Element) for value in operands
-        ):
-            return self._added(op, operands)
+        if (found := self.combined(op, operands)) is not None:
+            return found
         if any(isinstance(value, Carried) for value in operands):
+            if op.name != "arith.addi":
+                raise Undecided(f"{op.name} of a count so far")
             return next((value for value in operands if not isinstance(value, Carried)), Opaque())
         if any(isinstance(value, Element | Zero | Lanes | Mask) for value in operands):
             return self._of_elements(op, operands)
@@ -133,17 +134,6 @@ class Arithmetic:
             raise Undecided(f"{op.name} of truths about loops")
         return self._affine(op, operands)
 
-    def _added(self, op: Operation, operands: list[Value]) -> Summed:
-        """Return a register that an element was added to."""
-        element = next(value for value in operands if isinstance(value, Element))
-        so_far = next((value for value in operands if isinstance(value, Carried | Summed)), None)
-        if op.name not in ("arith.addi", "arith.addf") or len(operands) != 2 or so_far is None:
-            raise Undecided(f"{op.name} of a sum in a register")
-        added = Added(element, self.loops, self.domain, self.path, self.under)
-        if isinstance(so_far, Carried):
-            return Summed(so_far, (added,))
-        return replace(so_far, added=(*so_far.added, added))
-
     def _constant(self, op: arith.ConstantOp) -> Value:
         type_ = op.result.type
         if isinstance(op.value, IntegerAttr) and isinstance(type_, IntegerType | IndexType):
@@ -152,14 +142,14 @@ class Arithmetic:
                 return Condition(isl.Set("{ : }") if value else isl.Set("{ : }").complement())
             return number(value)
         if isinstance(op.value, DenseIntOrFPElementsAttr):
-            return Zero() if not any(op.value.get_values()) else Opaque()
-        return Zero() if not getattr(op.value, "value").data else Opaque()  # noqa: B009
+            return Zero() if all(_is_positive_zero(value) for value in op.value.get_values()) else Opaque()
+        return Zero() if _is_positive_zero(getattr(op.value, "value").data) else Number()  # noqa: B009
 
     def _compare(self, op: arith.CmpiOp, operands: list[Value]) -> Value:
         left, right = operands
         word = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
         if isinstance(left, Counted):
-            if word == "eq" and isinstance(right, isl.PwAff) and constant_of(right) == 0:
+            if word == "eq" and isinstance(right, isl.PwAff) and constant_of(right) == 0 and not left.least:
                 return left
             raise Undecided("a count is compared with something else than zero")
         if isinstance(left, isl.PwAff) and isinstance(right, isl.PwAff):
@@ -259,6 +249,9 @@ class Arithmetic:
         if len(values) != len(operands):
             raise Undecided(f"{op.name} of {', '.join(type(value).__name__.lower() for value in operands)}")
         known = [constant_of(value) for value in values]
+        is_axis = set(names_of(values[0])) <= set(self.meaning.axes)
+        if op.name == "arith.index_cast" and not is_axis and width_of(op.results[0].type) < bits.WIDE:
+            raise Undecided("a number that is no size of an axis is narrowed")
         if op.name in AFFINE:
             return AFFINE[op.name](*values).coalesce()
         if op.name == "arith.muli" and (known[0] is not None or known[1] is not None):
@@ -266,7 +259,31 @@ class Arithmetic:
         if op.name in ("arith.divui", "arith.remui") and known[1] and self.never_negative(values[0]):
             whole = values[0].scale_down_val(isl.Val(known[1])).floor()
             return whole if op.name == "arith.divui" else values[0].mod_val(isl.Val(known[1]))
+        if op.name in ("arith.divui", "arith.remui") and self._is_of_sizes(*values):
+            return self._quotient(op, *values)
         return self._of_opaque(op, operands)
+
+    def _is_of_sizes(self, *values: isl.PwAff) -> bool:
+        return all(set(names_of(value)) <= set(self.meaning.sizes) for value in values)
+
+    def _quotient(self, op: Operation, number_: isl.PwAff, divisor: isl.PwAff) -> Value:
+        """Return a quotient of sizes, or its remainder, as a parameter of its own of which the range is known."""
+        context = self.meaning.context
+        zero, one = number(0), number(1)
+        if not context.intersect(number_.lt_set(zero).union(divisor.lt_set(one))).is_empty():
+            return Opaque()
+        name = self.fresh("n_quotient" if op.name == "arith.divui" else "n_remainder")
+        found = parameter(name)
+        small = number_.lt_set(divisor)
+        if op.name == "arith.divui":
+            least, most, of_small = zero, number_, zero
+        else:
+            least, most, of_small = zero, number_.min(divisor.sub(one)), number_
+        known = found.ge_set(least).intersect(found.le_set(most))
+        known = known.intersect(small.complement().union(found.eq_set(of_small)))
+        self.meaning.sizes.append(name)
+        self.meaning.context, self.domain = context.intersect(known), self.domain.intersect(known)
+        return found
 
 
 AFFINE: dict[str, Callable[..., isl.PwAff]] = {
@@ -290,15 +307,19 @@ def is_zero(value: Value) -> bool:
     return isinstance(value, Zero) or (isinstance(value, isl.PwAff) and constant_of(value) == 0)
 
 
+def _is_positive_zero(value: object) -> bool:
+    return isinstance(value, int | float) and value == 0 and math.copysign(1, value) > 0
+
+
 def _summed(op: Operation, left: Element, right: Element) -> Element:
     """Return an element of grad that was added to one of out, or an element of out that was scaled."""
     if op.name in ("arith.addi", "arith.addf"):
         out, grad = (left, right) if left.array == "out" else (right, left)
-        if (out.array, grad.array) == ("out", "data") and out.mask is None and grad.total is None:
-            return replace(grad, total=out.subscripts)
+        if is_total(out) and grad.array == "data" and grad.total is None:
+            return replace(grad, total=out)
     if op.name in ("arith.muli", "arith.mulf"):
         out, scale = (left, right) if left.array == "out" else (right, left)
-        if (out.array, scale.array) == ("out", "scale") and out.mask is None and not out.changed:
+        if is_total(out) and scale.array == "scale":
             return replace(out, changed="scaled")
     raise Undecided(f"{op.name} of elements")
 

@@ -80,6 +80,26 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Weight:
+    """A float whose bits an index has."""
+
+    term: Term
+
+
+@dataclass(frozen=True)
+class Step:
+    """What becomes of an element before it is added.
+
+    Attributes:
+        name: of an operation, with the type that it gives where that is another.
+        weight: what it multiplies or adds; None of a conversion.
+    """
+
+    name: str
+    weight: Term | None = None
+
+
+@dataclass(frozen=True)
 class Element:
     """An element of an array.
 
@@ -87,15 +107,25 @@ class Element:
         array: the argument.
         subscripts: affine, or a term.
         mask: where it is not zero; None for everywhere.
-        changed: `scaled` where it was multiplied by the scale of a gradient.
-        total: the subscripts of the element of out that it was added to; None where it was not.
+        changed: `scaled` where it was multiplied by the scale of a gradient, `divided` by a divisor.
+        total: the element of out that it was added to; None where it was not.
+        steps: what became of it before.
+        larger: of a maximum, the comparison with the element of out that it takes the place of where it holds.
+        first: of a maximum, where it takes that place whatever it is.
+        divisor: what it was divided by.
+        when: of an element of out, the loops that it was loaded in, and how many writes stand before.
     """
 
     array: str
     subscripts: "tuple[isl.PwAff | Term, ...]"
     mask: Term | None = None
     changed: str = ""
-    total: "tuple[isl.PwAff | Term, ...] | None" = None
+    total: "Element | None" = None
+    steps: tuple[Step, ...] = ()
+    larger: str = ""
+    first: isl.Set | None = None
+    divisor: "Divisor | None" = None
+    when: tuple[Any, ...] = ()
 
     def masked(self, mask: Term) -> "Element":
         """Return the element where a truth holds, and zero elsewhere."""
@@ -150,9 +180,26 @@ class Argument:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many of some indices are outside: for each iteration of a set, whether one is."""
+    """How many of some indices are outside, or inside: for each iteration of a set, whether one is.
+
+    Attributes:
+        least: what stands for a smaller number.
+    """
 
     terms: tuple[tuple[isl.Set, Term], ...]
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """A number as a float."""
+
+    number: isl.PwAff | Counted
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant of an element type that is not zero."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +229,7 @@ class Summed:
         added: the elements, in the order of the text.
         path: where the loop stands that carries it, and `loops` and `domain` those around it.
         written: how many writes stand before that loop.
+        divisor: what the sum was divided by, behind the loop.
     """
 
     begin: Carried | None
@@ -190,10 +238,27 @@ class Summed:
     loops: tuple[Any, ...] = ()
     domain: isl.Set | None = None
     written: int = 0
+    divisor: Divisor | None = None
+
+
+@dataclass(frozen=True)
+class Larger:
+    """An element compared with one of out, or with a register.
+
+    Attributes:
+        word: the comparison.
+        is_chosen: whether this is the element where the comparison holds and the other where not; else the truth.
+    """
+
+    word: str
+    element: Element
+    other: Element | Carried | Summed
+    is_chosen: bool
 
 
 _Integer = isl.PwAff | Term | Opaque | Condition | Counted | Carried
-Value = _Integer | Element | Zero | Mask | Lanes | Buffer | Argument | Summed
+_Number = Weight | Divisor | Number | Zero
+Value = _Integer | _Number | Element | Mask | Lanes | Buffer | Argument | Summed | Larger
 
 
 def conjunction(left: Term, right: Term) -> Term:
