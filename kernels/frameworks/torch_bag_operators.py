@@ -25,7 +25,16 @@ from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import keys_of_gather
 from .torch_fast_call import finders
 from .torch_operators import Operator, added_up
-from .torch_tensors import array_of, is_grad_enabled, is_traced, is_transformed, outside, tensor_of, unsigned
+from .torch_tensors import (
+    array_of,
+    has_function_mode,
+    is_grad_enabled,
+    is_traced,
+    is_transformed,
+    outside,
+    tensor_of,
+    unsigned,
+)
 
 # Added in their own dtype, by calls that are remembered.
 _WIDE = (torch.float32, torch.float64)
@@ -93,7 +102,9 @@ def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last:
 
     The arguments need no checks: a call with others finds nothing.
     """
-    if is_traced() or is_transformed() or type(index) is not torch.Tensor or type(offsets) is not torch.Tensor:
+    if is_traced() or is_transformed() or has_function_mode():
+        return None
+    if type(index) is not torch.Tensor or type(offsets) is not torch.Tensor:
         return None
     try:
         count, is_max = weight.shape[0], mode == "max"

@@ -10,7 +10,7 @@ from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
 from ..gather import gather
 from .torch_fast_call import finders
-from .torch_operators import Operator, added_up, save
+from .torch_operators import MOST_OWN_SLICES, Operator, added_up, save
 from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
 
 
@@ -43,7 +43,8 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
-    if max_norm is None and getattr(weight, "ndim", 0) == 2 and not (scale_grad_by_freq and sparse):
+    is_scaled = scale_grad_by_freq and (sparse or getattr(weight, "requires_grad", False))  # not as torch scales
+    if max_norm is None and getattr(weight, "ndim", 0) == 2 and not is_scaled:
         rows = weight.shape[0] if padding_idx is not None else 0
         if padding_idx is None or -rows <= padding_idx < rows:
             padding = -1 if padding_idx is None else padding_idx % rows
@@ -130,6 +131,7 @@ EMBEDDING = Operator(
     _embedding,
     lambda weight, index, *_: weight.new_empty((*index.shape, weight.shape[1])),
     "elements",
+    (torch.embedding, 1, MOST_OWN_SLICES),
 )
 DENSE_BACKWARD = Operator(
     "embedding_dense_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx=-1, "

@@ -9,7 +9,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from ..host.runtime import RUNTIME
-from .torch_tensors import ML_DTYPES, dispatch_modes, is_tracing, is_transforming, ml_dtype
+from .torch_tensors import ML_DTYPES, dispatch_modes, has_function_mode, is_tracing, is_transforming, ml_dtype
 
 _OF_NUMPY = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OF_ML_DTYPES = {
@@ -30,8 +30,9 @@ class Finder(NamedTuple):
 
     Attributes:
         run: `run(find, table, index, out, a, b, c)`: `find` is that of the call cache, and the last three are the keys
-            of the call. Returns None where torch records calls rather than running them. `run(..., others, apply)` is
-            for calls with a gradient: that is what `apply` gives of `forward`, with `(table.shape, *others)` kept.
+            of the call. Returns None where torch records calls rather than running them. `run(..., others, apply, own)`
+            is for calls with a gradient: that is what `apply` gives of `forward`, with `(table.shape, *others)` kept,
+            or what torch's own function gives for a small one.
         forward: `forward(ctx, table, (find, index, a, b, c, kept))`, that of a `torch.autograd.Function`, which keeps
             what the gradient needs in `ctx.to_save` and `ctx.kept`. It does not look whether calls are recorded.
     """
@@ -69,7 +70,7 @@ def _made_finders() -> Finders:
     signed = {place: dtype for place, dtype in known.items() if place[0] in (0, 1)}
     narrow = {_OF_ML_DTYPES[name]: ml_dtype(name) for name in ML_DTYPES.values()}
     known |= {(code, dtype.itemsize): dtype for code, dtype in narrow.items()}
-    guards = (dispatch_modes, 0), (is_tracing, False), (is_transforming, False)
+    guards = (dispatch_modes, 0), (has_function_mode, False), (is_tracing, False), (is_transforming, False)
     try:
         library = TensorLibrary(
             Tensor.__dlpack_c_exchange_api__, (Tensor, torch.nn.Parameter), guards, torch.is_grad_enabled, known

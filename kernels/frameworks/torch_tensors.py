@@ -27,6 +27,7 @@ is_tracing = torch._C._is_tracing
 # Where a version of torch lacks one of these, every call takes the way through torch's dispatcher.
 dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 is_transforming = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+has_function_mode = getattr(torch._C, "_is_torch_function_mode_enabled", lambda: True)
 
 
 def is_traced() -> bool:

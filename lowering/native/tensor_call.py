@@ -16,7 +16,7 @@ from llvmlite import ir
 from .call_layout import WORD_BYTES, WRITEABLE, Field
 from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
-from .tensor_gradient import ARGUMENTS_OF_GRADIENT, attribute, differentiate, run_and_save
+from .tensor_gradient import ARGUMENTS_OF_GRADIENT, attribute, differentiate, run_and_save, run_own
 
 _MAJOR_VERSION = 1
 _CPU, _ONE_LANE, _FLOAT, _COMPLEX = 1, 1, 2, 5
@@ -43,6 +43,9 @@ class Tensor(IntEnum):
     STRIDES = 32
     FIRST_BYTE = 40
     BYTES = 48
+
+
+_DESCRIPTION = ir.ArrayType(I64, Tensor.BYTES // WORD_BYTES)
 
 
 class Managed(IntEnum):
@@ -100,8 +103,9 @@ def make_tensor_call(
 
     `function(find, data, indices, out, a, b, c)` gives `find` of the call cache the tensors as arrays, and returns its
     result as a new tensor, or `out`, or None where it found nothing or an argument is no plain tensor on the CPU.
-    `function(find, data, indices, out, a, b, c, others, apply)` returns None, too, where a gradient of `out` is wanted,
-    and where one of data is, `apply(data, (find, indices, a, b, c, (data.shape, *others)))`.
+    `function(find, data, indices, out, a, b, c, others, apply, own)` returns None, too, where a gradient of `out` is
+    wanted. Where one of data is, it returns `apply(data, (find, indices, a, b, c, (data.shape, *others)))`, or what the
+    library's `own` function does: see `tensor_gradient`.
 
     `forward(ctx, data, (find, indices, a, b, c, kept))` sets `ctx.to_save = (indices,)` and `ctx.kept = kept`, and
     returns what `function` does: as machine code it is the forward of a `torch.autograd.Function`.
@@ -122,7 +126,9 @@ def make_tensor_call(
         raise NotImplementedError
     IMMORTAL.append((library, indices))
     module = ir.Module("gathernest_tensor_call")
-    for function in (_forget, _is_lazy, _array_of, _tensor_of, _run, run_and_save, differentiate):
+    for function in (_forget, _is_lazy, _describe, _count, _array_of, _tensor_of, _run):
+        function(module)
+    for function in (run_and_save, run_own, differentiate):
         function(module)
     _find(module, library)
     address = machine_code(module)
@@ -168,18 +174,48 @@ def _is_lazy(module: ir.Module) -> None:
     code.ret(code.zext(code.not_(code.same(found, I64(id(False)))), I64))
 
 
+def _describe(module: ir.Module) -> None:
+    """describe(words, tensor, dl): whether it is a tensor on the CPU; puts its description at `dl`."""
+    code = Code(module, "describe", 3)
+    words, tensor, dl = code.arguments
+    none = code.append_basic_block("none")
+    kind = code.load_at(tensor, Field.OB_TYPE)
+    is_tensor = [code.same(kind, code.word(words, Library.TYPES + number)) for number in range(2)]
+    code.need(code.or_(*is_tensor), none)
+    status = code.call_address(code.word(words, Library.DESCRIBE), tensor, dl, types=[I32])
+    with code.if_then(code.not_(code.same(status, I32(0)))):
+        code.call_python("PyErr_Clear", result=VOID)
+        code.branch(none)
+    code.ret(code.zext(code.same(code.number(dl, Tensor.DEVICE), I64(_CPU)), I64))
+    code.position_at_end(none)
+    code.ret(NULL)
+
+
+def _count(module: ir.Module) -> None:
+    """count(words, tensor, kind): the elements of a tensor on the CPU of that kind, of 32 or 64 bits; -1 of another."""
+    code = Code(module, "count", 3)
+    words, tensor, kind = code.arguments
+    other = code.append_basic_block("other")
+    dl = code.ptrtoint(code.variable(_DESCRIPTION(ir.Undefined)), I64)
+    code.need(code.same(code.call_function("describe", words, tensor, dl), I64(1)), other)
+    dtype = code.zext(code.load_at(dl, Tensor.DTYPE, I32), I64)
+    fits = [code.same(dtype, code.or_(kind, I64(_ONE_LANE << 16 | bits << 8))) for bits in (32, 64)]
+    code.need(code.or_(*fits), other)
+    elements, sizes = code.variable(I64(1)), code.load_at(dl, Tensor.SHAPE)
+    with code.counted(code.number(dl, Tensor.RANK)) as dim:
+        code.store(code.mul(code.load(elements), code.element(sizes, dim)), elements)
+    code.ret(code.load(elements))
+    code.position_at_end(other)
+    code.ret(I64(-1))
+
+
 def _array_of(module: ir.Module) -> None:
     """array_of(words, tensor, dtypes, dtype): a new array on a tensor's memory, or 0; puts its dtype at `dtype`."""
     code = Code(module, "array_of", 4)
     words, tensor, dtypes, dtype_place = code.arguments
     none, failed = map(code.append_basic_block, ("none", "failed"))
-    kind = code.load_at(tensor, Field.OB_TYPE)
-    is_tensor = [code.same(kind, code.word(words, Library.TYPES + number)) for number in range(2)]
-    code.need(code.or_(*is_tensor), none)
-    dl = code.ptrtoint(code.variable(ir.ArrayType(I64, Tensor.BYTES // WORD_BYTES)(ir.Undefined)), I64)
-    status = code.call_address(code.word(words, Library.DESCRIBE), tensor, dl, types=[I32])
-    code.need(code.same(status, I32(0)), failed)
-    code.need(code.same(code.number(dl, Tensor.DEVICE), I64(_CPU)), none)
+    dl = code.ptrtoint(code.variable(_DESCRIPTION(ir.Undefined)), I64)
+    code.need(code.same(code.call_function("describe", words, tensor, dl), I64(1)), none)
     rank = code.number(dl, Tensor.RANK)
     code.need(code.icmp_unsigned("<=", rank, I64(_MOST_DIMS)), none)
     dtype = code.load_at(dl, Tensor.DTYPE, I32)
@@ -273,7 +309,7 @@ def _find(module: ir.Module, library: TensorLibrary) -> None:
     is_enabled = code.call_python("PyObject_CallNoArgs", I64(id(library.is_grad_enabled)))
     code.need(_is_object(code, is_enabled, True, missed), run)
     code.need(code.same(out, NONE), missed)
-    code.ret(code.call_function("differentiate", args))
+    code.ret(code.call_function("differentiate", code.load_at(self, Field.DATA), args))
     code.position_at_end(run)
     code.ret(code.call_function("run", code.load_at(self, Field.DATA), args))
     code.position_at_end(missed)
