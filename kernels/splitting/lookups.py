@@ -1,7 +1,7 @@
 """Find the lookups of an ONNX graph: gathers of large constant tables, perhaps with the sum over their indices."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,8 @@ LEAST_TABLE_BYTES = 2**16
 # Kinds of dtypes that ONNX Runtime takes from NumPy's memory.
 SHARED_KINDS = "fiub"
 REDUCTIONS: dict[str, Literal["sum", "mean"]] = {"ReduceSum": "sum", "ReduceMean": "mean"}
+# By the name of a value its sizes, None where they are not known.
+Shapes = Mapping[str, tuple[int | None, ...]]
 REDUCED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -34,6 +36,8 @@ class Lookup:
         nodes: the places of its nodes in the graph.
         reduce: "sum" or "mean", or None.
         keep_dim: whether the reduced dimension stays with size 1.
+        weights: the name of the value that rows are multiplied by, with one dimension of size 1 more than indices.
+        left_out: of the same shape, the name of the bools that say which rows are zeros.
     """
 
     table: str
@@ -43,22 +47,30 @@ class Lookup:
     nodes: tuple[int, ...]
     reduce: Literal["sum", "mean"] | None = None
     keep_dim: bool = False
+    weights: str | None = None
+    left_out: str | None = None
 
     def __str__(self) -> str:
         what = f"gather {self.table} by {self.indices}"
+        if self.weights is not None:
+            what += f", times {self.weights}"
+        if self.left_out is not None:
+            what += f" but where {self.left_out}"
         return what if self.reduce is None else f"{what}, {self.reduce} of each bag"
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the values that it is computed from, but the table."""
+        return tuple(name for name in (self.indices, self.weights, self.left_out) if name is not None)
 
-def find_lookups(model: onnx.ModelProto, *, with_sums: bool = False) -> list[Lookup]:
+
+def find_lookups(model: onnx.ModelProto) -> list[Lookup]:
     """Return the lookups of a model whose indices do not depend on one another's results, in the graph's order.
 
-    Args:
-        model: whose graph it is.
-        with_sums: whether a sum or mean over the indices of a lookup belongs to it.
+    A sum or mean over the indices of a lookup belongs to it, and so do the weights that its rows are multiplied by.
     """
     graph = model.graph
     tables = {tensor.name: tensor for tensor in graph.initializer if _is_table(tensor)}
-    ranks = _ranks(model, tables.values()) if with_sums else {}
     after: set[str] = set()  # values that depend on a lookup
     found: list[Lookup] = []
     for place, node in enumerate(graph.node):
@@ -66,12 +78,11 @@ def find_lookups(model: onnx.ModelProto, *, with_sums: bool = False) -> list[Loo
         axis = _integer(node, "axis", 0)
         if not depends and _is_gather(node) and _has_axis(tables.get(node.input[0]), axis):
             depends = True
-            lookup = Lookup(node.input[0], node.input[1], node.output[0], axis, (place,))
-            reduced = _with_reduction(lookup, graph, tables[lookup.table], ranks) if with_sums else None
-            found.append(reduced or lookup)
+            found.append(Lookup(node.input[0], node.input[1], node.output[0], axis, (place,)))
         if depends:
             after.update(node.output)
-    return found
+    shapes = _shapes(model, tables.values()) if found else {}
+    return [_with_reduction(lookup, graph, tables[lookup.table], shapes, after) for lookup in found]
 
 
 def read_names(node: onnx.NodeProto) -> Iterator[str]:
@@ -88,20 +99,32 @@ def read_names(node: onnx.NodeProto) -> Iterator[str]:
 
 def constant_integers(graph: onnx.GraphProto, name: str) -> Sequence[int] | None:
     """Return the elements of a small constant of integers; None where the value is no constant."""
+    for node in graph.node:
+        listed = [attribute for attribute in node.attribute if attribute.name in ("value_ints", "value_int")]
+        if name in node.output and node.op_type == "Constant" and listed:
+            return list(listed[0].ints) or [listed[0].i]
+    array = _small_constant(graph, name)
+    return None if array is None or array.dtype.kind not in "iu" else [int(element) for element in array.flat]
+
+
+def _is_zero(name: str, graph: onnx.GraphProto) -> bool:
+    """Return whether a value is the constant 0.0 of one element."""
+    array = _small_constant(graph, name)
+    return array is not None and array.size == 1 and array.dtype.kind == "f" and not array.any()
+
+
+def _small_constant(graph: onnx.GraphProto, name: str) -> np.ndarray | None:
+    """Return a constant of up to 8 elements that is a tensor; None where the value is none."""
     tensors = [tensor for tensor in graph.initializer if tensor.name == name]
     for node in graph.node:
         if name in node.output and node.op_type == "Constant":
             tensors += [attribute.t for attribute in node.attribute if attribute.name == "value"]
-            listed = [attribute for attribute in node.attribute if attribute.name in ("value_ints", "value_int")]
-            if listed:
-                return list(listed[0].ints) or [listed[0].i]
     if not tensors or tensors[0].data_location == onnx.TensorProto.EXTERNAL or math.prod(tensors[0].dims) > 8:
         return None
     try:
-        array = onnx.numpy_helper.to_array(tensors[0])
+        return onnx.numpy_helper.to_array(tensors[0])
     except (ValueError, TypeError):
         return None
-    return [int(element) for element in array.flat] if array.dtype.kind in "iu" else None
 
 
 def _is_gather(node: onnx.NodeProto) -> bool:
@@ -119,30 +142,61 @@ def _is_table(tensor: onnx.TensorProto) -> bool:
 
 
 def _with_reduction(
-    lookup: Lookup, graph: onnx.GraphProto, table: onnx.TensorProto, ranks: Mapping[str, int]
-) -> Lookup | None:
-    """Return a lookup with the reduction that alone reads its result, where that is over the last of the indices."""
-    readers = [place for place, node in enumerate(graph.node) if lookup.result in read_names(node)]
-    if len(readers) != 1 or lookup.result in {info.name for info in graph.output}:
-        return None
+    lookup: Lookup, graph: onnx.GraphProto, table: onnx.TensorProto, shapes: Shapes, after: Container[str]
+) -> Lookup:
+    """Return a lookup with the reduction over the last of its indices, where that alone reads its rows."""
     if len(table.dims) != 2 or lookup.axis not in (0, -2) or _dtype(table) not in REDUCED_DTYPES:
-        return None
-    reduction = graph.node[readers[0]]
+        return lookup
+    indices = shapes.get(lookup.indices)
+    place = _only_reader(lookup.result, graph)
+    nodes, weights, left_out = lookup.nodes, None, None
+    if place is not None and indices is not None and graph.node[place].op_type in ("Mul", "Where"):
+        weights, left_out = _factors(graph.node[place], lookup.result, graph)
+        factor = weights or left_out or ""
+        sizes = shapes.get(factor)
+        if factor in after or sizes is None or len(sizes) != len(indices) + 1 or sizes[-1] != 1:
+            return lookup
+        nodes, place = (*nodes, place), _only_reader(graph.node[place].output[0], graph)
+    if place is None:
+        return lookup
+    reduction = graph.node[place]
     if reduction.op_type not in REDUCTIONS or reduction.domain not in OWN_DOMAINS or len(reduction.output) != 1:
-        return None
+        return lookup
     axes = _reduced_axes(reduction, graph)
-    rank = ranks.get(lookup.indices)
-    if axes is None or len(axes) != 1 or axes[0] not in (-2, None if rank is None else rank - 1) or rank == 0:
-        return None
+    if axes is None or len(axes) != 1 or axes[0] not in (-2, None if indices is None else len(indices) - 1):
+        return lookup
+    if indices == ():
+        return lookup
     return Lookup(
         lookup.table,
         lookup.indices,
         reduction.output[0],
         0,
-        (*lookup.nodes, readers[0]),
+        (*nodes, place),
         REDUCTIONS[reduction.op_type],
         bool(_integer(reduction, "keepdims", 1)),
+        weights,
+        left_out,
     )
+
+
+def _factors(node: onnx.NodeProto, rows: str, graph: onnx.GraphProto) -> tuple[str | None, str | None]:
+    """Return what rows are multiplied by in a node, or the bools that say where it has zeros in their place."""
+    if node.domain not in OWN_DOMAINS or node.attribute:  # a Mul of opset 6 has some
+        return None, None
+    names = tuple(node.input)
+    if node.op_type == "Mul":
+        return next((name for name in names if name != rows), None), None
+    if len(names) != 3 or names[2] != rows or names[:2].count(rows) or not _is_zero(names[1], graph):
+        return None, None
+    return None, names[0]
+
+
+def _only_reader(name: str, graph: onnx.GraphProto) -> int | None:
+    """Return the place of the one node that reads a value; None where several do, or it is an output."""
+    readers = [place for place, node in enumerate(graph.node) if name in read_names(node)]
+    is_output = name in {info.name for info in graph.output}
+    return readers[0] if len(readers) == 1 and not is_output else None
 
 
 def _dtype(tensor: onnx.TensorProto) -> np.dtype:
@@ -160,8 +214,8 @@ def _integer(node: onnx.NodeProto, name: str, default: int) -> int:
     return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
-def _ranks(model: onnx.ModelProto, tables: Iterable[onnx.TensorProto]) -> dict[str, int]:
-    """Return the ranks of values, as far as onnx infers them with tables that are inputs, so that none is copied."""
+def _shapes(model: onnx.ModelProto, tables: Iterable[onnx.TensorProto]) -> Shapes:
+    """Return the shapes of values, as far as onnx infers them with tables that are inputs, so that none is copied."""
     large = {tensor.name: tensor for tensor in tables}
     known = onnx.ModelProto(ir_version=model.ir_version)
     known.opset_import.extend(model.opset_import)
@@ -174,11 +228,13 @@ def _ranks(model: onnx.ModelProto, tables: Iterable[onnx.TensorProto]) -> dict[s
     known.graph.value_info.extend(model.graph.value_info)
     try:
         graph = onnx.shape_inference.infer_shapes(known).graph
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):  # ranks are of use, but not needed
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):  # shapes are of use, but not needed
         graph = known.graph
     described = [*graph.input, *graph.value_info]
-    return {
-        info.name: len(info.type.tensor_type.shape.dim)
+    return {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer} | {
+        info.name: tuple(
+            dim.dim_value if dim.HasField("dim_value") else None for dim in info.type.tensor_type.shape.dim
+        )
         for info in described
         if info.type.WhichOneof("value") == "tensor_type" and info.type.tensor_type.HasField("shape")
     }

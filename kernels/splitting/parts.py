@@ -11,9 +11,9 @@ from .lookups import Lookup, read_names
 
 
 def indices_part(model: onnx.ModelProto, lookups: Sequence[Lookup], reader: TensorReader) -> onnx.ModelProto | None:
-    """Return the model that computes the indices of the lookups; None where all are inputs of the model."""
+    """Return the model that computes what the lookups read; None where all are inputs of the model."""
     inputs = {info.name for info in model.graph.input}
-    wanted = list(dict.fromkeys(lookup.indices for lookup in lookups if lookup.indices not in inputs))
+    wanted = list(dict.fromkeys(name for lookup in lookups for name in lookup.reads if name not in inputs))
     if not wanted:
         return None
     known = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}

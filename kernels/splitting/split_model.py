@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .lookups import Lookup
     from .runtime_session import RuntimeSession
 
+# ONNX Runtime's threads wait in a loop after a run of the whole model, 64 ms on two cores of a Zen 4, and hold a core
+# that the lookups need: DLRM took 24 ms split right behind it, and 9 ms alone.
+SPINNING_S = 0.1
 # What a model is left whole for.
 LEAST_GAIN = 1.05
 
@@ -69,6 +72,8 @@ class SplitModel:
         self, model: "onnx.ModelProto", reader: Any, name: str, source: "onnx.ModelProto | str", fast_sums: bool
     ):
         """Split a model; see `split`."""
+        from google.protobuf.message import DecodeError
+
         from ...ir.importers.onnx import check_model
         from .external_tensors import check_external_tensors
         from .lookups import find_lookups
@@ -81,14 +86,17 @@ class SplitModel:
         self.outputs = tuple(info.name for info in model.graph.output)
         if len({*self.outputs}) != len(self.outputs):
             raise ModelError(f"{name} has an output twice: {', '.join(self.outputs)}; it may be damaged")
-        found = find_lookups(model, with_sums=fast_sums)
+        try:
+            found = find_lookups(model)
+        except DecodeError as error:  # subgraphs in one another, too many to be copied
+            raise ModelError(f"{name} is damaged: {error}") from None
         if not found:
             raise ModelError(
                 f"{name} has no lookup to take out: no Gather of a constant table of 64 KiB or more; run it in ONNX "
                 "Runtime as it is"
             )
         self.lookups, self._fast_sums = tuple(found), fast_sums
-        self._split = SplitRunner(model, found, reader)
+        self._split = SplitRunner(model, found, reader, fast_sums=fast_sums)
         self.parts = self._split.parts
         self._whole: RuntimeSession | None = None
         self._is_decided = False
@@ -158,7 +166,7 @@ class SplitModel:
             name: 0.0 if same[name] else _largest_difference(ours[name], theirs[name]) for name in self.outputs
         }
         calls = {"whole": lambda: self._run_whole(arrays), "split": lambda: self._run_split(arrays)}
-        timings = time_interleaved(calls, rounds=rounds, settle_s=0)
+        timings = time_interleaved(calls, rounds=rounds, settle_s=SPINNING_S)
         whole, split = (1e6 * timings.median_s(name) for name in calls)
         least = {name: min(timings.rounds_s[name]) for name in calls}
         gain = min(timings.ratio("split", "whole"), least["whole"] / least["split"])
@@ -226,15 +234,15 @@ def split(
 ) -> SplitModel:
     """Take the lookups out of an ONNX model: they run here, and the rest in ONNX Runtime.
 
-    A lookup is a gather of a constant table of 64 KiB or more. The outputs have the bytes of ONNX Runtime alone.
+    A lookup is a gather of a constant table of 64 KiB or more, with the sum or mean of its rows over the last dimension
+    of the indices, and a mask or weights for it. The outputs have the bytes of ONNX Runtime alone.
 
     Args:
         model: a `.onnx` file, or an `onnx.ModelProto`.
         inputs: for runs that time both ways: the model is left whole unless it is 1.05 times as fast split. Those of
             the first call when None.
-        fast_sums: whether the sum or mean over the last dimension of a lookup's indices is taken here, too, without the
-            memory of the rows. It is added in the order of the indices, ONNX Runtime's in another one, so the last bits
-            may differ.
+        fast_sums: whether sums over the indices are added in the order of the indices. ONNX Runtime has another one, so
+            the last bits may differ.
         allow_external_data: whether weights may be read from other files in the model's folder.
         max_file_bytes, max_tensor_bytes, max_total_bytes: limits of memory, as for `load`.
 

@@ -10,7 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import gathernest as gn
-from gathernest.kernels.splitting import runtime_session, split_model, split_runner
+from gathernest.kernels.splitting import runtime_session, runtime_sums, split_model, split_runner
 from gathernest.kernels.splitting.lookups import find_lookups
 from gathernest.kernels.splitting.split_model import _has_same_bytes, _largest_difference
 
@@ -41,13 +41,16 @@ class ReferenceSession:
 def use_reference(monkeypatch):
     monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
     monkeypatch.setattr(split_runner, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(runtime_sums, "RuntimeSession", ReferenceSession)
     monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
+    monkeypatch.setattr(split_model, "SPINNING_S", 0)
 
 
 @pytest.fixture(params=["reference", "ONNX Runtime"])
 def runtime(request, monkeypatch):
     """The runtime of parts; models are split whatever it gains."""
     monkeypatch.setattr(split_model, "LEAST_GAIN", 0)
+    monkeypatch.setattr(split_model, "SPINNING_S", 0)
     if request.param == "reference":
         use_reference(monkeypatch)
     elif not has_runtime:
@@ -83,6 +86,43 @@ BODIES = {
         " y = ReduceSum <keepdims = 0> (h, minus_one)",
         ["gather table by ids"],
     ),
+    "a masked mean": (
+        "f = Cast <to = 1> (ids) \n m = Unsqueeze (f, minus_one) \n g = Gather (table, ids) \n p = Mul (m, g) \n"
+        " s = ReduceSum <keepdims = 0> (p, one) \n n = ReduceSum <keepdims = 0> (m, one) \n y = Div (s, n)",
+        ["gather table by ids, times m, sum of each bag"],
+    ),
+    "weights of one bag for all": (
+        "g = Gather (table, ids) \n p = Mul (g, some) \n y = ReduceMean (p, one)",
+        ["gather table by ids, times some, mean of each bag"],
+    ),
+    "tokens that are left out": (
+        "c = Less (ids, low) \n m = Unsqueeze (c, minus_one) \n g = Gather (table, ids) \n w = Where (m, nought, g) \n"
+        " y = ReduceSum (w, one)",
+        ["gather table by ids but where m, sum of each bag"],
+    ),
+    "other elements than zeros in their place": (
+        "c = Less (ids, low) \n m = Unsqueeze (c, minus_one) \n g = Gather (table, ids) \n w = Where (m, fill, g) \n"
+        " y = ReduceSum (w, one)",
+        ["gather table by ids"],
+    ),
+    "zeros in the place of tokens that are there": (
+        "c = Less (ids, low) \n m = Unsqueeze (c, minus_one) \n g = Gather (table, ids) \n w = Where (m, g, nought) \n"
+        " y = ReduceSum (w, one)",
+        ["gather table by ids"],
+    ),
+    "weights of other columns": (
+        "g = Gather (table, ids) \n p = Mul (g, each) \n y = ReduceMean (p, one)",
+        ["gather table by ids"],
+    ),
+    "weights from the rows": (
+        "g = Gather (table, ids) \n h = Gather (other, ids) \n m = ReduceSum (h, minus_one) \n p = Mul (g, m) \n"
+        " y = ReduceSum (p, one)",
+        ["gather table by ids", "gather other by ids"],
+    ),
+    "a product that is read twice": (
+        "g = Gather (table, ids) \n p = Mul (g, some) \n s = ReduceSum (p, one) \n y = Add (p, s)",
+        ["gather table by ids"],
+    ),
     "two tables": (
         "g = Gather (table, ids) \n h = Gather (other, ids) \n y = Add (g, h)",
         ["gather table by ids", "gather other by ids"],
@@ -103,7 +143,11 @@ def model_of(body: str) -> onnx.ModelProto:
         "one": np.array([1]),
         "minus_one": np.array([-1]),
         "minus_two": np.array([-2]),
-        "low": np.array(-600),
+        "some": np.arange(7, dtype=np.float32).reshape(1, 7, 1),
+        "nought": np.array(0, np.float32),
+        "fill": np.array(1, np.float32),
+        "each": np.arange(32, dtype=np.float32),
+        "low": np.array(-600 if "Clip" in body else 100),
         "high": np.array(599),
     }
     used = {name for node in model.graph.node for name in node.input}
@@ -114,10 +158,9 @@ def model_of(body: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("sums", [False, True], ids=["sums in ONNX Runtime", "fast sums"])
+@pytest.mark.parametrize("sums", [False, True], ids=["sums of ONNX Runtime", "fast sums"])
 def test_parts_give_what_the_whole_model_gives(name, sums, runtime):
     body, lookups = BODIES[name]
-    lookups = [wanted if sums else wanted.partition(",")[0] for wanted in lookups]
     model = model_of(body)
     ids = IDS % 8 if name == "indices from another lookup" else IDS % 300
     split = gn.split(model, fast_sums=sums)
@@ -144,13 +187,13 @@ MODELS = {
         h = Gather (other, ids2) t = ReduceSum <keepdims = 0> (h, one) c = Concat <axis = 1> (r, s, t)
         top = Gemm (c, w1) y = Tanh (top) }""",
         {"table": (600, 32), "other": (700, 32), "w0": (13, 32), "w1": (96, 1)},
-        ["gather table by ids", "gather other by ids2"],
+        ["gather table by ids, sum of each bag", "gather other by ids2, sum of each bag"],
     ),
     "static embeddings": (
         """(int64[b, n] ids) => (float[b, 8] y) {
         g = Gather (table, ids) m = ReduceMean <keepdims = 0> (g, one) p = MatMul (m, w0) y = Tanh (p) }""",
         {"table": (600, 32), "w0": (32, 8)},
-        ["gather table by ids"],
+        ["gather table by ids, mean of each bag"],
     ),
 }
 
@@ -185,7 +228,8 @@ def test_outputs_that_differ_are_told_apart():
 def test_memory_of_results_is_used_again_and_outputs_are_new(monkeypatch):
     use_reference(monkeypatch)
     monkeypatch.setattr(split_model, "LEAST_GAIN", 0)
-    split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"), fast_sums=True)
+    monkeypatch.setattr(split_model, "SPINNING_S", 0)
+    split = gn.split(model_of(BODIES["sums"][0] + "\n z = Neg (y)"))
     assert split.parts == {}
     assert split(ids=IDS)["y"] is not split(ids=IDS)["y"]
     split = gn.split(model_of(BODIES["on another axis"][0]))
@@ -202,9 +246,23 @@ def test_comparison_has_times_and_bytes(runtime):
     assert found.gain > 0 and found.split_us > 0
 
 
+def test_comparison_waits_until_no_thread_of_the_other_way_spins(monkeypatch):
+    use_reference(monkeypatch)
+    monkeypatch.setattr(split_model, "SPINNING_S", 0.125)
+    paused, timed = [], split_model.time_interleaved
+
+    def spy(calls, *, rounds, settle_s):
+        paused.append(settle_s)
+        return timed(calls, rounds=rounds)
+
+    monkeypatch.setattr(split_model, "time_interleaved", spy)
+    gn.split(model_of(BODIES["sums"][0])).compare({"ids": IDS}, rounds=1)
+    assert paused == [0.125]
+
+
 def test_threads_of_parts_alone_wait_in_no_loop(monkeypatch):
     use_reference(monkeypatch)
-    split = gn.split(model_of(BODIES["indices that are computed"][0]))
+    split = gn.split(model_of(BODIES["a masked mean"][0]))
     split.compare({"ids": IDS}, rounds=1)
     assert [session.is_part for session in split._split._sessions.values()] == [True, True]
     assert not split._whole.is_part
@@ -293,6 +351,13 @@ def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(gn.ModelError, match=r"w\.bin cannot be read: No such file"):
         gn.split(path, allow_external_data=True)
+    model = model_of("y = Gather (table, ids)")
+    graph = model.graph
+    for _ in range(200):
+        attribute = graph.node.add(op_type="If", output=["c"]).attribute.add(name="then_branch", type=5)
+        graph = attribute.g
+    with pytest.raises(gn.ModelError, match=r"^the model is damaged: .*MaxDepth"):
+        gn.split(model)
     with pytest.raises(gn.ModelError, match="only ONNX models are split; run it with load"):
         gn.split("model.xml")
     with pytest.raises(gn.ModelError, match=r"path of a .onnx file or an onnx.ModelProto, got builtins.bytes"):

@@ -8,7 +8,7 @@ import onnx.numpy_helper
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from gathernest.kernels.splitting import runtime_session, split_runner
+from gathernest.kernels.splitting import runtime_session, runtime_sums, split_runner
 
 TEXT = """<ir_version: 10, opset_import: ["": 21]>
     test (int64[batch, 3] ids, float[1] shift) => (float[batch, 1] y)
@@ -30,6 +30,7 @@ class ReferenceSession:
 def path(tmp_path, monkeypatch):
     monkeypatch.setattr(runtime_session, "RuntimeSession", ReferenceSession)
     monkeypatch.setattr(split_runner, "RuntimeSession", ReferenceSession)
+    monkeypatch.setattr(runtime_sums, "RuntimeSession", ReferenceSession)
     monkeypatch.setattr(runtime_session, "require_runtime", lambda: None)
     model = onnx.parser.parse_model(TEXT)
     table = np.arange(600 * 32, dtype=np.float32).reshape(600, 32)
@@ -62,7 +63,7 @@ def test_json_is_one_object(gathernest, path, tmp_path):
     np.save(tmp_path / "ids.npy", ids)
     ended = gathernest("split", path, "--input", f"ids={tmp_path / 'ids.npy'}", "--rounds", "1", "--json")
     facts = json.loads(ended.out)
-    assert facts["lookups"] == ["gather table by ids"]
+    assert facts["lookups"] == ["gather table by ids, mean of each bag"]
     assert facts["has_same_bytes"] == {"y": True} and facts["largest_difference"] == {"y": 0.0}
     assert facts["inputs"]["ids"] == {"type": "i64[batch, 3]", "shape": [1, 3]}
     assert facts["gain"] == pytest.approx(facts["whole_us"] / facts["split_us"])  # of one round
