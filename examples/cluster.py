@@ -116,11 +116,12 @@ def tasks_done(dask_scheduler: Any) -> int:
 
 
 def survive(table: da.Array, indices: np.ndarray) -> None:
-    """Kill a worker in the middle of a gather and of a gradient, and compare the bytes."""
+    """Kill a worker in the middle of a gather, of a gradient and of sums of bags, and compare the bytes."""
     grad = da.ones((len(indices), COLUMNS), chunks=(len(indices) // 16, COLUMNS), dtype=np.float32)
     for name, lazy in {
         "gather": seen(gn.gather(table, indices)),
         "gradient": gn.gather_grad(grad, indices, table.shape).sum(axis=1),
+        "sums of bags": seen(gn.gather_reduce(table, indices[: len(indices) // 4 * 4].reshape(-1, 4))),
     }.items():
         wanted = lazy.compute(scheduler="threads")
         with (

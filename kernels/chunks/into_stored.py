@@ -14,10 +14,11 @@ from ...lowering.schedule.schedule import Schedule
 from ..runtime.array_checks import is_dask_array, is_stored_array
 from ..runtime.dispatch import run_gather
 from ..runtime.prepare import bounds_error
+from .aliases import check_apart
 from .blocks import Grid, label_dimensions
 from .dask_arrays import gather_dask
 from .stored_arrays import StoredPart, gather_stored
-from .stored_results import block_chunks, check_apart, check_stored_out
+from .stored_results import block_chunks, check_stored_out
 
 
 def gather_into(
@@ -49,7 +50,7 @@ def gather_into(
     problem = Problem.checked(operator, *specs, bounds, version=version)
     check_stored_out(out, problem.slices.shape, problem.table.dtype)
     if is_stored_array(data):
-        check_apart(data, out, "data itself")
+        check_apart(data, out)
     check_indices(problem, indices)
     of_data, of_indices, of_result = label_dimensions(problem)
     whole = dict(zip((*of_data, *of_indices), ((size,) for size in (*data.shape, *indices.shape)), strict=True))

@@ -4,9 +4,6 @@ No more of the result is in memory than a block, or of dask's arrays than a bloc
 """
 
 import itertools
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
 from ...ir.semantics import Shape
 from ..runtime.array_checks import is_stored_array, reject_closed
+from .aliases import check_not_read
 
 # Of a block of the result; more where a chunk has more.
 BLOCK_BYTES = 1 << 26
@@ -37,9 +35,7 @@ def store(lazy: Any, out: Any) -> Any:
     from dask.array import store as dask_store
 
     check_stored_out(out, lazy.shape, lazy.dtype)
-    for task in dict(lazy.__dask_graph__()).values():
-        for source in stored_in(task):
-            check_apart(source, out, "what dask reads from")
+    check_not_read(lazy, out)
     is_in_file = hasattr(out, "file")
     if not is_in_file:
         lazy = lazy.rechunk(tuple(map(aligned, lazy.chunks, chunk_shape(out))))
@@ -71,39 +67,6 @@ def check_stored_out(out: Any, shape: Shape, dtype: np.dtype) -> None:
         raise InvalidGatherError(f"out is a {kind} and must have dtype {dtype}, as the result has, got {out.dtype}")
     if getattr(out, "read_only", False) or (hasattr(out, "file") and out.file.mode == "r"):
         raise InvalidGatherError(f"out is a {kind} that may not be written to; open it with mode 'r+'")
-
-
-def check_apart(source: Any, out: Any, what: str) -> None:
-    """Check that two stored arrays are not one, also where each was opened by itself; raises InvalidGatherError."""
-    if type(source) is type(out) and _place(source) == _place(out):
-        raise InvalidGatherError(
-            f"out is {what}, whose slices would be read after others were written; pass another array of the file"
-        )
-
-
-def _place(stored: Any) -> Any:
-    """Return what is equal for all objects of one stored array, and differs for others."""
-    if hasattr(stored, "file"):
-        return stored  # h5py compares the places in files
-    folder: Any = getattr(stored.store, "root", getattr(stored.store, "path", None))
-    is_folder = isinstance(folder, Path) or type(stored.store).__name__ == "DirectoryStore"
-    return os.path.realpath(os.path.join(folder, stored.path)) if is_folder else (str(stored.store), stored.path)
-
-
-def stored_in(task: Any) -> Iterator[Any]:
-    """Return the stored arrays that a task of a dask graph names, also those inside xarray's wrappers."""
-    parts, seen = [task], set()
-    while parts:
-        part = parts.pop()
-        if isinstance(part, np.ndarray | str) or id(part) in seen:
-            continue
-        seen.add(id(part))
-        if is_stored_array(part):
-            yield part
-        elif isinstance(part, tuple | list):
-            parts += part
-        else:
-            parts += (getattr(part, name, None) for name in ("args", "value", "array", "_array"))
 
 
 def write_chunks(out: Any, result: ArraySpec) -> Shape:

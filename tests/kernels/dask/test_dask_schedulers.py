@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 import tracemalloc
 
 import dask
@@ -58,24 +57,37 @@ def test_an_error_comes_back_from_there(scheduler):
         lazy.compute()
 
 
-@pytest.mark.skipif(
-    "GATHERNEST_TEST_CLUSTER" not in os.environ, reason="takes half a minute; GATHERNEST_TEST_CLUSTER=1"
-)
-def test_a_worker_that_dies_in_the_middle_changes_no_byte():
-    indices = np.random.default_rng(0).integers(0, 4000, 4000)
-    data, grad = (da.random.default_rng(0).standard_normal((4000, 40), chunks=(100, 40)) for _ in range(2))
-    lazy = dask.delayed([gn.gather(data, indices), gn.gather_grad(grad, indices, (4000, 40))])
-    wanted = [part.tobytes() for part in lazy.compute(scheduler="threads")]
+ROWS = np.random.default_rng(0).integers(0, 4000, 4000)
+OPERATORS = {
+    "gather": lambda rows: gn.gather(rows, ROWS),
+    "gather, indices of dask": lambda rows: gn.gather(rows, da.from_array(ROWS, chunks=1000)),
+    "gather_grad": lambda rows: gn.gather_grad(rows, ROWS, rows.shape),
+    "gather_reduce": lambda rows: gn.gather_reduce(rows, ROWS.reshape(-1, 4)),
+    "gather_reduce_grad": lambda rows: gn.gather_reduce_grad(rows[:1000], ROWS.reshape(-1, 4), rows.shape),
+}
+
+
+@pytest.mark.skipif("GATHERNEST_TEST_CLUSTER" not in os.environ, reason="takes a minute; GATHERNEST_TEST_CLUSTER=1")
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_worker_that_dies_in_the_middle_changes_no_byte(operator):
+    lazy = OPERATORS[operator](da.random.default_rng(0).standard_normal((4000, 400), chunks=(50, 400)))
+    wanted = lazy.compute(scheduler="threads")
+
+    def parts_of(dask_scheduler, worker):
+        kept = dask_scheduler.workers[worker].has_what
+        return sum(task.key[0].startswith("part-") for task in kept if isinstance(task.key, tuple))
+
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as started,
         Client(started, set_as_default=False) as client,
     ):
+        victim = started.workers[0]
         future = client.compute(lazy)
-        while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.transition_log)) < 500:
-            time.sleep(0.01)
+        while client.run_on_scheduler(parts_of, worker=victim.worker_address) < 2:
+            assert not future.done()
+        os.kill(victim.pid, signal.SIGKILL)
         assert not future.done()
-        os.kill(next(iter(started.workers.values())).pid, signal.SIGKILL)
-        assert [part.tobytes() for part in future.result(timeout=120)] == wanted
+        assert future.result(timeout=120).tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
