@@ -216,6 +216,24 @@ def read_ends(
     return starts, np.diff(starts, append=count)
 
 
+def divides(dtype: np.dtype) -> bool:
+    """Return whether kernels divide sums of a dtype.
+
+    A complex number is two floats there, and NumPy's quotient of each depends on both: `(real + 0 * imag) * (1 / n)`,
+    so infinity makes a NaN beside it. NumPy divides them behind the kernel.
+    """
+    return dtype.kind != "c"
+
+
+def plain_operator(reduce: str, dtype: np.dtype, mode: Bounds) -> GatherReduce | None:
+    """Return the operator that runs on indices as they are; None where bags are made of them first."""
+    if reduce == "mean":
+        return MEAN if divides(dtype) else None
+    if reduce == "max":
+        return LARGEST if mode is not Bounds.ZERO else None
+    return OPERATOR
+
+
 def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): the sums of bags that may be of different lengths, of a dtype that holds them.
 
@@ -226,10 +244,10 @@ def sum_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
 
 def average_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): the sums of `sum_bags`, each divided by the number of rows in it."""
-    if data.dtype.kind != "c":
-        return reduce_bags(MEAN if bags.weights is None else WEIGHTED_MEAN, data, bags)
-    sums = sum_bags(data, bags)  # kernels divide no complex numbers
-    return np.divide(sums, divisors(bags, sums.ndim), out=sums)
+    if not divides(data.dtype):
+        sums = sum_bags(data, bags)
+        return np.divide(sums, divisors(bags, sums.ndim), out=sums)
+    return reduce_bags(MEAN if bags.weights is None else WEIGHTED_MEAN, data, bags)
 
 
 def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:

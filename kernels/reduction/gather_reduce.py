@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...ir.semantics import Bounds, BoundsMode, check_gather_reduce, parse_bounds
+from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
-from .bags import LARGEST, MEAN, OPERATOR, average_bags, make_bags, read_bags, read_ends, reduce_bags, sum_bags
+from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
 from .widened import rounded, run_reduction
 
@@ -83,15 +83,12 @@ def gather_reduce(
     check_out(out, shape, dtype)
     is_stored = is_stored_array(data)
     is_plain = not is_stored and ends is None and padding_index is None and factors.are_none
-    averages = reduce == "mean" and dtype.kind != "c"  # kernels divide no complex numbers
-    if is_plain and (reduce == "sum" or averages or mode is not Bounds.ZERO):
-        operator = MEAN if averages else LARGEST if reduce == "max" else OPERATOR
+    operator = plain_operator(reduce, dtype, mode)
+    if is_plain and operator is not None:
         if operator.result_dtype(dtype) == dtype:
             result = run_operator(operator, data, indices, mode, out)
         else:
             result = run_reduction(operator, data, indices, mode)
-        if reduce == "mean" and not averages:
-            np.divide(result, max(indices.shape[-1], 1), out=result)
         return _delivered(result, shape, dtype, out)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_stored:

@@ -46,6 +46,21 @@ def test_bags_of_very_different_lengths_are_summed_in_classes():
     assert gn.gather_reduce_grad(grad, flat, DATA.shape, offsets).tobytes() == gradient.tobytes()
 
 
+@pytest.mark.parametrize("bounds", ["error", "zero"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_means_of_complex_numbers_have_the_bytes_of_numpy(dtype, bounds):
+    odd = [7 + 11j, complex(-0.0, 3), complex(-0.0, -0.0), complex(np.inf, 1), complex(1, -np.inf), complex(np.nan, 2)]
+    data = np.array(odd, dtype).reshape(6, 1).repeat(2, axis=1)
+    indices = np.array([[0, 0, 0], [1, 1, 2], [2, 2, 2], [0, 3, 1], [4, 1, 1], [0, 5, 1]])
+    wanted = np.zeros((6, 2), dtype)
+    for place in range(3):
+        wanted += data[indices[:, place]]
+    got = gn.gather_reduce(data, indices, reduce="mean", bounds=bounds)
+    assert got.tobytes() == np.divide(wanted, 3).tobytes()
+    assert got.tobytes() == gn.gather_reduce(data, indices.ravel(), [0, 3, 6, 9, 12, 15], reduce="mean").tobytes()
+
+
 @pytest.mark.parametrize("bounds", ["zero", "clip", "wrap"])
 def test_padding_and_mean_with_indices_outside(bounds):
     indices = np.array([[3, 70, -80, 4], [99, 99, -99, 99]])
