@@ -12,7 +12,7 @@ from ...ir.errors import GathernestError
 from ...ir.modules.context import make_context
 from ...ir.problem import Problem
 from ...lowering.proof.examples import Example
-from ...lowering.proof.prover import Status, Verdict, prove_passes
+from ...lowering.proof.prover import Status, Verdict, prove_passes, refuted_input
 from ...lowering.proof.specification import Specification
 from ..host.dependencies import require
 from ..kernel import problem_of
@@ -47,6 +47,8 @@ def first_refuted(
     unsigned = problem.indices.dtype.kind == "u"
     known = Specification(problem.bounds, unsigned, problem.gradient is not None, problem.operator, scale)
     number = 0
+    if module is not None and (verdict := refuted_input(stage, known)) is not None:
+        return _wrong_pass(problem, (), verdict, before)
     try:
         for verdict in prove_passes(stage, passes, make_context(), known):
             number += 1

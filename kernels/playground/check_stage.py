@@ -22,7 +22,7 @@ class Difference:
     Attributes:
         message: what differs, in a line.
         position: of the first element that differs; None where the stage raised what it must not, or did not raise.
-        source: the position in data of the element that belongs there; None for a zero, and for a gradient.
+        source: the position in data of the element that belongs there; None for a zero, a gradient and a sum.
         expected, got: that element as it must be, and as it is.
         count: how many elements differ.
         writer: the operation that stored it last, its line and its iteration; None where nothing did, or it is unknown.
@@ -80,7 +80,7 @@ def difference(
     source = _source_of(problem, indices, position)
     is_unwritten = set(got[position].tobytes()) == {UNWRITTEN}
     writer = None if is_unwritten else _writer_of(module, data, indices, got, position, seed)
-    element = "" if problem.gradient is not None else "zero, " if source is None else f"data{list(source)}, "
+    element = "" if _adds(problem) else "zero, " if source is None else f"data{list(source)}, "
     message = (
         f"at {list(position)} of the result it must give {element}{wanted[position]}, and "
         f"{'nothing is written there' if is_unwritten else f'it gives {got[position]}'}"
@@ -93,9 +93,14 @@ def _outcome(got: np.ndarray | GathernestError) -> str:
     return "it gave a result" if isinstance(got, np.ndarray) else f"it failed: {got}"
 
 
+def _adds(problem: Problem) -> bool:
+    """Return whether elements of the result are sums, and so are no elements of data."""
+    return problem.gradient is not None or problem.operator.adds
+
+
 def _source_of(problem: Problem, indices: np.ndarray, position: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the position in data of the element that a gather puts at a position of its result."""
-    if problem.gradient is not None:
+    if _adds(problem):
         return None
     shape = problem.table.shape
     numbers = np.arange(1, problem.table.size + 1).reshape(shape)

@@ -7,6 +7,8 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds
 from ..tuning.sample_arrays import strided_array
 
 FORMS = "sizes and element type (5x4xf32), values ([[1,2],[3,4]]xi64), or a file.npy"
@@ -30,20 +32,19 @@ def read_array(text: str) -> np.ndarray | ArraySpec:
         raise InvalidGatherError(f"{text}: {reason}; give {FORMS}") from None
 
 
-def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, sizes: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return an array, or one of a spec filled at random: data with small numbers, indices with those of `sizes`.
+def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Problem | None = None) -> np.ndarray:
+    """Return an array, or one of a spec filled at random: data with small numbers, a problem's indices with valid ones.
 
-    Args:
-        sizes: of indices, the sizes of the indexed axes; valid indices count from both ends.
+    Those count from both ends of the indexed axes; unchecked ones from the first alone.
     """
     if not isinstance(array, ArraySpec):
         return array
     result = strided_array(array)
-    if sizes is None:
+    if problem is None:
         result[...] = rng.integers(0, 100, array.shape).astype(array.dtype)
         return result
-    kind = np.iinfo(array.dtype)
-    low = [max(-size, int(kind.min)) for size in sizes]
+    kind, sizes = np.iinfo(array.dtype), problem.axis_sizes
+    low = [0 if problem.bounds is Bounds.UNCHECKED else max(-size, int(kind.min)) for size in sizes]
     high = [max(min(size, int(kind.max) + 1), least + 1) for size, least in zip(sizes, low, strict=True)]
     limits = (low, high) if len(sizes) > 1 else (low[0], high[0])
     result[...] = rng.integers(*limits, array.shape).astype(array.dtype)

@@ -72,7 +72,7 @@ def step(
     table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
     problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
     rng = np.random.default_rng(seed)
-    source, index = filled(source, rng), filled(index, rng, problem.axis_sizes)
+    source, index = filled(source, rng), filled(index, rng, problem)
     if module is None:
         chosen = None if schedule is None else Schedule.parse(schedule)
         passes = make_plan(problem, chosen).pipeline if pipeline is None else pipeline

@@ -14,7 +14,7 @@ from ...ir.array_spec import ArraySpec
 from ...ir.dialects.types import numpy_dtype
 from ...ir.errors import BoundsError, GathernestError, InternalError
 from ...ir.interpreters.scalar import interpret
-from ...ir.operator_spec import OperatorSpec
+from ...ir.operator_spec import GatherWeighted, OperatorSpec
 from ...ir.semantics import Bounds
 from ..nest.queries import functions, view_of
 from .conditions.failure import Failure
@@ -62,8 +62,11 @@ class Example:
         return "\n".join([first, self.seen] if self.seen else [first])
 
     def command(self, file: str) -> str | None:
-        """Return the command that runs a stage in a file on this gather; None where its arrays are not known."""
-        if self.operator is None or not self.seen:
+        """Return the command that runs a stage in a file on this gather; None where its arrays are not known.
+
+        Nor are there commands for weighted sums.
+        """
+        if self.operator is None or not self.seen or isinstance(self.operator, GatherWeighted):
             return None
         words = [f"--{name.replace('_', '-')} {value}" for name, value in self.operator.attributes().items()]
         given = str(np.array(self.values).reshape(self.index_shape).tolist()).replace(" ", "")

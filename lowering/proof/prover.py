@@ -153,6 +153,19 @@ def prove_stage(module: ModuleOp, known: Specification | None) -> Failure | None
     return failures[0] if failures else None
 
 
+def refuted_input(module: ModuleOp, known: Specification) -> Verdict | None:
+    """Return that a stage is refuted before any pass; None where it is right, undecided, or no nest yet."""
+    try:
+        failure = prove_stage(module, known)
+    except Refuted as refuted:
+        failure = Failure(str(refuted))
+    except Undecided:
+        return None
+    if failure is None:
+        return None
+    return Verdict("the input", Status.REFUTED, failure.reason, 0, make_example(failure, module, module, known))
+
+
 def _by_samples(name: str, reason: str, start: ModuleOp, passes: Sequence[ModulePass], context: Context) -> Verdict:
     """Return what samples say of passes that are not decided."""
     count, wrong = sampled(start, passes, context)

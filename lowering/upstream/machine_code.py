@@ -81,7 +81,8 @@ def compile_upstream(module: ModuleOp, tools: Tools) -> UpstreamCode:
     llvm_ir = _ran(translate, _ran(lower, mlir)).decode()
     commands, remark = [lower, translate], ""
     if tools.opt is not None and tools.llc is not None:
-        target = [f"-mtriple={llvm.get_default_triple()}", f"-mcpu={llvm.get_host_cpu_name()}"]
+        # by its name alone LLVM takes a Zen 4 to have AVX-512, which a virtual machine may leave out
+        target = [f"-mtriple={llvm.get_default_triple()}", "-mcpu=native"]
         optimise = [tools.opt, "-O3", *target]
         generate = [tools.llc, "-O3", *target, "-relocation-model=pic"]
         optimised = _ran(optimise, llvm_ir)

@@ -44,6 +44,13 @@ def test_every_level_gives_the_bytes_of_the_gather(installed, stage):
     assert gn.run_stage(text, DATA, INDICES, engine="upstream").tobytes() == gn.gather(DATA, INDICES).tobytes()
 
 
+def test_sums_have_only_instructions_of_this_cpu(installed):
+    kernel = gn.compile("gather_reduce", np.zeros((9, 64), np.float32), INDICES, schedule="")
+    data = np.arange(9 * 64, dtype=np.float32).reshape(9, 64)
+    got = gn.run_stage(kernel.stages["cse"], data, INDICES, operator="gather_reduce", engine="upstream")
+    assert got.tobytes() == gn.gather_reduce(data, INDICES).tobytes()
+
+
 @pytest.mark.parametrize(("dtype", "scale"), [("f4", 0.5), ("f8", 0.1), ("i2", -3), ("u1", 255)])
 def test_gradient_takes_its_scale(upstream, dtype, scale):
     grad, indices = np.arange(12).reshape(3, 4).astype(dtype), np.array([4, 1, 4])

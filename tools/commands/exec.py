@@ -178,7 +178,7 @@ def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]"
     wanted = problem.source
     if (data.shape, data.dtype) != (wanted.shape, wanted.dtype):
         raise InvalidGatherError(f"--data must be grad of {wanted}, got {ArraySpec.of(data)}")
-    return problem, data, filled(indices, rng, problem.axis_sizes)
+    return problem, data, filled(indices, rng, problem)
 
 
 def _named(option: str, read: Any) -> Any:

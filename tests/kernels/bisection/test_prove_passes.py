@@ -3,6 +3,8 @@
 import pytest
 
 import gathernest as gn
+from gathernest.ir.modules.context import parse_module
+from gathernest.kernels.bisection.bisect_passes import bisect_module
 from gathernest.kernels.bisection.prove_passes import first_refuted
 from gathernest.kernels.host import dependencies
 from gathernest.lowering.passes.schedule import tile_loops
@@ -56,13 +58,25 @@ def test_exec_repeats_the_counterexample(short_tiles, operator, tmp_path, capsys
 
 def test_stage_of_a_file_is_proved_from_its_level_on(short_tiles):
     kernel = gn.compile(*ROWS, schedule="")
-    from gathernest.ir.modules.context import parse_module
-
     module = parse_module(kernel.stages["drop-unit-loops"])
     said: list = []
     found = first_refuted(kernel.problem, parse_passes(TILED), module, said.append)
     assert found is not None and found.before.rstrip() == kernel.stages["drop-unit-loops"].rstrip()
     assert [verdict.status for verdict in said] == ["refuted"]
+
+
+@pytest.mark.parametrize("prove", [False, True])
+def test_a_reduction_that_is_wrong_before_any_pass_is_the_input(prove):
+    stages = gn.compile("gather_reduce", "9x4xf32", "5x3xi64", bounds="clip", schedule="").stages
+    text = stages["fold-bounds"].replace("arith.minsi %index, %last", "arith.maxsi %index, %last")
+    problem = gn.compile("gather_reduce", "9x4xf32", "5x3xi64", bounds="clip").plan.problem
+    passes = parse_passes("hoist-invariants,lower-nest-to-loops")
+    if prove:
+        found = first_refuted(problem, passes, parse_module(text))
+    else:
+        found = bisect_module(parse_module(text), problem, passes, None)
+    assert found is not None and found.name == "the input" and found.passes == ()
+    assert "data[" not in str(found.difference) and "]], bounds clip\n" in str(found)
 
 
 def test_verdicts_are_told_one_by_one():

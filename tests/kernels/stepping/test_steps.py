@@ -47,7 +47,7 @@ def made(name: str, bounds: str):
     problem = problem_of(operator, ArraySpec.parse(data), ArraySpec.parse(indices), bounds=bounds, **attributes)
     rng = np.random.default_rng(len(name))
     source = filled(problem.source, rng) if problem.source.dtype.kind != "V" else _bytes(problem.source)
-    index = filled(problem.indices, rng, problem.axis_sizes)
+    index = filled(problem.indices, rng, problem)
     if bounds == "unchecked":
         index = (index.astype(np.int64) % np.array(problem.axis_sizes)).astype(index.dtype)
     elif bounds != "error":

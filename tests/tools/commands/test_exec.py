@@ -7,6 +7,7 @@ import pytest
 
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.modules.exec_comment import array_text, header_options
+from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.playground.stage_file import filled, read_array
 from gathernest.tools.cli import main
 
@@ -142,9 +143,12 @@ def test_an_array_without_elements_is_written_as_its_sizes():
 def test_indices_are_filled_within_their_axes():
     rng = np.random.default_rng(0)
     for dtype in ("i1", "u1", "i8", "u8"):
-        drawn = filled(ArraySpec((500,), dtype), rng, (3,))
+        spec = ArraySpec((500,), dtype)
+        drawn = filled(spec, rng, problem_of("gather", "3xf32", spec))
         assert set(drawn.tolist()) == set(range(0 if dtype[0] == "u" else -3, 3))
-    pairs = filled(ArraySpec((500, 2), "i8"), rng, (2, 5))
+    unchecked = filled(ArraySpec((500,), "i8"), rng, problem_of("gather", "3xf32", "500xi64", bounds="unchecked"))
+    assert set(unchecked.tolist()) == {0, 1, 2}
+    pairs = filled(ArraySpec((500, 2), "i8"), rng, problem_of("gather_nd", "2x5xf32", "500x2xi64"))
     assert [int(pairs[:, part].max()) for part in (0, 1)] == [1, 4]
 
 
