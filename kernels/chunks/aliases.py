@@ -73,7 +73,7 @@ def named_in(parts: list[Any]) -> Iterator[Any]:
         seen.add(id(part))
         if is_named[kind]:
             yield part
-        elif kind is FunctionType:
+        elif isinstance(part, FunctionType):
             parts += [part.__defaults__, part.__kwdefaults__, part.__closure__, part.__code__.co_consts]
             named = map(part.__globals__.get, part.__code__.co_names)
             parts += filter(is_stored_array, named)  # those alone: others lead to all that is imported

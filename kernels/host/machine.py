@@ -16,6 +16,8 @@ from .knobs import KnobError, knobs
 from .machine_files.calibration_file import known_calibration
 from .machine_files.described_machine import GENERIC, said_of_machine
 
+AVX2_BYTES = 32  # of a vector
+
 
 @dataclass(frozen=True, slots=True)
 class KnownMachine:
@@ -61,19 +63,30 @@ def sharing_threads() -> int:
 
 def built_in_for(cpu: Mapping[str, str]) -> tuple[str, str]:
     """Return the name of the built-in model that is nearest to a CPU, as /proc/cpuinfo describes a core, and why."""
-    vendor, family = cpu.get("vendor_id", "unknown vendor"), cpu.get("cpu family", "")
-    has_avx512 = "avx512f" in cpu.get("flags", "").split()
-    because = f"{vendor}, family {family or 'unknown'}, with{'' if has_avx512 else 'out'} AVX-512"
+    vendor, family, model = (cpu.get(name, "") for name in ("vendor_id", "cpu family", "model"))
+    with_avx512 = f"with{'' if has_avx512(cpu) else 'out'} AVX-512"
+    because = f"{vendor or 'unknown vendor'}, family {family or 'unknown'} model {model or 'unknown'}, {with_avx512}"
     if vendor == "AuthenticAMD" and family.isdecimal() and int(family) >= 23:
-        return ("zen5" if int(family) >= 26 else "zen4") if has_avx512 else "zen3", because
-    return "xeon-avx512" if vendor == "GenuineIntel" and has_avx512 else GENERIC, because
+        if int(family) >= 26:
+            return "zen5", because
+        # Of family 25, the models that Linux takes for Zen 4 (arch/x86/kernel/cpu/amd.c).
+        is_zen4 = family == "25" and model.isdecimal() and (16 <= int(model) < 32 or 96 <= int(model) < 176)
+        return "zen4" if is_zen4 or has_avx512(cpu) else "zen3", because
+    return "xeon-avx512" if vendor == "GenuineIntel" and has_avx512(cpu) else GENERIC, because
+
+
+def has_avx512(cpu: Mapping[str, str]) -> bool:
+    """Return whether a CPU has AVX-512, which some virtual machines hide from those who use them."""
+    return "avx512f" in cpu.get("flags", "").split()
 
 
 @functools.cache
 def built_in_machine() -> KnownMachine:
     """Return the built-in model for this CPU, with the sizes of its caches where the system tells them."""
-    name, because = built_in_for(cpu_facts())
-    model, sizes = BUILT_IN[name], cache_sizes()
+    (name, because), sizes = built_in_for(cpu_facts()), cache_sizes()
+    model = BUILT_IN[name]
+    if not has_avx512(cpu_facts()):
+        model = replace(model, wide_vector_bytes=min(model.wide_vector_bytes, AVX2_BYTES))
     l1, l2 = sizes.get("L1", model.l1_bytes), sizes.get("L2", model.l2_bytes)
     last = max(sizes.get("L3", 0), sizes.get("L2", 0)) or model.l3_bytes
     return KnownMachine(replace(model, l1_bytes=l1, l2_bytes=l2, l3_bytes=last), because)

@@ -20,9 +20,10 @@ from .thresholds import (
     MIN_POSITIONS_OF_AN_OWNER,
     MOST_LISTING_OWNERS,
     MOST_OWNERS,
-    MOST_SUMMED_VECTORS,
+    MOST_SUMMED_BYTES,
     OWNED_BLOCK_BYTES,
     SLICES_AHEAD,
+    SUMMED_PIECE_BYTES,
 )
 from .tiling import tile_checks, tile_innermost
 
@@ -259,18 +260,20 @@ def _share_beside(nest: NestShape, machine: MachineModel) -> Schedule:
 def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick how bags are summed: each bag by one thread, its sums in registers where a row fits in them.
 
-    Bags are parallel, in tiles of similar work. Rows are added as vectors; rows of up to 16 vectors are a part of the
-    code, so that `promote-sums` finds their sums registers. Rows of a table that exceeds L2 are prefetched.
+    Bags are parallel, in tiles of similar work. Rows are added as vectors; the size of a row is a part of the code, so
+    that `promote-sums` finds their sums registers. A long row is summed piece by piece: each piece of all rows of a
+    bag. Rows of a table that exceeds L2 are prefetched.
     """
     schedule, reasons = _summed_rows(nest, machine)
     adding = [loop for loop in nest.copied if loop[1] != 1]
+    pieces = schedule.tiles
     if nest.width_bytes * trips(adding) >= machine.min_shared_bytes and machine.threads > 1:
         bags = [loop for loop in adding if loop[0].role == "indices"]
         unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
         tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
         check_tiles, check_parallel = tile_checks(nest.checked, machine)
         schedule = Schedule(
-            (*check_tiles, *tiles),
+            (*check_tiles, *tiles, *pieces),
             parallel=(*parallel, *check_parallel),
             specialize=schedule.specialize,
             lanes=schedule.lanes,
@@ -279,14 +282,23 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.specialize is not None and loop
-    prefetches, why = _prefetches(nest, machine, loop) if can_prefetch else ((), ())
-    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
+    prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
+    inner = LoopName("inner")
+    order = (inner.outer_tile, "bag", inner.inner_tile) if pieces else ()  # each piece of all rows of a bag
+    return Choice(replace(schedule, order=order, prefetch=prefetches), (*reasons, *why))
 
 
-def _prefetches(nest: NestShape, machine: MachineModel, loop: str) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
+def _prefetches(
+    nest: NestShape, machine: MachineModel, loop: str, pieces: tuple[tuple[str, int], ...]
+) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
     """Return the prefetches of the rows of a bag, which go on into the next bag; of bags of one, of those of others."""
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
         return (), ()
+    if pieces:
+        piece_bytes = pieces[0][1] * nest.width_bytes
+        ahead = max(min(machine.near_bytes // piece_bytes, machine.near_rows), 1)
+        why = f"data exceeds L2: pieces of rows are prefetched {ahead} indices ahead"
+        return (Prefetch(loop, ahead, 1 + -(-piece_bytes // LINE_BYTES), NEAR),), (why,)
     near, far = near_and_far_rows(nest, machine, loop, nest.indices)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         return (near,), (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
@@ -300,8 +312,15 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     row_bytes, least = width_bytes * nest.innermost[1], max(machine.vector_bytes // 2, 2 * width_bytes)
     if not (nest.has_plain_rows and nest.is_packed and nest.has_packed_rows) or row_bytes < least:
         return Schedule(), ("rows are short or strided: elements are added one by one",)
-    if row_bytes <= MOST_SUMMED_VECTORS * machine.wide_vector_bytes:
-        vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
-        schedule = Schedule(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
-        return schedule, (f"rows of {nest.run_bytes} B are summed in registers: their size is part of the code",)
-    return Schedule(lanes=machine.wide_vector_bytes // width_bytes), ("sums of long rows stay in the first cache",)
+    vector_bytes = min(machine.wide_vector_bytes, 1 << row_bytes.bit_length() - 1)
+    schedule = Schedule(specialize=nest.run_bytes, lanes=vector_bytes // width_bytes)
+    why = "their size is part of the code"
+    if row_bytes <= MOST_SUMMED_BYTES:
+        return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
+    even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
+    if even_bytes >= least and any(name.role == "bag" for name, _ in nest.loops):
+        piece_bytes = next(size for size in range(SUMMED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+        tiles = ((nest.innermost[0], piece_bytes // width_bytes),)
+        schedule = replace(schedule, tiles=tiles, lanes=even_bytes // width_bytes)
+        return schedule, (f"rows are summed in registers in pieces of {piece_bytes} B: {why}",)
+    return replace(schedule, specialize=None), ("sums of long rows stay in the first cache",)

@@ -117,6 +117,34 @@ def test_every_stage_and_the_kernel_give_the_means(bounds, dtype, schedule):
     assert got.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
+@pytest.mark.parametrize("machine", ["zen4", "zen3"])
+@pytest.mark.parametrize(
+    ("operator", "one_by_one"),
+    [(GatherReduce(), sums_one_by_one), (GatherMean(), averages_one_by_one), (GatherMax(), largest_one_by_one)],
+    ids=["sums", "means", "maxima"],
+)
+def test_long_rows_are_summed_in_pieces_that_registers_hold(operator, one_by_one, machine, bounds):
+    data, indices = numbers((6, 300), np.dtype("f4")), bags((2, 3), 6, bounds)
+    with gn.knobs.scope(machine=machine):
+        plan = make_plan(Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(indices), bounds))
+    assert "tile-loops{loops=inner sizes=60},interchange-loops{order=inner_o,bag,inner_i}" in str(plan.schedule)
+    assert "reload_v" not in build_program(plan).source
+    for seed, text in enumerate({stage.text for stage in run_stages(plan)}):
+        out = np.full((2, 300), 7, np.float32)
+        interpret(parse_module(text), data, indices, out, seed=seed)
+        assert out.tobytes() == one_by_one(data, indices, bounds).tobytes(), text
+    got = run_operator(operator, data, indices, bounds, None, schedule=plan.schedule)
+    assert got.tobytes() == one_by_one(data, indices, bounds).tobytes()
+
+
+@pytest.mark.parametrize("inner", [301, 257])
+def test_long_rows_of_no_whole_vectors_are_summed_in_memory(inner):
+    specs = ArraySpec.parse(f"6x{inner}xf32"), ArraySpec.parse("5x4xi64")
+    plan = make_plan(Problem.checked(GatherReduce(), *specs, Bounds.ERROR))
+    assert "interchange" not in str(plan.schedule) and "specialize" not in str(plan.schedule)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u1"])
 def test_means_count_indices_whose_type_is_within_the_axis(dtype):
     data, indices = numbers((300, 8), np.dtype("f4")), np.arange(-4, 8).reshape(3, 4).astype(dtype)

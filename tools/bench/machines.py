@@ -9,6 +9,8 @@ from typing import Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cpu_facts, usable_cores
+from ...kernels.host.machine import built_in_for, has_avx512
+from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.terminal import UsageError
 from .cases.suite import APART, FAMILIES
 
@@ -19,6 +21,13 @@ FORMAT = 2
 NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNORECASE)
 
 
+def model_text(facts: dict[str, str]) -> str | None:
+    """Return the model of a CPU as /proc/cpuinfo tells it, and where its AVX-512 is hidden, which makes it another."""
+    model, name = facts.get("model"), built_in_for(facts)[0]
+    hides = BUILT_IN[name].wide_vector_bytes == 64 and not has_avx512(facts)
+    return f"{model} without AVX-512" if model and hides else model
+
+
 def machine_name(facts: dict[str, str], cores: int) -> str:
     """Return a name of a machine for files: model name, family, model and cores, as in `amd-epyc-25-17-2-cores`.
 
@@ -26,7 +35,7 @@ def machine_name(facts: dict[str, str], cores: int) -> str:
         facts: what /proc/cpuinfo says of a core; names that are missing are left out.
         cores: how many can be used.
     """
-    parts = [NOISE.sub(" ", facts.get("model name", "")), facts.get("cpu family", ""), facts.get("model", "")]
+    parts = [NOISE.sub(" ", facts.get("model name", "")), facts.get("cpu family", ""), model_text(facts) or ""]
     words = re.findall(r"[a-z0-9.]+", " ".join(parts).lower())
     return "-".join([*(words or ["cpu"]), str(cores), "core" if cores == 1 else "cores"])
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from .cases.case import larger_than
 from .cases.suite import APART
-from .machines import FORMAT
+from .machines import FORMAT, model_text
 from .measure import OURS, Measured, geometric_mean
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
@@ -108,7 +108,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "machine": {
             "cpu": cpu_model(),
             "family": cpu_facts().get("cpu family"),
-            "model": cpu_facts().get("model"),
+            "model": model_text(cpu_facts()),
             "usable_cores": usable_cores(),
             "caches_bytes": cache_sizes(),
         },

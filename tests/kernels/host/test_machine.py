@@ -34,6 +34,10 @@ def file(tmp_path: Path):
         ({"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2 avx512f"}, "zen4"),
         ({"vendor_id": "AuthenticAMD", "cpu family": "26", "flags": "avx2 avx512f"}, "zen5"),
         ({"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2"}, "zen3"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "flags": "avx2"}, "zen4"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "97", "flags": "avx2"}, "zen4"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "80", "flags": "avx2"}, "zen3"),
+        ({"vendor_id": "AuthenticAMD", "cpu family": "26", "model": "2", "flags": "avx2"}, "zen5"),
         ({"vendor_id": "AuthenticAMD", "cpu family": "21", "flags": "avx"}, "avx2"),
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "flags": "avx2 avx512f"}, "xeon-avx512"),
         ({"vendor_id": "GenuineIntel", "cpu family": "6", "flags": "avx2"}, "avx2"),
@@ -47,9 +51,19 @@ def test_the_built_in_model_is_that_of_the_family_and_its_vectors(cpu, expected)
 
 
 def test_why_a_model_was_taken_says_what_the_cpu_is():
-    cpu = {"vendor_id": "AuthenticAMD", "cpu family": "25", "flags": "avx2 avx512f"}
-    assert built_in_for(cpu)[1] == "AuthenticAMD, family 25, with AVX-512"
-    assert built_in_for({})[1] == "unknown vendor, family unknown, without AVX-512"
+    cpu = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "flags": "avx2 avx512f"}
+    assert built_in_for(cpu)[1] == "AuthenticAMD, family 25 model 17, with AVX-512"
+    assert built_in_for({})[1] == "unknown vendor, family unknown model unknown, without AVX-512"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("avx2 avx512f", 64), ("avx2", 32)])
+def test_vectors_are_as_wide_as_the_instructions_that_a_virtual_machine_shows(monkeypatch, flags, expected):
+    cpu = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "flags": flags}
+    monkeypatch.setattr(machine, "cpu_facts", lambda: cpu)
+    machine.built_in_machine.cache_clear()
+    found = machine.built_in_machine().model
+    machine.built_in_machine.cache_clear()
+    assert (found.name, found.wide_vector_bytes) == ("zen4", expected)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from gathernest.tools.bench import command, machines
 from gathernest.tools.bench.machines import FORMAT, as_text, machine_name, stored_runs
 from gathernest.tools.bench.measure import Measured
 
+GENOA = {"vendor_id": "AuthenticAMD", "model name": "AMD EPYC", "cpu family": "25", "model": "17"}
 STORED = ("rows-8B", "bags-zipf", "call-kernel")
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,6 +29,9 @@ ROOT = Path(__file__).resolve().parents[3]
             1,
             "intel-xeon-platinum-8581c-6-207-1-core",
         ),
+        ({**GENOA, "flags": "avx2 avx512f"}, 2, "amd-epyc-25-17-2-cores"),
+        ({**GENOA, "flags": "avx2"}, 2, "amd-epyc-25-17-without-avx-512-2-cores"),
+        ({**GENOA, "vendor_id": "", "model": "17 without AVX-512"}, 2, "amd-epyc-25-17-without-avx-512-2-cores"),
         ({"model name": "AMD EPYC 7B13 64-Core Processor"}, 8, "amd-epyc-7b13-8-cores"),
         ({}, 4, "cpu-4-cores"),
     ],
