@@ -164,7 +164,7 @@ def _check_supported(graph: onnx.GraphProto) -> None:
             operator = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
             found.setdefault(operator, []).append(_name_of(node, number))
     if found:
-        raise unsupported(found, ", ".join(SUPPORTED))
+        raise unsupported(found, f"{', '.join(SUPPORTED)}; gathernest.split leaves all others to ONNX Runtime")
 
 
 def _define(values: dict[str, SSAValue], name: str, value: SSAValue, what: str) -> None:

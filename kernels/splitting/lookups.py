@@ -36,8 +36,8 @@ class Lookup:
         nodes: the places of its nodes in the graph.
         reduce: "sum" or "mean", or None.
         keep_dim: whether the reduced dimension stays with size 1.
-        weights: the name of the value that rows are multiplied by, with one dimension of size 1 more than indices.
-        left_out: of the same shape, the name of the bools that say which rows are zeros.
+        weights: the name of the value that rows are multiplied by; its last dimension has size 1.
+        left_out: of such a shape, the name of the bools that say which rows are zeros.
     """
 
     table: str
@@ -154,7 +154,7 @@ def _with_reduction(
         weights, left_out = _factors(graph.node[place], lookup.result, graph)
         factor = weights or left_out or ""
         sizes = shapes.get(factor)
-        if factor in after or sizes is None or len(sizes) != len(indices) + 1 or sizes[-1] != 1:
+        if factor in after or not sizes or len(sizes) > len(indices) + 1 or sizes[-1] != 1:
             return lookup
         nodes, place = (*nodes, place), _only_reader(graph.node[place].output[0], graph)
     if place is None:
@@ -187,7 +187,7 @@ def _factors(node: onnx.NodeProto, rows: str, graph: onnx.GraphProto) -> tuple[s
     names = tuple(node.input)
     if node.op_type == "Mul":
         return next((name for name in names if name != rows), None), None
-    if len(names) != 3 or names[2] != rows or names[:2].count(rows) or not _is_zero(names[1], graph):
+    if len(names) != 3 or rows in names[:2] or not _is_zero(names[1], graph):
         return None, None
     return None, names[0]
 

@@ -104,7 +104,8 @@ class RuntimeSum:
         bags, bag, columns = shape
         random, draws = np.random.default_rng(0), -(-LEAST_SUMS_TRIED // (bags * columns))
         for scale in [*[1.0] * draws, -0.0]:
-            rows = (scale * random.random(shape)).astype(self._dtype)
+            rows = random.random(shape, self._dtype)
+            rows *= scale
             wanted = _sums_of_groups(rows, group)
             if self._reduce == "mean":
                 wanted /= self._dtype.type(bag)

@@ -85,6 +85,11 @@ def test_every_unknown_operator_is_named_with_its_count(load, make):
     rejected(load, make(nodes, {"x": "2xf32"}, {"y0": "2xf32"}), wanted)
 
 
+def test_split_is_what_takes_models_of_other_operators(load, make):
+    proto = make([make_node("Relu", ["x"], ["y"])], {"x": "2xf32"}, {"y": "2xf32"})
+    rejected(load, proto, ", Tile, CastLike; gathernest.split leaves all others to ONNX Runtime")
+
+
 def test_other_domain_is_rejected(load, make):
     proto = make([make_node("Gather", ["x", "x"], ["y"], name="g", domain="com.acme")], {"x": "2xi64"}, {"y": "2xi64"})
     rejected(load, proto, "not supported: com.acme.Gather (1 node 'g'); supported are Gather")

@@ -110,6 +110,18 @@ BODIES = {
         " y = ReduceSum (w, one)",
         ["gather table by ids"],
     ),
+    "weights of fewer dimensions": (
+        "g = Gather (table, ids) \n p = Mul (few, g) \n y = ReduceSum (p, one)",
+        ["gather table by ids, times few, sum of each bag"],
+    ),
+    "weights of more dimensions": (
+        "g = Gather (table, ids) \n p = Mul (more, g) \n y = ReduceSum (p, minus_two)",
+        ["gather table by ids"],
+    ),
+    "weights of each column": (
+        "g = Gather (table, ids) \n p = Mul (all, g) \n y = ReduceSum (p, one)",
+        ["gather table by ids"],
+    ),
     "weights of other columns": (
         "g = Gather (table, ids) \n p = Mul (g, each) \n y = ReduceMean (p, one)",
         ["gather table by ids"],
@@ -146,6 +158,9 @@ def model_of(body: str) -> onnx.ModelProto:
         "some": np.arange(7, dtype=np.float32).reshape(1, 7, 1),
         "nought": np.array(0, np.float32),
         "fill": np.array(1, np.float32),
+        "few": np.arange(7, dtype=np.float32).reshape(7, 1),
+        "more": np.arange(7, dtype=np.float32).reshape(1, 1, 7, 1),
+        "all": np.ones((1, 7, 32), np.float32),
         "each": np.arange(32, dtype=np.float32),
         "low": np.array(-600 if "Clip" in body else 100),
         "high": np.array(599),
@@ -298,6 +313,23 @@ def test_small_tables_and_other_domains_stay_in_the_model():
     assert len(find_lookups(model)) == 1
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(TABLE[:100], "table"))
     assert find_lookups(model) == []
+
+
+def test_products_of_other_domains_and_of_old_opsets_stay_in_the_model():
+    model = model_of(BODIES["weights of one bag for all"][0])
+    product = model.graph.node[1]
+    product.domain = "custom"
+    assert [str(lookup) for lookup in find_lookups(model)] == ["gather table by ids"]
+    product.domain = ""
+    assert len(find_lookups(model)[0].nodes) == 3
+    product.attribute.add(name="broadcast", i=1, type=onnx.AttributeProto.INT)
+    assert [str(lookup) for lookup in find_lookups(model)] == ["gather table by ids"]
+
+
+def test_rows_that_are_an_output_are_not_added_up_unseen():
+    model = model_of(BODIES["sums"][0])
+    model.graph.output.add(name="g")
+    assert [str(lookup) for lookup in find_lookups(model)] == ["gather table by ids"]
 
 
 def _in_file(name):

@@ -204,3 +204,56 @@ CASES: dict[str, Case] = {
     ),
     "slices": on_states(lambda m, x: (x[:, 1:-1, ::2], x[:, -1], torch.roll(x, 1, 2))),
 }
+
+
+def _rotary(m: Model, states: Tensor, places: Tensor) -> Tensor:
+    first, second = states.chunk(2, -1)
+    return states * m.cos[places] + torch.cat([-second, first], -1) * m.sin[places]
+
+
+def _vocabulary(m: Model, tokens: Tensor) -> Tensor:
+    """A part of a table that is divided among machines."""
+    outside = (tokens < 5) | (tokens >= 15)
+    rows = F.embedding(torch.where(outside, 0, tokens - 5), m.table[5:15])
+    return torch.where(outside.unsqueeze(-1), 0.0, rows)
+
+
+def _window_bias(m: Model, tokens: Tensor) -> Tensor:
+    places = torch.arange(4)
+    bias = m.other[(places[:, None] - places[None, :] + 3).view(-1)].view(4, 4, 8)
+    return F.embedding(tokens, m.table).unsqueeze(1) + bias[:1, :1]
+
+
+def _quantised(m: Model, tokens: Tensor) -> Tensor:
+    return F.embedding(tokens, m.rows.float()) * m.scales[tokens].unsqueeze(-1)
+
+
+# Models that no reader was written for: some have operators that are not supported.
+CASES |= {
+    "rotary": Case(
+        lambda: Model(_rotary, cos=TABLE.cos(), sin=TABLE.sin()),
+        states(tokens(5, "places")),
+        {"states": LENGTH, "places": LENGTH},
+    ),
+    "vocabulary": on_tokens(_vocabulary),
+    "window_bias": on_tokens(_window_bias, other=TABLE[:7]),
+    "quantised": on_tokens(_quantised, rows=(TABLE * 50).to(torch.int8), scales=TABLE[:, 0]),
+    "half": on_tokens(lambda m, t: F.embedding(t, m.table.half()).float()),
+    "ngrams": on_tokens(lambda m, t: F.embedding((t[:, 1:] * 31 + t[:, :-1]) % 20, m.table)),
+    "wrapped": on_tokens(lambda m, t: F.embedding((t - 7) % 20, m.table) + F.embedding((t - 7).abs(), m.table)),
+    "gains": on_tokens(lambda m, t: F.embedding(t, m.table) * m.other, other=TABLE[0]),
+    "tied": on_tokens(lambda m, t: (F.embedding(t, m.table), F.embedding(t, m.table) + 1)),
+    "largest": on_tokens(lambda m, t: F.embedding(t, m.table).amax(1)),
+    "mean": on_tokens(lambda m, t: F.embedding(t, m.table).mean(1)),
+    "bag": on_tokens(lambda m, t: F.embedding_bag(t, m.table, mode="sum")),
+    "causal": on_tokens(lambda m, t: F.embedding(t, m.table) * torch.ones(t.shape[1], t.shape[1]).tril()[0][:, None]),
+    "flip": on_states(lambda m, x: x.flip(1)),
+    "pages": on_states(lambda m, x, i: x[i].flatten(1, 2), tokens(2, "i"), i=LENGTH),
+    "scores": on_states(lambda m, x, i: x.gather(2, i.unsqueeze(-1)).squeeze(-1), tokens(8, "i"), i=LENGTH),
+    "batched": on_states(lambda m, x, i: x[torch.arange(x.shape[0])[:, None], i], tokens(5, "i"), i=LENGTH),
+    "negative": on_states(lambda m, x: x[:, [-1, 0, -2]]),
+    "channels": on_states(lambda m, x: x[..., torch.tensor([7, 1, 3])]),
+    "select": on_states(lambda m, x, i: x.index_select(1, i[0]), tokens(5, "i"), i=LENGTH),
+    "patches": on_states(lambda m, x: x.reshape(x.shape[0], x.shape[1], 2, 4).permute(0, 2, 1, 3).flatten(2)),
+    "best": on_states(lambda m, x: F.embedding(x.argmax(-1), TABLE[:8])),
+}
