@@ -13,16 +13,14 @@ import torch  # pyright: ignore[reportMissingImports]
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
-from ..gather import run_operator
 from ..host.runtime import RUNTIME
 from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIGHTED, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest, rows_of_largest_in
 from ..reduction.operands import Reduction
 from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
-from ..reduction.widened import run_reduction
 from ..runtime.call_cache import CALLS
-from ..runtime.dispatch import keys_of_gather
+from ..runtime.dispatch import Request, keys_of_gather, run
 from .torch_fast_call import finders
 from .torch_operators import Operator, added_up
 from .torch_tensors import (
@@ -39,6 +37,8 @@ from .torch_tensors import (
 # Added in their own dtype, by calls that are remembered.
 _WIDE = (torch.float32, torch.float64)
 _OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
+# Those of calls by rows of positions. To make them takes 1 us.
+_KEYS = {operator: keys_of_gather(operator, Bounds.ZERO) for operator in (*_OPERATORS.values(), WEIGHTED)}
 # Indices of a call that is small: those of more are as fast by NumPy.
 _FEW = 4096
 
@@ -52,15 +52,11 @@ def reduced(
         if factors is None and weight.dtype in _WIDE:
             rows = _rows(index, offsets, has_last, weight.shape[0], padding, mode == "max")
             if rows is not None:
-                found = _found_rows(operator, weight, rows)
-                if found is not None:
-                    return found
-                found = run_operator(operator, array_of(weight), unsigned(rows), Bounds.ZERO, None)
-                return tensor_of(found, weight.dtype)
+                return _reduced_rows(operator, weight, rows)
         if factors is not None and weight.dtype is torch.float32:
-            found = _weighted_rows(weight, index, offsets, has_last, padding, factors)
-            if found is not None:
-                return found
+            rows = _weighted_rows(index, offsets, has_last, weight.shape[0], padding, array_of(factors))
+            if rows is not None:
+                return _reduced_rows(WEIGHTED, weight, rows)
         if factors is None and mode != "max":
             index, offsets = _as_rows(index, offsets, has_last)
         if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
@@ -97,14 +93,16 @@ def _bag_rows() -> Any:
     return RUNTIME.make(made)
 
 
-def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding_idx: int | None) -> Any:
+def found_bags(
+    weight: Any, index: Any, offsets: Any, factors: Any, mode: Reduction, has_last: bool, padding_idx: int | None
+) -> Any:
     """Return the result of a call with few indices, if it needs no gradient and one like it was made before, or None.
 
     The arguments need no checks: a call with others finds nothing.
     """
     if is_traced() or is_transformed() or has_function_mode():
         return None
-    if type(index) is not torch.Tensor or type(offsets) is not torch.Tensor:
+    if type(index) is not torch.Tensor or (factors is None and type(offsets) is not torch.Tensor):
         return None
     try:
         count, is_max = weight.shape[0], mode == "max"
@@ -112,7 +110,14 @@ def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last:
             return None
         if padding_idx is not None and not -count <= padding_idx < count:
             return None
-        rows = _rows(index, offsets, has_last, count, -1 if padding_idx is None else padding_idx % count, is_max)
+        padding = -1 if padding_idx is None else padding_idx % count
+        if factors is not None:
+            if mode != "sum" or weight.dtype is not torch.float32 or factors.shape != index.shape:
+                return None
+            has_last = has_last and offsets is not None
+            rows = _weighted_rows(index, offsets, has_last, count, padding, factors.numpy())
+            return None if rows is None else _found_rows(WEIGHTED, weight, rows)
+        rows = _rows(index, offsets, has_last, count, padding, is_max)
     except (AttributeError, RuntimeError, TypeError):  # what is no tensor, or has no array
         return None
     return None if rows is None else _found_rows(_OPERATORS[mode], weight, rows)
@@ -121,35 +126,47 @@ def found_bags(weight: Any, index: Any, offsets: Any, mode: Reduction, has_last:
 def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool, factors: Any = None) -> Any:
     """Return few bags as rows of positions, where `size` adds nothing; None of others, and of what has an error.
 
-    With factors, which are float32, the bits of one are the upper half of each position.
+    With factors, an array of float32, the bits of one lie beside each position.
     """
     if offsets is None or index.numel() > _FEW or (is_max and padding >= 0):
         return None
     options = has_last, size, padding, is_max, max(MOST_PLACES_AN_INDEX, _FEW // max(index.numel(), 1))
-    weights = None if factors is None else array_of(factors)
-    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options, weights)
+    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options, factors)
     return None if rows is None else torch.from_numpy(rows)
 
 
-def _weighted_rows(weight: Any, index: Any, offsets: Any, has_last: bool, padding: int, factors: Any) -> Any:
-    """Return the sums of few bags with factors of float32; None of others, and of what has an error."""
-    if weight.shape[0] >= 1 << 31:
+def _weighted_rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, factors: Any) -> Any:
+    """Return few bags with factors of float32 as `_rows` does, by offsets or by rows."""
+    if size >= 1 << 31:
         return None
     if offsets is None:
-        if not index.numel():
+        if not 0 < index.numel() <= _FEW:
             return None
-        offsets = torch.arange(0, index.numel(), index.shape[1])
+        offsets = _even_offsets(*index.shape)
         index, factors = index.reshape(-1), factors.reshape(-1)
-    rows = _rows(index, offsets, has_last, weight.shape[0], padding, is_max=False, factors=factors)
-    if rows is None:
-        return None
-    places = rows.numpy().view(np.int32).reshape(*rows.shape, 2)
-    return tensor_of(run_reduction(WEIGHTED, array_of(weight), places, Bounds.ZERO), weight.dtype)
+    return _rows(index, offsets, has_last, size, padding, is_max=False, factors=factors)
+
+
+@functools.lru_cache(64)
+def _even_offsets(bags: int, length: int) -> Any:
+    """Return where bags of one length begin."""
+    return torch.arange(0, bags * length, length)
 
 
 def _found_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:
     """Return what a call that was made before gives for rows of positions, or None."""
-    return finders().elements.run(CALLS.find, weight, rows, None, *keys_of_gather(operator, Bounds.ZERO))
+    finder = finders().signed if operator is WEIGHTED else finders().elements
+    return finder.run(CALLS.find, weight, rows, None, *_KEYS[operator])
+
+
+def _reduced_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:
+    """Return what a call gives for rows of positions, and remember it for `_found_rows`."""
+    found = _found_rows(operator, weight, rows)
+    if found is not None:
+        return found
+    places = rows.numpy() if operator is WEIGHTED else unsigned(rows)
+    request = Request(operator, Bounds.ZERO, None, (), None, None, None)
+    return tensor_of(run(request, array_of(weight), places, None, CALLS, _KEYS[operator]), weight.dtype)
 
 
 def _counts(rows: Any, size: int) -> Any:

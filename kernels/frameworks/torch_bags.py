@@ -10,7 +10,7 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 from ...ir.errors import InvalidGatherError
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, found_bags, reduced
 from .torch_operators import GATHER
-from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, is_transformed
+from .torch_tensors import check_index, check_tensor, is_dispatched, is_overridden, is_traced, is_transformed
 
 _MODES = ("sum", "mean", "max")
 _SUMMED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -54,8 +54,8 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    if offsets is not None and per_sample_weights is None and max_norm is None and mode in _MODES:
-        found = found_bags(weight, input, offsets, mode, include_last_offset, padding_idx)
+    if max_norm is None and mode in _MODES and (offsets is not None or per_sample_weights is not None):
+        found = found_bags(weight, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
         if found is not None:
             return found
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)
@@ -139,7 +139,8 @@ def _largest(weight: Any, index: Any, offsets: Any, has_last: bool, padding: int
 
     Where a gradient may be wanted, the rows of the largest elements are found first, and then gathered.
     """
-    if not (is_traced() or is_transformed() or _has_gradient(weight, None)):
+    is_seen = is_traced() or is_transformed() or is_dispatched(weight, index, offsets)
+    if not (is_seen or _has_gradient(weight, None)):
         return reduced(weight, index, offsets, "max", has_last, padding)
     rows = ROWS_OF_LARGEST(weight.detach(), index, offsets, has_last, padding)
     is_there = rows < weight.shape[0]

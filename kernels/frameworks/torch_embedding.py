@@ -43,8 +43,8 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
-    is_scaled = scale_grad_by_freq and (sparse or getattr(weight, "requires_grad", False))  # not as torch scales
-    if max_norm is None and getattr(weight, "ndim", 0) == 2 and not is_scaled:
+    is_matrix = isinstance(weight, Tensor) and weight.ndim == 2
+    if max_norm is None and is_matrix and not (scale_grad_by_freq and (sparse or weight.requires_grad)):
         rows = weight.shape[0] if padding_idx is not None else 0
         if padding_idx is None or -rows <= padding_idx < rows:
             padding = -1 if padding_idx is None else padding_idx % rows

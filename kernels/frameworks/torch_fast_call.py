@@ -73,7 +73,12 @@ def _made_finders() -> Finders:
     guards = (dispatch_modes, 0), (has_function_mode, False), (is_tracing, False), (is_transforming, False)
     try:
         library = TensorLibrary(
-            Tensor.__dlpack_c_exchange_api__, (Tensor, torch.nn.Parameter), guards, torch.is_grad_enabled, known
+            Tensor.__dlpack_c_exchange_api__,
+            (Tensor, torch.nn.Parameter),
+            guards,
+            torch.is_grad_enabled,
+            known,
+            (torch.uint8, torch.int8),
         )
         ways = (unsigned, 1), (unsigned, ANY_RANK), (signed, ANY_RANK)
         return Finders(*[Finder(*functions) for functions in make_tensor_call(library, ways)])

@@ -9,7 +9,17 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements
 from .torch_operators import GATHER, SELECT, SPARSE_GATHER, TAKE_ALONG, Operator
-from .torch_tensors import array_of, check_index, check_tensor, checked_dim, count_change, is_overridden, is_traced
+from .torch_tensors import (
+    array_of,
+    check_index,
+    check_tensor,
+    checked_dim,
+    count_change,
+    is_dispatched,
+    is_overridden,
+    is_traced,
+    is_transformed,
+)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -126,7 +136,7 @@ def _fits(input: Any, indices: Any, dim: Any) -> bool:
     try:
         sizes, others = input.shape, indices.shape
         return len(sizes) == len(others) and sizes[:dim] == others[:dim] and sizes[dim + 1 :] == others[dim + 1 :]
-    except (AttributeError, TypeError):
+    except (AttributeError, RuntimeError, TypeError):  # nested tensors have no shape
         return False
 
 
@@ -191,7 +201,8 @@ def _run(operator: Operator, function: str, table: Any, dim: int, picks: Any, sh
         if out.numel():
             raise InvalidGatherError(f"out must have shape {shape}, or no elements, got shape {tuple(out.shape)}")
         out.resize_(shape)
-    if is_traced() or out.is_neg() or out.is_conj():  # the memory of the latter two has other values
+    is_seen = is_traced() or is_transformed() or is_dispatched(table, picks, out)
+    if is_seen or out.is_neg() or out.is_conj():  # the memory of the latter two has other values
         return out.copy_(operator(table, dim, picks).reshape(shape))
     operator.kernel(table, dim, picks, array_of(out.reshape(1) if not shape else out))
     count_change(out)

@@ -25,6 +25,7 @@ from .torch_tensors import (
     array_of,
     count_change,
     is_compiling,
+    is_dispatched,
     is_grad_enabled,
     is_traced,
     is_transformed,
@@ -89,8 +90,8 @@ class Operator:
         self._transformed = _function(self._name, forward=lambda *arguments: self.kernel(*arguments), **parts).apply
 
     def __call__(self, table: Any, *arguments: Any) -> Any:
-        """Run it: by torch's dispatcher where a call is traced, else with what gradients and transforms need."""
-        if is_traced():
+        """Run it: by torch's dispatcher where it must see the call, else with what gradients and transforms need."""
+        if is_traced() or is_dispatched(table, *arguments):
             return self.registered(table, *arguments)
         if is_transformed():
             return self._transformed(table, *arguments)

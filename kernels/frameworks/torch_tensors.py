@@ -21,6 +21,9 @@ UNSIGNED = {
     dtype: np.dtype(str(dtype).rpartition(".")[2].replace("uint", "int").replace("int", "uint")) for dtype in _WHOLE
 }
 
+_PLAIN, _NO_DISPATCH = (Tensor, torch.nn.Parameter), Tensor.__torch_dispatch__
+_functorch = torch._C._functorch
+
 is_compiling = torch.compiler.is_dynamo_compiling
 is_grad_enabled = torch.is_grad_enabled
 is_tracing = torch._C._is_tracing
@@ -38,6 +41,22 @@ def is_traced() -> bool:
 def is_transformed() -> bool:
     """Return whether a transform of `torch.func` or a gradient in forward mode is active."""
     return forward_ad._current_level >= 0 or is_transforming()
+
+
+def is_dispatched(*tensors: Any) -> bool:
+    """Return whether only torch's dispatcher knows what a call means: for a tensor's type, or for a transform.
+
+    Such are tensors with a `__torch_dispatch__`, those of the old `vmap` by which `is_grads_batched` runs, and all
+    tensors where `torch.func.functionalize` is active.
+    """
+    if is_transforming() and _functorch.peek_interpreter_stack().key() == _functorch.TransformType.Functionalize:
+        return True
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN and isinstance(tensor, Tensor) and tensor.__torch_dispatch__ is not _NO_DISPATCH:
+            return True
+        if isinstance(tensor, Tensor) and _functorch.is_legacy_batchedtensor(tensor):
+            return True
+    return False
 
 
 def is_overridden(*tensors: Any) -> bool:
@@ -79,6 +98,8 @@ def ml_dtype(name: str) -> np.dtype:
 
 def tensor_of(array: np.ndarray, dtype: Any) -> Any:
     """Return an array as a tensor of a dtype on the same memory."""
+    if not array.size:  # NumPy's strides are 0 then, torch's are not
+        return torch.empty(array.shape, dtype=dtype)
     if dtype in OF_NUMPY:
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
@@ -129,8 +150,9 @@ def check_index(index: Any, name: str, function: str) -> None:
         raise IndexTypeError(
             f"{name} must be a tensor of integers, got torch.bool; for a mask, pass {name}.nonzero().squeeze(1)"
         )
-    if index.dtype.is_floating_point or index.dtype.is_complex:
-        raise IndexTypeError(f"{name} must be a tensor of integers, got {index.dtype}; pass {name}.long()")
+    if index.dtype not in UNSIGNED:
+        what = "integers" if index.dtype.is_floating_point or index.dtype.is_complex else "integers of 8 to 64 bits"
+        raise IndexTypeError(f"{name} must be a tensor of {what}, got {index.dtype}; pass {name}.long()")
 
 
 def checked_dim(dim: Any, rank: int) -> int:

@@ -12,6 +12,7 @@ from .fast_call import NEW_FROM_DESCR, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, builtin, machine_code
 
 _INDEX_DTYPES, _WEIGHT_DTYPES = (np.dtype(np.int64), np.dtype(np.uint64)), (np.dtype(np.float32),)
+_PAIR_DTYPE = np.dtype(np.int32)
 _WEIGHT_BYTES = 4
 
 
@@ -26,8 +27,8 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     * indices: (indices) int64 or uint64, side by side.
     * offsets: (bags) as indices: where each bag begins; with `has_last` also where the last one ends.
 
-    * weights: None, or (indices) float32, side by side. Then `size` is below 2**31, and each place has its position in
-      the lower half, and in the upper half the bits of its weight.
+    * weights: None, or (indices) float32, side by side. Then `size` is below 2**31, and the array is (bags, longest, 2)
+      int32: each position, and the bits of its weight.
 
     `padding` is an index that becomes `size`; -1 for none.
     """
@@ -41,7 +42,7 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     _numbers_of(module, "indices_of", _INDEX_DTYPES)
     _numbers_of(module, "weights_of", _WEIGHT_DTYPES)
     _rows(module, new)
-    IMMORTAL.append((_INDEX_DTYPES, _WEIGHT_DTYPES))
+    IMMORTAL.append((_INDEX_DTYPES, _WEIGHT_DTYPES, _PAIR_DTYPE))
     return builtin("rows", machine_code(module), FASTCALL)(None)
 
 
@@ -95,10 +96,12 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     code.need(code.icmp_signed("<=", code.mul(width, bags), most), none)
     with code.counted(last) as number:
         code.need(code.icmp_unsigned("<", code.element(indices, number), size), none)
-    shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 2)(ir.Undefined)), I64)
-    code.store_at(bags, shape)
-    code.store_at(width, shape, WORD_BYTES)
-    array = new_array(code, new_from_descr, I64(id(_INDEX_DTYPES[0])), I64(2), shape)
+    shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 3)(ir.Undefined)), I64)
+    for place, size_of in enumerate((bags, width, I64(2))):
+        code.store_at(size_of, shape, WORD_BYTES * place)
+    is_bare = code.same(code.load(weights), NULL)
+    dtype = code.select(is_bare, I64(id(_INDEX_DTYPES[0])), I64(id(_PAIR_DTYPE)))
+    array = new_array(code, new_from_descr, dtype, code.select(is_bare, I64(2), I64(3)), shape)
     with code.if_then(code.not_(code.same(array, NULL))):
         target = code.load_at(array, Field.DATA)
         with code.counted(bags) as bag:
@@ -109,7 +112,7 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
                 index = code.element(source, number)
                 position = code.select(code.same(index, padding), size, index)
                 code.store_at(position, code.after(row, number))
-            with code.if_then(code.not_(code.same(code.load(weights), NULL))), code.counted(length) as number:
+            with code.if_then(code.not_(is_bare)), code.counted(length) as number:
                 weight = code.add(code.load(weights), code.mul(code.add(start, number), I64(_WEIGHT_BYTES)))
                 bits = code.shl(code.zext(code.load_at(weight, 0, I32), I64), I64(32))
                 place = code.after(row, number)

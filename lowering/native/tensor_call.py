@@ -87,6 +87,7 @@ class TensorLibrary:
         guards: functions without arguments, with the object that each returns unless somebody watches the calls.
         is_grad_enabled: returns whether gradients are wanted of tensors that have `requires_grad`.
         dtypes: those that data and `out` are read as.
+        bytes_dtypes: the library's own two dtypes of integers of 8 bits: those of fewer are described as these.
     """
 
     exchange_api: Any
@@ -94,6 +95,7 @@ class TensorLibrary:
     guards: Sequence[tuple[Callable[[], Any], Any]]
     is_grad_enabled: Callable[[], bool]
     dtypes: Dtypes
+    bytes_dtypes: tuple[Any, Any]
 
 
 def make_tensor_call(
@@ -126,7 +128,10 @@ def make_tensor_call(
         raise NotImplementedError
     IMMORTAL.append((library, indices))
     module = ir.Module("gathernest_tensor_call")
-    for function in (_forget, _is_lazy, _describe, _count, _array_of, _tensor_of, _run):
+    for function in (_forget, _is_lazy, _describe, _count):
+        function(module)
+    _array_of(module, library.bytes_dtypes)
+    for function in (_tensor_of, _run):
         function(module)
     for function in (run_and_save, run_own, differentiate):
         function(module)
@@ -209,7 +214,7 @@ def _count(module: ir.Module) -> None:
     code.ret(I64(-1))
 
 
-def _array_of(module: ir.Module) -> None:
+def _array_of(module: ir.Module, bytes_dtypes: tuple[Any, Any]) -> None:
     """array_of(words, tensor, dtypes, dtype): a new array on a tensor's memory, or 0; puts its dtype at `dtype`."""
     code = Code(module, "array_of", 4)
     words, tensor, dtypes, dtype_place = code.arguments
@@ -228,6 +233,12 @@ def _array_of(module: ir.Module) -> None:
     shift = code.cttz(size, ir.IntType(1)(1))
     descr = code.element(dtypes, code.add(code.mul(number, I64(_SIZES)), shift))
     code.need(code.not_(code.same(descr, I64(0))), none)
+    with code.if_then(code.and_(code.same(size, I64(1)), code.icmp_unsigned("<", number, I64(_FLOAT)))):
+        own = attribute(code, tensor, "dtype")
+        with code.if_then(code.same(own, NULL)):
+            code.branch(failed)
+        code.call_python("Py_DecRef", own, result=VOID)  # the library has another reference
+        code.need(code.or_(*[code.same(own, I64(id(dtype))) for dtype in bytes_dtypes]), none)
     with code.if_then(code.icmp_unsigned(">=", number, I64(_FLOAT))):  # a view of integers is never negated
         _need_not_lazy(code, tensor, "is_neg", none)
     with code.if_then(code.same(number, I64(_COMPLEX))):
@@ -260,7 +271,7 @@ def _need_not_lazy(code: Code, tensor: Word, method: str, otherwise: Any) -> Non
 
 
 def _tensor_of(module: ir.Module) -> None:
-    """tensor_of(words, array, dtype): a tensor on an array's memory, which owns it; 0 with an exception set."""
+    """tensor_of(words, array, dtype): a tensor on a C-contiguous array's memory, which owns it; 0 is an exception."""
     code = Code(module, "tensor_of", 3)
     words, array, dtype = code.arguments
     rank = code.number(array, Field.RANK)
@@ -268,8 +279,7 @@ def _tensor_of(module: ir.Module) -> None:
     with code.if_then(code.same(managed, NULL)):
         code.call_python("Py_DecRef", array, result=VOID)
         code.ret(code.call_python("PyErr_NoMemory"))
-    strides, shift = code.add(managed, I64(Managed.BYTES)), code.and_(code.lshr(dtype, I64(11)), I64(0x1F))
-    shift = code.cttz(shift, ir.IntType(1)(1))
+    strides = code.add(managed, I64(Managed.BYTES))
     for value, place in (
         (I64(_MAJOR_VERSION), Managed.VERSION),
         (array, Managed.OWNER),
@@ -284,9 +294,12 @@ def _tensor_of(module: ir.Module) -> None:
         (NULL, Managed.TENSOR + Tensor.FIRST_BYTE),
     ):
         code.store_at(value, managed, place)
-    given = code.load_at(array, Field.STRIDES)
-    with code.counted(rank) as dim:
-        code.store_at(code.ashr(code.element(given, dim), shift), code.after(strides, dim))
+    sizes, step = code.load_at(array, Field.SHAPE), code.variable(I64(1))
+    with code.counted(rank) as number:  # NumPy's strides are 0 where there are no elements
+        dim = code.sub(code.sub(rank, number), I64(1))
+        code.store_at(code.load(step), code.after(strides, dim))
+        size = code.element(sizes, dim)
+        code.store(code.mul(code.load(step), code.add(size, code.zext(code.same(size, I64(0)), I64))), step)
     holder = code.variable(NULL)
     code.call_address(code.word(words, Library.TO_OBJECT), managed, code.ptrtoint(holder, I64), types=[I32])
     code.ret(code.load(holder))

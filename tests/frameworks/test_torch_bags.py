@@ -104,6 +104,32 @@ def test_weights_of_few_bags_are_put_beside_their_positions(bags, monkeypatch):
         assert torch.equal(ours, torch.nn.functional.embedding_bag(index, weight, offsets, **given))
 
 
+@pytest.mark.parametrize("bags", [(BAGS, None), (FLAT, OFFSETS)], ids=["rows", "offsets"])
+def test_few_bags_with_weights_take_the_fast_way(bags, monkeypatch):
+    index, offsets = bags
+    weight, factors = torch.randint(-4, 5, (6, 4)).float(), torch.randint(-4, 5, index.shape).float()
+    for _ in range(3):
+        gnt.embedding_bag(index, weight, offsets, mode="sum", per_sample_weights=factors)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch_bags, "check_tensor", None)  # which every other way calls
+        for padding in (None, -1, 2):
+            given = {"mode": "sum", "per_sample_weights": factors * 2, "padding_idx": padding}
+            ours = gnt.embedding_bag(index, weight + 1, offsets, **given)
+            assert torch.equal(ours, torch.nn.functional.embedding_bag(index, weight + 1, offsets, **given))
+    given = {"mode": "sum", "per_sample_weights": factors}
+    if offsets is None:
+        assert len(gnt.embedding_bag(index, weight, include_last_offset=True, **given)) == len(index)
+    with pytest.raises(gn.BoundsError, match="index 6 at position"):
+        gnt.embedding_bag(index + 1, weight, offsets, **given)
+    with pytest.raises(gn.InvalidGatherError, match="per_sample_weights must have the shape of input"):
+        gnt.embedding_bag(index, weight, offsets, mode="sum", per_sample_weights=torch.cat([factors, factors]))
+    with pytest.raises(gn.InvalidGatherError, match=r"per_sample_weights are for mode=.sum."):
+        gnt.embedding_bag(index, weight, offsets, mode="mean", per_sample_weights=factors)
+    factors.requires_grad_()
+    gnt.embedding_bag(index, weight, offsets, **given).sum().backward()
+    assert torch.equal(factors.grad, weight[index].sum(-1))
+
+
 def test_few_bags_have_the_errors_of_others():
     weight = torch.rand(6, 4)
     for _ in range(3):

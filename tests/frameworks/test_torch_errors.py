@@ -29,6 +29,15 @@ WRONG = {
     ),
 }
 CALLS = {
+    "nested tensor of take_along_dim": (
+        lambda: gnt.take_along_dim(WRONG["nested"][0](), INDEX, 0),
+        "input of gathernest.torch.take_along_dim must be a dense tensor on the CPU, got a nested tensor; pass "
+        "input.to_padded_tensor(0)",
+    ),
+    "index of 4 bits": (
+        lambda: gnt.index_select(TABLE, 0, INDEX.byte().view(torch.int4)),
+        "index must be a tensor of integers of 8 to 64 bits, got torch.int4; pass index.long()",
+    ),
     "index out of range": (
         lambda: gnt.index_select(TABLE, 0, INDEX + 1),
         "index 5 at position (2,) of index is out of range [0, 4] for dimension 0 of size 5",

@@ -40,9 +40,10 @@ def test_rows_are_those_of_bags_of_random_lengths():
     assert made > 200
 
 
-def test_weights_are_the_upper_halves_of_positions():
+def test_weights_lie_beside_their_positions():
     weights = np.arange(7, dtype=np.float32) - 3
-    halves = rows(weights=weights, padding=9).view(np.int32).reshape(4, 4, 2)
+    halves = rows(weights=weights, padding=9)
+    assert halves.dtype == np.int32
     assert halves[..., 0].tolist() == rows(padding=9).tolist()
     expected = [[-3, -2, 0, 0], [0, 0, 0, 0], [-1, 0, 1, 2], [3, 0, 0, 0]]
     assert halves[..., 1].copy().view(np.float32).tolist() == expected
