@@ -131,6 +131,8 @@ def default_pipeline(
 PIPELINES = {
     "canonical": ",".join(ROOMS["canonicalize"]),
     "nest": ",".join([*ROOMS["canonicalize"], "lower-gather-to-nest", "fold-bounds"]),
+    "gradient-nest": ",".join([*ROOMS["canonicalize"], "lower-gradient-to-nest", "fold-bounds"]),
+    "reduction-nest": ",".join([*ROOMS["canonicalize"], "lower-reduction-to-nest", "fold-bounds"]),
     "default": default_pipeline(NO_SCHEDULE),
     "gradient": default_pipeline(NO_SCHEDULE, gradient=True),
     "reduction": default_pipeline(NO_SCHEDULE, reduction=True),
