@@ -131,13 +131,15 @@ def _guarded_copy(function: func.FuncOp) -> tuple[LoopOp, scf.IfOp]:
 class _Fusing:
     """One function: the nest that checks, the branch with the copy, and the loop that will have both.
 
-    `made` are the loops of the new check, and `mapping` has what stands in it for the values of the old one.
+    `made` are the loops of the new check. The next iteration of `loop` begins where `moved` ends, the one of them that
+    runs along the dimension of `loop`, or the first inside that; None where there is none.
     """
 
     def __init__(self, function: func.FuncOp, loop: LoopOp, lines: int, check: LoopOp, branch: scf.IfOp):
         self.function, self.loop, self.lines, self.check, self.branch = function, loop, lines, check, branch
         self.around = [loop, *enclosing_loops(loop)]
         self.made: list[LoopOp] = []
+        self.moved: LoopOp | None = None
         if any(isinstance(op, AccumulateOp) for op in function.walk()):
             raise ScheduleError("fuse-bounds-check: expected a gather, and this is a gradient")
         if any(not loop.is_ancestor(op) for op in _accesses(function)):
@@ -196,6 +198,7 @@ class _Fusing:
         if run is not None and rows is not None:
             name = LoopName("indices").beside("check")
             made.append(insert_loop(builder, name, rows, name.induction, innermost, sums=True))
+            self.moved = made[0]
             builder = builder_at_end(made[0], innermost)
             index = made_from(run, memref.LoadOp.get(run.memref, [made[0].induction]))
         else:
@@ -219,15 +222,21 @@ class _Fusing:
         places: list[SSAValue] = []
         innermost = chain(self.check)[-1]
         around_it = {around.label.dimension: around for around in reversed(self.around)}
-        whole = {name: self._whole(builder, name, run) for name, _ in dims if name not in around_it}
+        counted = {name for name, here in around_it.items() if static_size(here.step) == 1}
+        bounds = {
+            name: _tile(builder, around_it[name]) if name in around_it else self._whole(builder, name, run)
+            for name, _ in dims
+            if name not in counted
+        }
+        is_reached = False
         for name, old in dims:
-            here = around_it.get(name)
-            if here is not None and static_size(here.step) == 1:
-                places.append(here.induction)
+            is_reached = is_reached or name == self.loop.label.dimension
+            if name in counted:
+                places.append(around_it[name].induction)
             else:
-                bounds = whole[name] if here is None else _tile(builder, here)
-                loop = insert_loop(builder, name.beside("check"), bounds, name.induction, innermost, sums=True)
+                loop = insert_loop(builder, name.beside("check"), bounds[name], name.induction, innermost, sums=True)
                 self.made.append(loop)
+                self.moved = loop if is_reached and self.moved is None else self.moved
                 places.append(loop.induction)
                 builder = builder_at_end(loop, innermost)
             mapping |= {} if old is None else {old: places[-1]}
@@ -301,10 +310,11 @@ class _Fusing:
         """Prefetch the first indices behind those of this iteration: the next check begins with them."""
         load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
         memory = SSAValue.get(load.memref, type=MemRefType)
-        first, *others = self.made
-        starts = {first.induction: first.upper} | {loop.induction: loop.lower for loop in others}
+        starts = {loop.induction: loop.upper if loop is self.moved else loop.lower for loop in self.made}
         places = [starts.get(place, place) for place in load.indices]
-        if any(is_inside(place, first) for place in places):  # the component of a tuple
+        if self.moved is None:
+            places = [self._next_place(builder, place) for place in places]
+        if any(is_inside(place, self.made[0]) for place in places):  # the component of a tuple
             places[-1] = index_constant(builder, 0)
         line = LINE_BYTES // element_size_bytes(memory.type.element_type)
         self._prefetch_lines(builder, memory, places, self.lines * line)

@@ -1,5 +1,7 @@
 """Check and copy in one nest: the same bytes, every index out of range found, and nothing outside read."""
 
+import re
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -104,6 +106,27 @@ def test_a_check_that_is_fused_without_a_name_is_in_the_innermost_parallel_loop(
     run_passes(module, f"{NEST},{tiles},fuse-bounds-check", make_context())
     assert "gather.loop parallel indices_o(%i_o) = %c0_2 to %n_indices step %c3_1 sum" in str(module)
     assert str(module).count("gather.loop check_") == 1
+
+
+@pytest.mark.parametrize(
+    ("loop", "place"),
+    [
+        ("indices_o", r"%c0\w*, %end, %c0\w*"),
+        ("indices_i", r"%c0\w*, %i_i, %n_inner\w*"),
+        ("inner", r"%c0\w*, %c0\w*, %next"),
+    ],
+)
+def test_the_next_iteration_has_its_first_index_prefetched(loop, place):
+    indices, order = (
+        ArraySpec((7, 4), "i8"),
+        "" if loop != "inner" else ",interchange-loops{order=inner,indices_o,indices_i}",
+    )
+    module = operator_module(GatherElements(0), ArraySpec((5, 4), "f4"), indices)
+    run_passes(
+        module, f"{NEST},tile-loops{{loops=indices sizes=3}}{order},fuse-bounds-check{{loop={loop}}}", make_context()
+    )
+    first = re.search(r"memref.prefetch %indices\[(.*?)\]", str(module))
+    assert first is not None and re.fullmatch(place, first[1]), first
 
 
 @pytest.mark.parametrize(("schedule", "loops"), [(ROWS, 1), (ROWS.removeprefix("specialize-inner{bytes=12},"), 3)])
