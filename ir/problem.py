@@ -106,6 +106,13 @@ class Problem:
         return self.operator.name if self.gradient is None else f"{self.operator.name}_grad"
 
     @property
+    def options(self) -> str:
+        """The attributes of the operator and the bounds mode, as text: `axis 0, batch_dims 0, bounds zero`."""
+        words = [f"{name} {value}" for name, value in self.operator.attributes().items()]
+        words += [] if self.gradient is None else [f"scale {self.gradient.scale:g}"]
+        return ", ".join([*words, f"bounds {self.bounds}"])
+
+    @property
     def adds(self) -> bool:
         """Whether elements are added, and so are numbers: of a gradient, and of a reduction."""
         return self.gradient is not None or self.operator.adds

@@ -216,11 +216,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
 
     def __repr__(self) -> str:
         problem = self._problem
-        attributes = ", ".join(f"{name} {value}" for name, value in problem.operator.attributes().items())
-        return (
-            f"<gathernest kernel: {problem.name} {problem.table} by {problem.indices}, {attributes}, "
-            f"bounds {problem.bounds}>"
-        )
+        return f"<gathernest kernel: {problem.name} {problem.table} by {problem.indices}, {problem.options}>"
 
 
 class _Calls:

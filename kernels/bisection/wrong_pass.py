@@ -33,12 +33,10 @@ class WrongPass:
 
     def __str__(self) -> str:
         problem = self.problem
-        words = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
-        words.append(f"bounds {problem.bounds}")
         return (
             f"{self.name} is wrong: {self.difference}\n"
             f"shown by {problem.name} of {problem.source} by {problem.indices} = {self.indices.tolist()}, "
-            f"{', '.join(words)}\nafter the passes {','.join(self.passes) or 'none'}"
+            f"{problem.options}\nafter the passes {','.join(self.passes) or 'none'}"
         )
 
     def reproducer(self) -> str:

@@ -85,13 +85,10 @@ class Declaration:
     def comment(self) -> str:
         """What the function does, with the sizes of its arrays."""
         problem = self.problem
-        attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
-        if problem.gradient is not None:
-            attributes.append(f"scale {problem.gradient.scale:g}")
         arrays = [f"  {name}: {self._shown(number)}" for number, (name, _) in enumerate(self._arrays)]
         if self.takes_count:
             arrays.append(f"  count: 0 or more; compiled for about {problem.indices.shape[0]}")
-        return "\n".join([f"{', '.join([problem.name, *attributes])}, bounds {problem.bounds}", *arrays, self._range])
+        return "\n".join([f"{problem.name}, {problem.options}", *arrays, self._range])
 
     def _shown(self, number: int) -> str:
         """Return the text of an array's spec, with the word count for the sizes that are."""

@@ -108,10 +108,7 @@ def element_position(element: int | Sequence[int], shape: Shape) -> Shape:
 
 def gather_line(problem: Problem) -> str:
     """Return a problem in a line."""
-    attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
-    attributes += [f"scale {problem.gradient.scale:g}"] if problem.gradient is not None else []
-    attributes.append(f"bounds {problem.bounds}")
-    return f"{problem.name} {problem.source} by {problem.indices} -> {problem.result}, {', '.join(attributes)}"
+    return f"{problem.name} {problem.source} by {problem.indices} -> {problem.result}, {problem.options}"
 
 
 def _breaks_promise(problem: Problem, indices: np.ndarray) -> bool:

@@ -210,6 +210,8 @@ def test_compile_rejects_what_it_cannot_compile(arguments, attributes, error, me
 
 def test_a_kernel_says_what_it_is(kernel):
     assert repr(kernel) == ("<gathernest kernel: gather 2x5x3xf32 by 2x3xi64, axis 1, batch_dims 1, bounds error>")
+    mean = gn.compile("gather_mean", "9x4xf32", "5x3xi64")
+    assert repr(mean) == "<gathernest kernel: gather_mean 9x4xf32 by 5x3xi64, bounds error>"
     assert isinstance(kernel, gn.Kernel)
 
 

@@ -287,16 +287,9 @@ def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> l
 
 def _title(kernel: Kernel) -> str:
     problem = kernel.problem
-    attributes = [f"{name} {value}" for name, value in problem.operator.attributes().items()]
     shape = problem.result.shape
     result = "x".join([*map(str, shape), str(problem.table).split(" ")[0].split("x")[-1]])
-    if problem.gradient is not None:
-        attributes.append(f"scale {problem.gradient.scale:g}")
-    source = problem.source
-    return (
-        f"{problem.name} {source} by {problem.indices} -> {result}, "
-        f"{', '.join([*attributes, f'bounds {problem.bounds}'])}"
-    )
+    return f"{problem.name} {problem.source} by {problem.indices} -> {result}, {problem.options}"
 
 
 def _print_overview(kernel: Kernel, stages: "Stages", remark: str | None) -> None:
