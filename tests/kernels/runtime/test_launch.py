@@ -177,7 +177,7 @@ def test_numba_num_threads_is_kept_to(python):
     assert python(code, NUMBA_NUM_THREADS="1").strip() == "1"
 
 
-def test_workers_of_a_pool_launch_one_at_a_time(monkeypatch):
+def test_workers_of_a_pool_launch_one_at_a_time(eight_threads, monkeypatch):
     at_once, most, lock = [], [], threading.Lock()
     start = threading.Barrier(6)
 
