@@ -60,9 +60,9 @@ def _is_read(what: str) -> InvalidGatherError:
 
 def named_in(parts: list[Any]) -> Iterator[Any]:
     """Return the stored arrays and the texts that objects and their functions refer to, however deep."""
-    parts, seen, is_named, is_leaf = [parts], set(), {}, {}
+    parts, seen, is_named, is_leaf = [*parts], set(), {}, {}
     while parts:
-        part = parts.pop()
+        part: Any = parts.pop()
         kind = type(part)
         if kind not in is_named:
             is_named[kind] = is_stored_array(part) or isinstance(part, str | os.PathLike)
@@ -73,12 +73,17 @@ def named_in(parts: list[Any]) -> Iterator[Any]:
         seen.add(id(part))
         if is_named[kind]:
             yield part
-        elif isinstance(part, FunctionType):
-            parts += [part.__defaults__, part.__kwdefaults__, part.__closure__, part.__code__.co_consts]
-            named = map(part.__globals__.get, part.__code__.co_names)
-            parts += filter(is_stored_array, named)  # those alone: others lead to all that is imported
+        elif kind is FunctionType:
+            parts += _of_function(part)
         else:
             parts += gc.get_referents(part)
+
+
+def _of_function(function: Any) -> list[Any]:
+    """Return what a function refers to; of global names only stored arrays: others lead to all that is imported."""
+    code = function.__code__
+    named = filter(is_stored_array, map(function.__globals__.get, code.co_names))
+    return [function.__defaults__, function.__kwdefaults__, function.__closure__, code.co_consts, *named]
 
 
 def _place(stored: Any) -> tuple[str, str]:

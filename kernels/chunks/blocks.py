@@ -8,7 +8,7 @@ import itertools
 import math
 import mmap
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,35 @@ from ..runtime.array_checks import memory_owner
 # A number for every dimension of an array; dimensions of data, indices and slices with one number are one.
 Labels = tuple[int, ...]
 Chunks = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What dask was told of a block, which a function of the user makes: its argument, shape and dtype (None: any)."""
+
+    name: str
+    shape: Shape
+    dtype: np.dtype | None
+
+    def checked(self, block: Any) -> np.ndarray:
+        """Return a block as an ndarray; raises InvalidGatherError where it is another than dask was told.
+
+        Positions in it are not checked again, so rows beyond a smaller block would be read.
+        """
+        array = np.asarray(block)
+        if array.shape != self.shape or (self.dtype is not None and array.dtype != self.dtype):
+            raise InvalidGatherError(
+                f"a block of {self.name} has shape {array.shape} and dtype {array.dtype}, and dask was told shape "
+                f"{self.shape}{'' if self.dtype is None else f' and dtype {self.dtype}'}; say what the blocks are "
+                "where they are made, as map_blocks(function, dtype=dtype, chunks=chunks) does"
+            )
+        return array
+
+
+def on_blocks(work: Callable[..., Any], told: tuple[Told, ...], *arguments: Any) -> Any:
+    """Return what a task makes of its arguments, of which the first are blocks that are checked."""
+    blocks = [each.checked(block) for each, block in zip(told, arguments, strict=False)]
+    return work(*blocks, *arguments[len(told) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +86,10 @@ class Grid:
         parts = zip(self.origin(labels, place), self.shape(labels, place), strict=True)
         return tuple(slice(start, start + size) for start, size in parts)
 
+    def told(self, name: str, labels: Labels, place: dict[int, int], dtype: np.dtype | None = None) -> "Told":
+        """Return what dask was told of a block of an array, by the name of the argument."""
+        return Told(name, self.shape(labels, place), dtype)
+
     def block(self, array: np.ndarray, labels: Labels, place: dict[int, int]) -> np.ndarray:
         """Return a block of an array in memory, which is a view."""
         return array[(*self.slices(labels, place), ...)]  # the ellipsis makes a view of an array of rank 0, too
@@ -87,7 +120,7 @@ def check_dask_arrays(**arrays: Any) -> None:
     """Check that dask arrays, by the names of arguments, can be cut; ndarrays may be among them.
 
     Raises:
-        InvalidGatherError: a chunk's size is not known, chunks are no ndarrays, or dask plans queries itself.
+        InvalidGatherError: a chunk's size is not known, chunks are masked or no ndarrays, or dask plans queries itself.
     """
     from dask.array import Array
 
@@ -103,6 +136,10 @@ def check_dask_arrays(**arrays: Any) -> None:
             raise InvalidGatherError(
                 f"{name} has chunks of unknown size, its shape is {array.shape}; find their sizes with "
                 f"{name}.compute_chunk_sizes()"
+            )
+        if isinstance(array._meta, np.ma.MaskedArray):
+            raise InvalidGatherError(
+                f"{name} has masked chunks, and their masks would be lost; pass dask.array.ma.filled({name}, value)"
             )
         if not isinstance(array._meta, np.ndarray):
             raise InvalidGatherError(

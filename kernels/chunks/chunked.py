@@ -113,7 +113,7 @@ class ChunkedGather:
         problem, indices = self.problem, self._checked(origin, indices)
         rest = None, problem.version, None, self.schedule
         try:
-            return run_gather(problem.operator, np.asarray(data), indices, problem.bounds, *rest)
+            return run_gather(problem.operator, data, indices, problem.bounds, *rest)
         except BoundsError:
             raise bounds_error(problem, indices, origin) from None
 
@@ -149,7 +149,7 @@ class ChunkedGather:
         """Return the rows (hits, dimensions that are not indexed...) of one chunk; None when it has none."""
         if number not in split.picks:
             return None
-        operator, picks, data = self.problem.operator, split.picks[number], np.asarray(data)
+        operator, picks = self.problem.operator, split.picks[number]
         if isinstance(operator, Gather) and operator.batch_dims == 0:
             rows = run_gather(Gather(operator.axis), data, picks.positions[:, 0], Bounds.UNCHECKED)
             return np.moveaxis(rows, operator.axis, 0)

@@ -25,6 +25,7 @@ from .blocks import (
     Chunks,
     Grid,
     Labels,
+    Told,
     as_dask_array,
     check_dask_arrays,
     chunks_of_most,
@@ -34,6 +35,7 @@ from .blocks import (
     is_mapped,
     label_dimensions,
     most_items,
+    on_blocks,
     unwritten,
 )
 from .chunked import ChunkedGather, Split
@@ -160,8 +162,12 @@ class _Graph:
         grid, (name, _, data, indices), (of_data, of_indices, of_result) = self.grid, self.names, self.labels
         for place in grid.places(of_result):
             work = partial(self.chunked.gather_block, grid.origin(of_indices, place))
+            told = self._told_data(place), grid.told("indices", of_indices, place)
             keys = grid.key(data, of_data, place), grid.key(indices, of_indices, place)
-            yield grid.key(name, of_result, place), (work, *keys)
+            yield grid.key(name, of_result, place), (partial(on_blocks, work, told), *keys)
+
+    def _told_data(self, place: dict[int, int]) -> Told:
+        return self.grid.told("data", self.labels[0], place, self.chunked.problem.table.dtype)
 
     def _unsplit(self) -> Iterator[tuple[tuple, tuple]]:
         """Return the tasks of unknown indices: those in which a chunk takes its own rows, and those that merge."""
@@ -173,10 +179,12 @@ class _Graph:
         for place in grid.places(of_result):
             origin, block = grid.origin(of_indices, place), grid.key(indices, of_indices, place)
             parts = [(*grid.key(f"part-{name}", of_result, place), number) for number in range(len(every_chunk))]
+            told = grid.told("indices", of_indices, place)
             for part, chunk in zip(parts, every_chunk, strict=True):
                 numbers, share = zip(*chunk, strict=True)
-                source = grid.key(data, of_data, place | dict(zip(axes, numbers, strict=True)))
-                yield part, (partial(lean.take_own, origin, share), source, block)
+                at = place | dict(zip(axes, numbers, strict=True))
+                work = partial(on_blocks, partial(lean.take_own, origin, share), (self._told_data(at), told))
+                yield part, (work, grid.key(data, of_data, at), block)
             shape, counts = grid.shape(of_result, place), grid.shape(of_indices, place)
             counts = counts[:-1] if isinstance(self.chunked.problem.operator, GatherNd) else counts
             yield grid.key(name, of_result, place), (partial(lean.merge_own, shape, counts), parts)
@@ -201,12 +209,14 @@ class _Graph:
             key = grid.key(split_name, of_indices, place)
             split, parts = ready.get(key), []
             for number in hit[key] if split is None else sorted(split.picks):
-                source = grid.key(data, of_data, place | dict(zip(axes, every_chunk[number], strict=True)))
+                at = place | dict(zip(axes, every_chunk[number], strict=True))
+                source, told = grid.key(data, of_data, at), (self._told_data(at),)
                 parts.append((*grid.key(f"part-{name}", of_result, place), number))
                 if split is None:
-                    yield parts[-1], (partial(lean.take, number), source, key)
+                    yield parts[-1], (partial(on_blocks, partial(lean.take, number), told), source, key)
                 else:
-                    yield parts[-1], (partial(lean.take, number, split=split.of_chunk(number, needs_places)), source)
+                    take = partial(lean.take, number, split=split.of_chunk(number, needs_places))
+                    yield parts[-1], (partial(on_blocks, take, told), source)
             shape = grid.shape(of_result, place)
             merged = grid.key(name, of_result, place)
             if split is None:
@@ -245,6 +255,7 @@ def split_tasks(
     splitter = chunked.splitter()
     for place in grid.places(labels):
         origin = grid.origin(labels, place)
-        task = partial(splitter.split, origin), grid.key(names[1], labels, place)
+        work = partial(on_blocks, partial(splitter.split, origin), (grid.told("indices", labels, place),))
+        task = work, grid.key(names[1], labels, place)
         numbers = None if known is None else chunked.chunks_hit(origin, grid.block(known, labels, place))
         yield grid.key(names[0], labels, place), task, numbers

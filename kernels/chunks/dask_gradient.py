@@ -26,6 +26,7 @@ from .blocks import (
     ends_of,
     label_dimensions,
     most_items,
+    on_blocks,
     unwritten,
 )
 from .chunked import ChunkedGather
@@ -161,7 +162,8 @@ class _Graph:
                 if hits is not None and number not in hits:
                     continue
                 parts[count] = (*self.table.key(f"part-{name}", of_table, place), count)
-                work = partial(gradient.part, number, shape)
+                told = (self.grid.told("grad", of_grad, at, gradient.problem.table.dtype),)
+                work = partial(on_blocks, partial(gradient.part, number, shape), told)
                 yield parts[count], (work, self.grid.key(grad_name, of_grad, at), split)
             key = self.table.key(name, of_table, place)
             yield from tree(key, parts, partial(gradient.total, shape))

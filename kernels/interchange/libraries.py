@@ -169,10 +169,14 @@ def _awkward(given: Any, name: str) -> Found:
 
 
 def _dask(given: Any, name: str) -> Found:
-    if hasattr(given, "to_dask_array"):
+    way = f"pass {name}.compute()"
+    if type(given).__name__.startswith("Delayed"):  # has every attribute
+        way = f"pass dask.array.from_delayed({name}, shape, dtype), whose gathers stay lazy"
+    elif hasattr(given, "to_dask_array"):
         way = f"pass {name}.to_dask_array(lengths=True), whose gathers stay lazy"
-        raise rejected(given, name, "which is no array yet", way)
-    return read_by_protocol(given, name), None
+    elif not hasattr(given, "__dask_graph__"):
+        return read_by_protocol(given, name), None
+    raise rejected(given, name, "which is no array yet", way)
 
 
 def _stored(given: Any, name: str) -> Found:
@@ -199,6 +203,7 @@ LIBRARIES: dict[str, Callable[[Any, str], Found]] = {
 }
 # Libraries whose arrays cannot be written in place, with what works.
 UNWRITTEN = {
+    "dask": "it has no memory; leave out away, which gives a dask array, or pass a zarr.Array or an h5py.Dataset",
     "jax": "jax's arrays never change; leave out away, and pass the result to jax.numpy.asarray",
     "jaxlib": "jax's arrays never change; leave out away, and pass the result to jax.numpy.asarray",
     "tensorflow": "TensorFlow's tensors never change; leave out away, and pass the result to tf.convert_to_tensor",

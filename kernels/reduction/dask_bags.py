@@ -17,12 +17,14 @@ from ..chunks.blocks import (
     Chunks,
     Grid,
     Labels,
+    Told,
     as_dask_array,
     chunks_of_most,
     common_chunks,
     cut_to,
     ends_of,
     most_items,
+    on_blocks,
     unwritten,
 )
 from ..chunks.dask_gradient import tree
@@ -219,11 +221,13 @@ class _Graph:
             key, parts = self.grid.key(name, (*of_bags, *of_inner), place), {}
             for number in hit[split]:
                 parts[number] = (f"part-{name}", *key[1:], number)
-                rows = self.grid.key(source, (len(of_bags), *of_inner), place | {len(of_bags): number})
+                at, of_rows = place | {len(of_bags): number}, (len(of_bags), *of_inner)
+                rows, told = self.grid.key(source, of_rows, at), (self.grid.told("data", of_rows, at, self.dtype),)
                 if len(splits) > 1:
-                    yield parts[number], (partial(lean.part_of, number, places[split]), rows, every)
+                    work = partial(on_blocks, partial(lean.part_of, number, places[split]), told)
+                    yield parts[number], (work, rows, every)
                 else:
-                    yield parts[number], (partial(lean.part, number), rows, split)
+                    yield parts[number], (partial(on_blocks, partial(lean.part, number), told), rows, split)
             shape = self.grid.shape((*of_bags, *of_inner), place)
             for made, (work, arguments) in tree(key, parts, partial(lean.total, shape, self.dtype)):
                 yield made, ((work, arguments, split) if made == key else (work, arguments))
@@ -242,8 +246,10 @@ class _Graph:
                 split = self.grid.key(split_name, of_bags, block)
                 if number in hit[split]:
                     parts[count] = (f"part-{name}", *key[1:], count)
-                    grad = self.grid.key(source, (*of_bags, *of_inner), place | block)
-                    yield parts[count], (partial(lean.grad_part, number), grad, split)
+                    at, of_grad = place | block, (*of_bags, *of_inner)
+                    told = (self.grid.told("grad", of_grad, at, self.dtype),)
+                    work = partial(on_blocks, partial(lean.grad_part, number), told)
+                    yield parts[count], (work, self.grid.key(source, of_grad, at), split)
             yield from tree(key, parts, partial(lean.grad_total, self.grid.shape(of_result, place), self.dtype))
 
     def _splits(self) -> Iterator[tuple[tuple, tuple, list[int]]]:
@@ -256,6 +262,7 @@ class _Graph:
             if self.bags.ends is None:
                 origin = (*bag, 0)
                 numbers = (*numbers, 0)
+                bag, size = origin, (*size, self.chunked.shape[-1])
                 parts = tuple(slice(start, start + count) for start, count in zip(bag, size, strict=True))
             else:
                 starts, lengths = (array[bag[0] : bag[0] + size[0]] for array in self.bags.ends)
@@ -264,5 +271,6 @@ class _Graph:
                 parts = (slice(origin[0], origin[0] + int(lengths.sum())),)
             key = self.grid.key(split_name, of_bags, place)
             hit = every if self.bags.known is None else self.chunked.chunks_hit(self.bags.known[parts])
-            task = partial(self.chunked.split, origin, ends), (self.bags.indices.name, *numbers)
-            yield key, task, every if hit is None else hit
+            told = (Told("indices", tuple(part.stop - part.start for part in parts), None),)
+            work = partial(on_blocks, partial(self.chunked.split, origin, ends), told)
+            yield key, (work, (self.bags.indices.name, *numbers)), every if hit is None else hit

@@ -55,6 +55,20 @@ def test_what_has_no_values_yet_is_rejected():
         gn.gather(frames.from_pandas(pandas.DataFrame({"a": [1]}), npartitions=1), [0])
 
 
+def test_what_dask_computes_later_is_rejected():
+    dask, array, bag = library("dask"), library("dask.array"), library("dask.bag")
+    with rejected(
+        r"data is a dask.DelayedLeaf, which is no array yet; pass dask.array.from_delayed\(data, shape, dtype\)"
+    ):
+        gn.gather(dask.delayed(VALUES), [0])
+    with rejected(r"data is a dask.Bag, which is no array yet; pass data.compute\(\)$"):
+        gn.gather(bag.from_sequence([1, 2]), [0])
+    with rejected(
+        "out cannot be a dask.Array: it has no memory; leave out away, which gives a dask array, or pass a z"
+    ):
+        gn.gather(VALUES, [0], out=array.zeros(1))
+
+
 def test_pyarrow_values_are_gathered_without_a_copy_and_nulls_rejected():
     pyarrow = library("pyarrow")
     array = pyarrow.array(VALUES)
