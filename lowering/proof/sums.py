@@ -294,10 +294,14 @@ def _in_turn(reason: str, firsts: list[Write], seconds: list[Write], wanted: Wan
         return [Failure(reason, dict.fromkeys(meaning.sizes, 1))]
     if not _of_bag(wanted.write):
         return []
+    later = [(second, _twin(_instances(_by_place(second), meaning))) for second in seconds]
     for first in firsts:
-        for second in seconds:
-            here, there = (_instances(_by_place(write), meaning) for write in (first, second))
-            pairs = here.iterations.intersect(_twin(there)).intersect(_perhaps_not_before(first, second))
+        here = _instances(_by_place(first), meaning).iterations
+        for second, there in later:
+            pairs = here.intersect(there)
+            if pairs.is_empty():
+                continue
+            pairs = pairs.intersect(_perhaps_not_before(first, second))
             if not pairs.is_empty():
                 return [failure_at(reason, pairs, meaning)]
     return []
