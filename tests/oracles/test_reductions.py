@@ -118,15 +118,14 @@ def test_every_stage_and_the_kernel_give_the_means(bounds, dtype, schedule):
 
 
 @pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
-@pytest.mark.parametrize("machine", ["zen4", "zen3"])
 @pytest.mark.parametrize(
     ("operator", "one_by_one"),
     [(GatherReduce(), sums_one_by_one), (GatherMean(), averages_one_by_one), (GatherMax(), largest_one_by_one)],
     ids=["sums", "means", "maxima"],
 )
-def test_long_rows_are_summed_in_pieces_that_registers_hold(operator, one_by_one, machine, bounds):
+def test_long_rows_are_summed_in_pieces_that_registers_hold(operator, one_by_one, bounds):
     data, indices = numbers((6, 300), np.dtype("f4")), bags((2, 3), 6, bounds)
-    with gn.knobs.scope(machine=machine):
+    with gn.knobs.scope(machine="zen3"):
         plan = make_plan(Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(indices), bounds))
     assert "tile-loops{loops=inner sizes=60},interchange-loops{order=inner_o,bag,inner_i}" in str(plan.schedule)
     assert "reload_v" not in build_program(plan).source

@@ -88,7 +88,7 @@ def test_proof_of_a_gradient_is_json(capsys):
     assert "refuted" not in {each["status"] for each in found["verdicts"]}
 
 
-def test_proof_of_a_file_goes_on_from_its_level(capsys, wrong_stage):
+def test_proof_of_a_wrong_file_names_the_input(capsys, wrong_stage):
     status, out, error = outcome(capsys, "bisect", wrong_stage, "-p", "erase-sizes", "--prove")
     assert (status, out) == (1, "")
-    assert error.startswith("erase-sizes is wrong: for some sizes, an index ")
+    assert error.startswith("the input is wrong: for some sizes, an index ")
