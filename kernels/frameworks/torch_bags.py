@@ -10,7 +10,7 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 from ...ir.errors import InvalidGatherError
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, found_bags, reduced
 from .torch_operators import GATHER
-from .torch_tensors import check_index, check_tensor, is_dispatched, is_overridden, is_traced, is_transformed
+from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, must_see
 
 _MODES = ("sum", "mean", "max")
 _SUMMED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -139,8 +139,7 @@ def _largest(weight: Any, index: Any, offsets: Any, has_last: bool, padding: int
 
     Where a gradient may be wanted, the rows of the largest elements are found first, and then gathered.
     """
-    is_seen = is_traced() or is_transformed() or is_dispatched(weight, index, offsets)
-    if not (is_seen or _has_gradient(weight, None)):
+    if not (must_see(weight, index, offsets) or _has_gradient(weight, None)):
         return reduced(weight, index, offsets, "max", has_last, padding)
     rows = ROWS_OF_LARGEST(weight.detach(), index, offsets, has_last, padding)
     is_there = rows < weight.shape[0]

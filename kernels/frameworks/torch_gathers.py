@@ -15,10 +15,9 @@ from .torch_tensors import (
     check_tensor,
     checked_dim,
     count_change,
-    is_dispatched,
     is_overridden,
     is_traced,
-    is_transformed,
+    must_see,
 )
 
 
@@ -201,8 +200,7 @@ def _run(operator: Operator, function: str, table: Any, dim: int, picks: Any, sh
         if out.numel():
             raise InvalidGatherError(f"out must have shape {shape}, or no elements, got shape {tuple(out.shape)}")
         out.resize_(shape)
-    is_seen = is_traced() or is_transformed() or is_dispatched(table, picks, out)
-    if is_seen or out.is_neg() or out.is_conj():  # the memory of the latter two has other values
+    if must_see(table, picks, out) or out.is_neg() or out.is_conj():  # the memory of the latter two has other values
         return out.copy_(operator(table, dim, picks).reshape(shape))
     operator.kernel(table, dim, picks, array_of(out.reshape(1) if not shape else out))
     count_change(out)

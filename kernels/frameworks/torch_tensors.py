@@ -59,6 +59,11 @@ def is_dispatched(*tensors: Any) -> bool:
     return False
 
 
+def must_see(*tensors: Any) -> bool:
+    """Return whether torch must see a call: it is traced or transformed, or only its dispatcher knows what it means."""
+    return is_traced() or is_transformed() or is_dispatched(*tensors)
+
+
 def is_overridden(*tensors: Any) -> bool:
     """Return whether the type of a tensor has its own way of calls, `__torch_function__`."""
     return not is_traced() and has_torch_function(tensors)

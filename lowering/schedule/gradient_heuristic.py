@@ -272,20 +272,13 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
         unit = nest.width_bytes * trips([loop for loop in adding if loop[0].role != "indices"])
         tiles, parallel = tile_innermost(bags, unit, machine.min_shared_bytes, machine.tile_bytes)
         check_tiles, check_parallel = tile_checks(nest.checked, machine)
-        schedule = Schedule(
-            (*check_tiles, *tiles, *pieces),
-            parallel=(*parallel, *check_parallel),
-            specialize=schedule.specialize,
-            lanes=schedule.lanes,
-        )
+        schedule = replace(schedule, tiles=(*check_tiles, *tiles, *pieces), parallel=(*parallel, *check_parallel))
         reasons = (*reasons, "bags are parallel: each is summed by one thread, in the order of its indices")
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.specialize is not None and loop
     prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
-    inner = LoopName("inner")
-    order = (inner.outer_tile, "bag", inner.inner_tile) if pieces else ()  # each piece of all rows of a bag
-    return Choice(replace(schedule, order=order, prefetch=prefetches), (*reasons, *why))
+    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
 
 
 def _prefetches(
@@ -295,10 +288,11 @@ def _prefetches(
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
         return (), ()
     if pieces:
-        piece_bytes = pieces[0][1] * nest.width_bytes
-        ahead = max(min(machine.near_bytes // piece_bytes, machine.near_rows), 1)
-        why = f"data exceeds L2: pieces of rows are prefetched {ahead} indices ahead"
-        return (Prefetch(loop, ahead, 1 + -(-piece_bytes // LINE_BYTES), NEAR),), (why,)
+        (_, elements), (_, all_elements) = pieces[0], nest.innermost
+        near, _ = near_and_far_rows(
+            nest, machine, loop, nest.indices * (all_elements // elements), elements * nest.width_bytes
+        )
+        return (near,), (f"data exceeds L2: pieces of rows are prefetched {near.distance} indices ahead",)
     near, far = near_and_far_rows(nest, machine, loop, nest.indices)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
         return (near,), (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
@@ -320,7 +314,8 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
     if even_bytes >= least and any(name.role == "bag" for name, _ in nest.loops):
         piece_bytes = next(size for size in range(SUMMED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
-        tiles = ((nest.innermost[0], piece_bytes // width_bytes),)
-        schedule = replace(schedule, tiles=tiles, lanes=even_bytes // width_bytes)
+        inner = nest.innermost[0]
+        tiles, order = ((inner, piece_bytes // width_bytes),), (inner.outer_tile, "bag", inner.inner_tile)
+        schedule = replace(schedule, tiles=tiles, order=order, lanes=even_bytes // width_bytes)
         return schedule, (f"rows are summed in registers in pieces of {piece_bytes} B: {why}",)
     return replace(schedule, specialize=None), ("sums of long rows stay in the first cache",)

@@ -103,12 +103,14 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     return (far, near_one), f"{why} and {soon} rows ahead into L1"
 
 
-def near_and_far_rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> tuple[Prefetch, Prefetch]:
+def near_and_far_rows(
+    nest: NestShape, machine: MachineModel, loop: str, count: int, row_bytes: int | None = None
+) -> tuple[Prefetch, Prefetch]:
     """Return the prefetches of a row some rows ahead, into L1 and, farther, into L2.
 
-    `loop` runs `count` times over the indices of rows.
+    `loop` runs `count` times over the indices of rows, or of pieces of rows with `row_bytes`.
     """
-    row_bytes = nest.run_bytes
+    row_bytes = row_bytes or nest.run_bytes
     touched = -(-(LINE_BYTES - math.gcd(row_bytes, STREAM_BYTES) + row_bytes) // LINE_BYTES)
     lines = min(touched, fixed.MOST_PREFETCHED_LINES)
     soon = max(min(machine.near_bytes // row_bytes, machine.near_rows, count // fixed.MIN_DISTANCES), 1)

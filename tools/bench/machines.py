@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.cpu import PACKAGE, cpu_facts, usable_cores
-from ...kernels.host.machine import built_in_for, has_avx512
+from ...kernels.host.machine import AVX2_BYTES, built_in_for, has_avx512
 from ...lowering.schedule.machine_model import BUILT_IN
 from ..console.terminal import UsageError
 from .cases.suite import APART, FAMILIES
@@ -24,7 +24,7 @@ NOISE = re.compile(r"\(R\)|\(TM\)|\bCPU\b|\bProcessor\b|@.*|\d+-Core\b", re.IGNO
 def model_text(facts: dict[str, str]) -> str | None:
     """Return the model of a CPU as /proc/cpuinfo tells it, and where its AVX-512 is hidden, which makes it another."""
     model, name = facts.get("model"), built_in_for(facts)[0]
-    hides = BUILT_IN[name].wide_vector_bytes == 64 and not has_avx512(facts)
+    hides = BUILT_IN[name].wide_vector_bytes > AVX2_BYTES and not has_avx512(facts)
     return f"{model} without AVX-512" if model and hides else model
 
 
