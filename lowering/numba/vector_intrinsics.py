@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from llvmlite.ir.instructions import GEPInstr
+from llvmlite.ir.instructions import GEPInstr, LoadInstr
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
@@ -22,6 +22,7 @@ from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+PERMUTED_LANES = 4  # of vectors that are packed by a table
 
 
 class VectorType(types.Type):
@@ -193,20 +194,58 @@ def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
 
 def _compress(type_: VectorType) -> tuple[str, Any, Callable]:
     mask = VectorType(type_.lanes, 1)
-
     wide = VectorType(type_.lanes, max(type_.bits, 32))  # LLVM 22 has no packing of narrower lanes
 
     def build(builder: Any, address: ir.Value, offset: ir.Value, chosen: ir.Value, value: ir.Value) -> None:
-        kind = ir.FunctionType(wide.llvm, [wide.llvm, mask.llvm, wide.llvm])
-        name = f"llvm.experimental.vector.compress.v{wide.lanes}i{wide.bits}"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
         value = value if wide.bits == type_.bits else builder.zext(value, wide.llvm)
-        packed = builder.call(function, [value, chosen, ir.Constant(wide.llvm, ir.Undefined)])
+        if type_.lanes == PERMUTED_LANES:
+            packed = _permuted(builder, value, chosen, wide)
+        else:
+            kind = ir.FunctionType(wide.llvm, [wide.llvm, mask.llvm, wide.llvm])
+            name = f"llvm.experimental.vector.compress.v{wide.lanes}i{wide.bits}"
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            packed = builder.call(function, [value, chosen, ir.Constant(wide.llvm, ir.Undefined)])
         packed = packed if wide.bits == type_.bits else builder.trunc(packed, type_.llvm)
         mark(builder, builder.store(packed, pointer(builder, address, offset, type_.llvm), align=1), is_written=True)
 
     doc = f"Store the lanes of {type_.name} that a mask chooses side by side, and anything in the places of the others."
     return doc, types.void(types.int64, types.int64, mask, type_), build
+
+
+class _WholeLoad(LoadInstr):
+    """A load that LLVM does not make one of each lane: a volatile one."""
+
+    def descr(self, buf: list[str]) -> None:
+        lines: list[str] = []
+        super().descr(lines)
+        buf.extend(line.replace("load ", "load volatile ", 1) for line in lines)
+
+
+def _permuted(builder: Any, value: ir.Value, chosen: ir.Value, type_: VectorType) -> ir.Value:
+    """Pack the lanes that a mask chooses by a permutation, which a table has for each mask.
+
+    This is for processors without an instruction that packs lanes: LLVM would store each lane by itself. Lanes are
+    permuted as words of 32 bits, which AVX and AVX2 have an instruction for; LLVM knows it by its extracts and inserts.
+    """
+    words = type_.bits // 32
+    count = words * type_.lanes
+    vector, bits = ir.VectorType(_I32, count), ir.IntType(type_.lanes)
+    rows = []
+    for number in range(2**type_.lanes):
+        lanes = [lane for lane in range(type_.lanes) if number >> lane & 1]
+        row = [words * lane + word for lane in lanes for word in range(words)]
+        rows.append(ir.Constant(vector, row + [0] * (count - len(row))))
+    table_type = ir.ArrayType(vector, len(rows))
+    table = cgutils.global_constant(builder, f"packed_{type_.name}", ir.Constant(table_type, rows), linkage="private")
+    row = builder.zext(builder.bitcast(chosen, bits), _I64)
+    places = _WholeLoad(builder.block, builder.gep(table, [_I64(0), row], source_etype=table_type), typ=vector)
+    builder._insert(places)
+    source = builder.bitcast(value, vector)
+    result = ir.Constant(vector, ir.Undefined)
+    for word in range(count):
+        place = builder.extract_element(places, _I32(word))
+        result = builder.insert_element(result, builder.extract_element(source, place), _I32(word))
+    return builder.bitcast(result, type_.llvm)
 
 
 def _sum(type_: VectorType) -> tuple[str, Any, Callable]:

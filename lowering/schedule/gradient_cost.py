@@ -221,8 +221,8 @@ class GradientModel:
         """Return the instructions that add a row, or the part of it that a task adds."""
         nest, machine = self._nest, self._machine
         part_bytes = self._row_bytes * sharing.row_share
-        if not nest.is_row:
-            return fixed.ELEMENT_UOPS
+        if not nest.is_row:  # with each element, an index and an element of the next tile are prefetched
+            return fixed.ELEMENT_UOPS + (2 * (fixed.PREFETCH_UOPS + 1) if schedule.next_tile else 0)
         step_bytes = schedule.lanes * nest.width_bytes if schedule.lanes else machine.vector_bytes  # LLVM makes vectors
         wide = max(step_bytes / machine.vector_bytes, 1.0)
         whole = schedule.specialize is not None

@@ -200,7 +200,7 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
 
 
 def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
-    """Return whether single elements are added along one axis with enough blocks, by a processor that packs lanes."""
+    """Return whether single elements are added along one axis with enough blocks, by a processor with vectors of 4."""
     return (
         len(counted) == 1
         and sum(name.role == "axis" for name, _ in nest.table) == 1
@@ -229,7 +229,7 @@ def _share_blocks(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loo
         owner_block=block,
         fuse_owned=True,
         compact=loop.inner_tile,
-        list_lanes=LISTED_LANES,
+        list_lanes=min(machine.wide_vector_bytes // 8, LISTED_LANES),  # positions have 8 bytes
         unroll=(loop.inner_tile, LISTED_LANES),
         next_tile=(loop.inner_tile, owners),
     )

@@ -110,12 +110,13 @@ MIN_POSITIONS_OF_AN_OWNER = 16  # of long rows: with fewer, the commonest rows a
 # 4 KB by 40,000 indices takes 27 ms of processor time with 2 owners that have no lists, 15.9 with 20, 13.8 with 40 and
 # 17.8 with 80.
 LISTED_ROW_BYTES = 80
-# Single elements that owners list in vectors, which takes an instruction that packs lanes, that is vectors of 64 bytes.
-# 4,000,000 into a table of 4 MB, two threads: 5.9 ms where they are uniform, 9.9 on one thread; sorted 4.0 and 4.2; all
-# in one half of the table 4.8 and 7.8, and 6.7 where each owner has one part. Blocks of 16 KB and 128 KB are as fast.
-# Tiles of 2048 and 4096 are, too; without the prefetch of the next tile 7.3. Each owner reads all indices: more owners
-# have not been measured.
-LISTED_WIDTHS, LISTED_LANES, LISTED_TILE, LISTING_VECTOR_BYTES = (4, 8), 8, 2048, 64
+# Single elements that owners list in vectors: of 8 indices where an instruction packs lanes, and otherwise of 4, packed
+# by a table. 4,000,000 into a table of 4 MB, two threads: 5.9 ms where they are uniform, 9.9 on one thread; sorted 4.0
+# and 4.2; all in one half of the table 4.8 and 7.8, and 6.7 where each owner has one part. Blocks of 16 KB and 128 KB
+# are as fast. Tiles of 2048 and 4096 are, too; without the prefetch of the next tile 7.3. Each owner reads all indices:
+# more owners have not been measured. In vectors of 4, with AVX2 alone, 0.82 to 0.88 of the time of one thread (loaded),
+# and listed one by one 1.04 of it.
+LISTED_WIDTHS, LISTED_LANES, LISTED_TILE, LISTING_VECTOR_BYTES = (4, 8), 8, 2048, 32
 OWNED_BLOCK_BYTES, MOST_LISTING_OWNERS = 16 * 1024, 8
 # Slices are prefetched so many times as far as rows of the table: into L2, whose misses are more. Rows of 4 KB, 4 KB
 # ahead 16.0 ms, 8 KB 13.8, 12 KB 14.6; into L1 24.3, without 23.1. Rows of 256 B, 2 KB ahead 2.92 ms, 4 KB 2.73, 8 KB

@@ -171,6 +171,12 @@ SHARED = {
         "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
         "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=4}",
     ),
+    "elements packed by a table": (
+        *(Gather(), (61,), (9001,)),  # so few positions that the order of each vector is seen
+        "owner-computes{owners=2 axis=axis},interleave-owners{block=16},fuse-into-owners,"
+        "tile-loops{loops=indices sizes=128},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
+        "vectorize-lists{lanes=4}",
+    ),
     "grouped": (
         *(Gather(), (3000, 48), (9000,)),
         "specialize-inner{bytes=192},group-indices{loop=indices},tile-loops{loops=axis sizes=64},"

@@ -41,8 +41,8 @@ class VectorizeLists(ModulePass):
                                               for compact_indices_i_rest in whole..end
                                                 ...
 
-    Preconditions: `compact-indices` lists positions and elements; a processor with an instruction that packs lanes, or
-    each lane is stored by itself.
+    Preconditions: `compact-indices` lists positions and elements. Four lanes are packed by a permutation, which a table
+    has for each mask; 2 and 8 by an instruction of AVX-512, and without it each lane is stored by itself.
 
     Options:
         lanes: indices a vector, 2, 4 or 8.
