@@ -14,7 +14,7 @@ from gathernest.tools.bench.cases.suite import APART, FAMILIES
 from gathernest.tools.bench.machines import machine_name, stored_runs
 from gathernest.tools.bench.measure import OURS, geometric_mean
 from gathernest.tools.bench.plots.cases_plot import cases_plot
-from gathernest.tools.bench.plots.families_plot import families_plot, means_of
+from gathernest.tools.bench.plots.families_plot import families_plot, told_means
 from gathernest.tools.bench.scaling import predict
 from gathernest.tools.bench.scaling.compare import CASES
 from gathernest.tools.bench.table import ALL, NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
@@ -23,6 +23,7 @@ DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "scaling.md", "../README.md")
 PEER_TITLES = {"numpy": "NumPy", "torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 PEER_TITLES |= {"tensorflow": "TensorFlow", "jax": "JAX"}
+FAMILIES_PLOT = "images/families.svg"
 YOUNG_PEERS = ("tensorflow", "jax")
 WIDTH = 136
 Run = dict[str, Any]
@@ -40,18 +41,20 @@ def _with_parts(text: str, runs: list[Run]) -> str:
 
 
 def plots() -> dict[str, str]:
-    """Return the plots of each run as texts of SVG files, by their paths below docs."""
-    drawn = {}
-    for run in stored_runs(DOCS / "machines"):
-        drawn[_plot_path(run, "families")] = families_plot(run, title=_title(run), notes=_plot_notes(run))
-        drawn[_plot_path(run, "cases")] = cases_plot(run, _condition(run, [run]).replace("`", "").replace("**", ""))
+    """Return the plot of families, and that of the cases of each run, as texts of SVG files, by their paths in docs."""
+    runs = stored_runs(DOCS / "machines")
+    drawn = {
+        FAMILIES_PLOT: families_plot(runs, [_name(run) for run in runs], title=_title(runs[0]), notes=_plot_notes(runs))
+    }
+    for run in runs:
+        drawn[_plot_path(run)] = cases_plot(run, _condition(run, [run]).replace("`", "").replace("**", ""))
     return {path: standalone(svg) for path, svg in drawn.items()}
 
 
-def _plot_path(run: Run, kind: str) -> str:
+def _plot_path(run: Run) -> str:
     machine = run["machine"]
     facts = {"model name": machine["cpu"], "cpu family": machine["family"], "model": machine["model"]}
-    return f"images/{kind}-{machine_name(facts, machine['usable_cores'])}.svg"
+    return f"images/cases-{machine_name(facts, machine['usable_cores'])}.svg"
 
 
 def _title(run: Run) -> str:
@@ -59,28 +62,26 @@ def _title(run: Run) -> str:
     return f"How many times as fast as the best of {' and '.join(names.rsplit(', ', 1))}"
 
 
-def _plot_notes(run: Run) -> list[str]:
+def _plot_notes(runs: list[Run]) -> list[str]:
+    threads = " or ".join(map(str, sorted({run["threads"] for run in runs})))
     return [
         "Bars: geometric means over the cases, each against the peer that is best in it. Ticks: the worst case.",
-        f"{_machine(run)}, {run['threads']} threads, {run['time'][:10]}, bytes compared first.",
+        f"Family and model of each processor; {threads} threads for everyone, bytes compared first.",
     ]
 
 
 def _families_plot(runs: list[Run]) -> str:
-    """Return the plot of families of each machine, for the README, with its values as text."""
-    lines = []
-    for run in runs:
-        told = ", ".join(f"{name} {ratio_text(mean['geometric_mean'])}" for name, mean in means_of(run).items())
-        lines.append(f"![{_title(run)}: {told}](docs/{_plot_path(run, 'families')})")
+    """Return the plot of families for the README, with its values as text."""
+    told = "; ".join(f"{_name(run)}: {told_means(run)}" for run in runs)
     every = max(len(run["cases"]) for run in runs)
-    lines.append(f"[All {every} cases, with times and versions](docs/performance.md#beside-the-peers)")
-    return "\n\n".join(lines)
+    every_case = f"[All {every} cases, with times and versions](docs/performance.md#beside-the-peers)"
+    return f"![{_title(runs[0])}. {told}](docs/{FAMILIES_PLOT})\n\n{every_case}"
 
 
 def _cases_plot(runs: list[Run]) -> str:
     """Return the plot of cases of each machine; the table has its values as text."""
     said = "Bars for each case: the ratio to the best peer, and the fraction of the roofline bound"
-    return "\n\n".join(f"![{said}]({_plot_path(run, 'cases')})" for run in runs)
+    return "\n\n".join(f"![{said}]({_plot_path(run)})" for run in runs)
 
 
 def _cases(runs: list[Run]) -> str:
@@ -210,8 +211,12 @@ def _short(run: Run, runs: list[Run]) -> str:
     """Return what a column is called: the time, or the machine where there are several."""
     if len(runs) == 1:
         return "time"
+    return f"{_name(run)}, {run['machine']['usable_cores']} cores"
+
+
+def _name(run: Run) -> str:
     machine = run["machine"]
-    return f"{machine['cpu']} {machine['family']}-{machine['model']}, {machine['usable_cores']} cores"
+    return f"{machine['cpu']} {machine['family']}-{machine['model']}"
 
 
 def _sockets() -> str:

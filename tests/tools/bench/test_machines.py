@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -166,14 +167,25 @@ def test_machines_stand_side_by_side(pages):
     assert conditions.count("A peer wins `rows-8B` 0.50× (numpy).") == 1
 
 
-def test_plot_of_families_has_the_worst_case_of_each_and_is_named_by_machine(pages):
-    run = {**run_of("17", 2.0, 0.5), "new": None}
-    plot = pages.families_plot(run, title="Faster", notes=["A note"])
-    assert all(f">{text}<" in plot for text in ("2.00×", "rows (1 case)", "worst 2.00× rows-8B", "Faster", "A note"))
-    told = (
-        "as fast as the best of NumPy: all gathers 2.00×, rows 2.00×](docs/images/families-amd-epyc-25-17-2-cores.svg)"
-    )
-    assert told in pages.PARTS["families_plot"]([run])
+def test_plot_of_families_has_a_column_for_each_machine_with_its_values(pages):
+    runs = [{**run_of(model, ratio, 0.5), "new": None} for model, ratio in (("17", 2.0), ("1", 0.5))]
+    del runs[1]["families"]["rows"]
+    plot = pages.families_plot(runs, ["AMD 17", "AMD 1"], title="Faster", notes=["A note"])
+    texts = re.findall(r"<text[^>]*>([^<]+)<", plot)
+    assert texts == [
+        "Faster",
+        "all gathers (1 case)",
+        "rows (1 case)",
+        "AMD 17",
+        "2.00×",
+        "2.00×",
+        "AMD 1",
+        "0.50×",
+        "A note",
+    ]
+    assert "worst 2.00× rows-8B" in plot
+    told = "AMD EPYC 25-17: all gathers 2.00×, rows 2.00×; AMD EPYC 25-1: all gathers 0.50×](docs/images/families.svg)"
+    assert f"as fast as the best of NumPy. {told}" in pages.PARTS["families_plot"](runs)
 
 
 def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
