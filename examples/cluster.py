@@ -128,14 +128,17 @@ def survive(table: da.Array, indices: np.ndarray) -> None:
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
-            future = client.compute(lazy)
-            while not future.done() and client.run_on_scheduler(tasks_done) < 4:
-                time.sleep(0.01)
-            state = "too late" if future.done() else "in the middle"
-            os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-            got = future.result()
+            killed, left = (worker.pid for worker in cluster.workers.values())
+            with peak_memory([left]) as most:
+                future = client.compute(lazy)
+                while not future.done() and client.run_on_scheduler(tasks_done) < 4:
+                    time.sleep(0.01)
+                state = "too late" if future.done() else "in the middle"
+                os.kill(killed, signal.SIGKILL)
+                got = future.result()
+            memory = most() / 2**20
         bytes_are = "the same bytes" if got.tobytes() == wanted.tobytes() else "WRONG"
-        print(f"  {name}: a worker was killed {state}; {bytes_are}")
+        print(f"  {name}: a worker was killed {state}; {bytes_are}; the other had {memory:.0f} MiB at its peak")
 
 
 def main() -> None:

@@ -287,6 +287,7 @@ def _calls_of(
     ops: Iterable["Operation"], weights: "Weights", limits: FileLimits
 ) -> Iterator[Callable[..., np.ndarray]]:
     """Yield what carries out each operation on the arrays of its operands."""
+    from ..ir.dialects.graph.bag_ops import BagsOp
     from ..ir.dialects.graph.elementwise_ops import ElementwiseOp, element_dtypes
     from ..ir.dialects.graph.functions import FUNCTIONS
     from ..ir.dialects.graph_op import GraphOp, tensor_type
@@ -295,6 +296,7 @@ def _calls_of(
     from ..ir.interpreters.graph import reject_negative_indices
     from ..ir.modules.known_values import AnyGather
     from ..lowering.passes.graph.graph_queries import last_positions
+    from .models.bags import reduced_bags
 
     for op in ops:
         if isinstance(op, AnyGather):
@@ -304,6 +306,9 @@ def _calls_of(
             assert isinstance(op, GraphOp)
             dtype = numpy_dtype(tensor_type(op.result).element_type)
             function = FUNCTIONS[op.function.data].compute if isinstance(op, ElementwiseOp) else None
+            if isinstance(op, BagsOp):
+                yield partial(reduced_bags, op.fields(), limits)
+                continue
             if isinstance(op, ConcatOp):
                 yield partial(_joined, ConcatOp, op.fields())
                 continue

@@ -11,8 +11,9 @@
 | `graph.concat`    | tensors one after the other along an axis                                   |
 | `graph.slice`     | positions at regular steps along an axis                                    |
 
-In the room `graph`: `graph.elementwise`, `graph.reduce`, `graph.cumsum` and `graph.range` compute, `graph.transpose`,
-`graph.broadcast`, `graph.strided_slice` and `graph.pad` move.
+In the room `graph`: `graph.elementwise`, `graph.reduce`, `graph.cumsum` and `graph.range` compute, and so do
+`graph.bags` and `graph.count_less` for bags of indices; `graph.transpose`, `graph.broadcast`, `graph.strided_slice`
+and `graph.pad` move.
 
 Small integer constants are `arith.constant dense<...>`. Axes are non-negative throughout. Every operation prints as
 `graph.NAME operands fields {attributes} : operand types -> result type`, where a field is its name and its value.
@@ -30,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..element_types import element_type_name
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
+from .graph.bag_ops import BagsOp, CountLessOp
 from .graph.elementwise_ops import CumsumOp, ElementwiseOp, RangeOp, ReduceOp
 from .graph.movement_ops import BroadcastOp, PadOp, StridedSliceOp, TransposeOp
 from .graph_op import Fields, GraphOp, Known, shape_of_value, tensor_type
@@ -305,6 +307,6 @@ class SliceOp(GraphOp):
         return arrays[0][(slice(None),) * fields["axis"] + (positions,)]
 
 
-COMPUTING = [ElementwiseOp, ReduceOp, CumsumOp, RangeOp]
+COMPUTING = [ElementwiseOp, ReduceOp, CumsumOp, RangeOp, BagsOp, CountLessOp]
 MOVING = [SqueezeOp, UnsqueezeOp, ConcatOp, SliceOp, TransposeOp, BroadcastOp, StridedSliceOp, PadOp]
 Graph = Dialect("graph", [WeightOp, CastOp, ShapeOfOp, ReshapeOp, *MOVING, *COMPUTING], [])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, TensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from ..dialects.attributes import DIMS, NAME, NODE
@@ -76,6 +76,7 @@ class GraphBuilder:
         self._arguments: list[DictionaryAttr] = []
         self._results: list[tuple[SSAValue, DictionaryAttr]] = []
         self._allowed: dict[int, Attribute] = {}
+        self._replaced: list[Operation] = []
         self.node = self.kind = ""
 
     @contextmanager
@@ -177,6 +178,10 @@ class GraphBuilder:
         """Return the dtype of a tensor's elements."""
         return numpy_dtype(tensor_type(value).element_type)
 
+    def replaced(self, op: Operation) -> None:
+        """Leave out an operation that another stands for, unless others read its result."""
+        self._replaced.append(op)
+
     def result(self, name: str, value: SSAValue, dims: Sequence[str] = ()) -> None:
         """Add a result."""
         self._results.append((value, _named(name, dims)))
@@ -185,6 +190,9 @@ class GraphBuilder:
         """Return the module; the passes that every model goes through verify it."""
         values = [value for value, _ in self._results]
         self._block.add_op(func.ReturnOp(*values))
+        for op in dict.fromkeys(self._replaced):
+            if not any(result.uses for result in op.results):
+                self._block.erase_op(op)
         signature = FunctionType.from_lists(self._block.arg_types, [value.type for value in values])
         function = func.FuncOp(
             "main",

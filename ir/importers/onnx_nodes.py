@@ -32,7 +32,9 @@ class OnnxNode:
         version: the version of ai.onnx that its operator came with or was last changed in.
         outputs: the names of what it gives.
         inputs: its inputs, None for one that is left out.
-        attributes: those that it has; tensors as arrays, strings as str.
+        attributes: those that it has; tensors as arrays, strings as str, subgraphs as they are.
+        values: what its subgraphs may read, by name.
+        reader: reads their tensors.
     """
 
     op_type: str
@@ -40,6 +42,8 @@ class OnnxNode:
     outputs: tuple[str, ...]
     inputs: tuple[SSAValue | None, ...]
     attributes: dict[str, Any]
+    values: Mapping[str, SSAValue]
+    reader: TensorReader
 
     @property
     def output(self) -> str:
@@ -90,7 +94,7 @@ def read_node(proto: onnx.NodeProto, opset: int, values: Mapping[str, SSAValue],
             raise ModelError(f"attribute {attribute.name!r} is of a kind that is not supported, {wanted}")
         attributes[attribute.name] = _VALUES[number](attribute, reader)
     inputs = tuple([lookup(values, name, "input") if name else None for name in names])
-    return OnnxNode(proto.op_type, version, tuple(outputs), inputs, attributes)
+    return OnnxNode(proto.op_type, version, tuple(outputs), inputs, attributes, values, reader)
 
 
 @lru_cache
@@ -112,6 +116,7 @@ _VALUES: dict[int, Callable[[onnx.AttributeProto, TensorReader], Any]] = {
     _Kind.FLOATS: lambda attribute, _: np.array(attribute.floats, np.float32),
     _Kind.STRING: lambda attribute, _: attribute.s.decode("utf-8"),
     _Kind.STRINGS: lambda attribute, _: strings(attribute.strings),
+    _Kind.GRAPH: lambda attribute, _: attribute.g,
     _Kind.TENSOR: lambda attribute, reader: reader.array(attribute.t, f"attribute {attribute.name!r}"),
 }
 

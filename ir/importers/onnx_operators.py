@@ -14,6 +14,8 @@ from ..dialects.graph_op import shape_of_value
 from ..errors import ModelError
 from ..semantics import DYNAMIC
 from . import operators
+from .bags.gathered_rows import reduce_rows
+from .bags.onnx_loop import bags_of_loop
 from .graph_builder import GraphBuilder
 from .onnx_nodes import GATHERS_AND_SHAPES, Converter, OnnxNode
 
@@ -87,8 +89,10 @@ def _reduce(function: str, node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     axes = node.attributes.get("axes", _known(node, 1, builder, "axes"))
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
         return node.input(0)
-    keep = bool(node.attributes.get("keepdims", 1))
-    return operators.reduce(builder, function, node.input(0), axes or None, node.output, keep=keep)
+    keep, value = bool(node.attributes.get("keepdims", 1)), node.input(0)
+    if operators.depends_on_order(builder, function, value):
+        return reduce_rows(builder, function, value, axes or None, node.output, keep=keep, by_four=True)
+    return operators.reduce(builder, function, value, axes or None, node.output, keep=keep)
 
 
 def _pad(node: OnnxNode, builder: GraphBuilder) -> SSAValue:
@@ -165,6 +169,8 @@ CONVERTERS: dict[str, Converter] = {
     **GATHERS_AND_SHAPES,
     **{function.onnx: partial(_elementwise, name) for name, function in FUNCTIONS.items() if function.onnx},
     **{operator: partial(_reduce, name) for name, (_, operator) in REDUCTIONS.items()},
+    "ReduceMean": partial(_reduce, "mean"),
+    "Loop": bags_of_loop,
     "Min": partial(_chained, "minimum"),
     "Max": partial(_chained, "maximum"),
     "Mod": _mod,

@@ -17,6 +17,7 @@ from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
 from ..errors import ModelError
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
+from .bags.openvino_bags import OPENVINO_BAGS
 from .file_limits import FileLimits, OpenFile, open_file
 from .graph_builder import GraphBuilder, ImportedModel, unsupported
 from .openvino_layers import ELEMENTWISE_AND_MOVING, Kind, element_dtype
@@ -230,5 +231,5 @@ _CONVERTERS: Mapping[str, _Kind] = {
     "Squeeze": (("opset1", "opset15"), 1, 2, _Reader.squeeze),
     "Unsqueeze": (("opset1",), 2, 2, _Reader.unsqueeze),
     "Concat": (("opset1",), 1, 10**6, _Reader.concat),
-    **{name: _built(kind) for name, kind in ELEMENTWISE_AND_MOVING.items()},
+    **{name: _built(kind) for name, kind in {**ELEMENTWISE_AND_MOVING, **OPENVINO_BAGS}.items()},
 }

@@ -16,6 +16,7 @@ from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..semantics import DYNAMIC
 from . import operators
+from .bags.gathered_rows import reduce_rows
 from .graph_builder import GraphBuilder, normal_axes
 from .openvino_xml import Layer, integer
 
@@ -123,7 +124,10 @@ def _range(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSA
 
 def _reduce(function: str, builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:
     axes = builder.known_integers(operands[1], "the axes")
-    return operators.reduce(builder, function, operands[0], axes, layer.name, keep=_flag(layer, "keep_dims", "false"))
+    is_ordered = operators.depends_on_order(builder, function, operands[0])
+    return (reduce_rows if is_ordered else operators.reduce)(
+        builder, function, operands[0], axes, layer.name, keep=_flag(layer, "keep_dims", "false")
+    )
 
 
 def _pad(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:
@@ -197,6 +201,7 @@ ELEMENTWISE_AND_MOVING: Mapping[str, Kind] = {
         if function.openvino
     },
     **{operator: (("opset1",), 2, 2, partial(_reduce, name)) for name, (_, operator) in REDUCTIONS.items()},
+    "ReduceMean": (("opset1",), 2, 2, partial(_reduce, "mean")),
     "Divide": (("opset1",), 2, 2, _divide),
     "Clamp": (("opset1",), 1, 1, _clamp),
     "Transpose": (("opset1",), 2, 2, _transpose),

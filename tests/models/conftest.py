@@ -116,3 +116,64 @@ def make() -> Callable[..., onnx.ModelProto]:
 @pytest.fixture(name="check_stages")
 def fixture_check_stages() -> Callable[[Model, dict[str, np.ndarray]], None]:
     return check_stages
+
+
+TYPES = {"float32": "f32", "int64": "i64", "int32": "i32", "bool": "boolean"}
+
+
+class Writer:
+    """Writes an OpenVINO IR layer by layer."""
+
+    def __init__(self, folder, version=11):
+        self.folder, self.version = folder, version
+        self.layers, self.edges, self.data = [], [], b""
+
+    def layer(self, kind, inputs=(), *, opset="opset1", name=None, data="", dims=None, names="", outputs=1):
+        number = len(self.layers)
+        ports = "".join(f'<port id="{place}"/>' for place in range(len(inputs)))
+        shape = "".join(f"<dim>{dim}</dim>" for dim in dims or ())
+        out = len(inputs)
+        output = f'<output><port id="{out}" names="{names}">{shape}</port></output>' if outputs else ""
+        self.layers.append(
+            f'<layer id="{number}" name="{name or f"{kind}_{number}"}" type="{kind}" version="{opset}">'
+            f"<data {data}/><input>{ports}</input>{output}</layer>"
+        )
+        for place, (source, port) in enumerate(inputs):
+            self.edge(source, port, number, place)
+        return number, out
+
+    def edge(self, source, port, target, place):
+        self.edges.append(f'<edge from-layer="{source}" from-port="{port}" to-layer="{target}" to-port="{place}"/>')
+
+    def parameter(self, name, shape, element="f32"):
+        dims = [-1 if word.strip() in ("?", "-1") or ".." in word else word for word in shape.split(",") if word]
+        return self.layer(
+            "Parameter", name=name, names=name, data=f'shape="{shape}" element_type="{element}"', dims=dims
+        )
+
+    def const(self, array, **changes):
+        array = np.asarray(array)
+        facts = {
+            "element_type": TYPES[array.dtype.name],
+            "shape": ", ".join(map(str, array.shape)),
+            "offset": len(self.data),
+            "size": array.nbytes,
+        } | changes
+        self.data += array.tobytes()
+        text = " ".join(f'{key}="{value}"' for key, value in facts.items())
+        return self.layer("Const", data=text, dims=array.shape)
+
+    def result(self, source, name="y"):
+        return self.layer("Result", [source], name=name, outputs=0)
+
+    def write(self, text=None):
+        path = self.folder / "model.xml"
+        path.with_suffix(".bin").write_bytes(self.data)
+        body = f"<layers>{''.join(self.layers)}</layers><edges>{''.join(self.edges)}</edges>"
+        path.write_text(text or f'<?xml version="1.0"?><net name="n" version="{self.version}">{body}</net>')
+        return path
+
+
+@pytest.fixture
+def ir(tmp_path):
+    return Writer(tmp_path)

@@ -42,6 +42,9 @@ func.func @main(%x: tensor<?x3xf32> {gather.name = "a b"}) -> (tensor<?x3xf32> {
 // CHECK-NEXT: %e = graph.broadcast %x, %s both : tensor<?x4xf32>, tensor<2xi64> -> tensor<?x4xf32>
 // CHECK-NEXT: %l = graph.strided_slice %x, %s, %s, %s axes [1, 0] : tensor<?x4xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?x?xf32>
 // CHECK-NEXT: %d = graph.pad %i, %o, %o, %n mode "constant" axes [0] : tensor<?xi64>, tensor<1xi64>, tensor<1xi64>, tensor<i64> -> tensor<?xi64>
+// CHECK-NEXT: %g = graph.bags %x, %z reduce "mean" bounds "zero" group 4 : tensor<?x4xf32>, tensor<?xi64> -> tensor<4xf32>
+// CHECK-NEXT: %h = graph.bags %x, %i, %s, %s reduce "max" bounds "natural" group 1 : tensor<?x4xf32>, tensor<?xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<2x4xf32>
+// CHECK-NEXT: %v = graph.count_less %i, %s : tensor<?xi64>, tensor<2xi64> -> tensor<2xi64>
 func.func @computes(%x: tensor<?x4xf32>, %i: tensor<?xi64>, %n: tensor<i64>, %s: tensor<2xi64>, %o: tensor<1xi64>) {
   %a = graph.elementwise %x, %x function "add" : tensor<?x4xf32>, tensor<?x4xf32> -> tensor<?x4xf32>
   %m = graph.elementwise %i, %n function "less" : tensor<?xi64>, tensor<i64> -> tensor<?xi1>
@@ -55,5 +58,8 @@ func.func @computes(%x: tensor<?x4xf32>, %i: tensor<?xi64>, %n: tensor<i64>, %s:
   %e = graph.broadcast %x, %s both : tensor<?x4xf32>, tensor<2xi64> -> tensor<?x4xf32>
   %l = graph.strided_slice %x, %s, %s, %s axes [1, 0] : tensor<?x4xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?x?xf32>
   %d = graph.pad %i, %o, %o, %n mode "constant" axes [0] : tensor<?xi64>, tensor<1xi64>, tensor<1xi64>, tensor<i64> -> tensor<?xi64>
+  %g = graph.bags %x, %z reduce "mean" bounds "zero" group 4 : tensor<?x4xf32>, tensor<?xi64> -> tensor<4xf32>
+  %h = graph.bags %x, %i, %s, %s reduce "max" bounds "natural" group 1 : tensor<?x4xf32>, tensor<?xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<2x4xf32>
+  %v = graph.count_less %i, %s : tensor<?xi64>, tensor<2xi64> -> tensor<2xi64>
   func.return
 }

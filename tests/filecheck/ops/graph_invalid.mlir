@@ -261,3 +261,75 @@ func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: te
   %r = graph.pad %x, %i, %i, %i mode "constant" axes [0, 1] : tensor<2x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<?x?xf32>
   func.return
 }
+
+// -----
+
+// expected-error@unknown {{graph.bags: reduce 'min' is none of sum, mean, max}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i reduce "min" bounds "error" group 1 : tensor<2x3xf32>, tensor<2xi64> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: bounds 'clip' is none of error, zero, natural}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i reduce "sum" bounds "clip" group 1 : tensor<2x3xf32>, tensor<2xi64> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: group 2 is none of 1, 4}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i reduce "sum" bounds "error" group 2 : tensor<2x3xf32>, tensor<2xi64> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: bags have 2 to 5 operands, got 1}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x reduce "sum" bounds "error" group 1 : tensor<2x3xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: a maximum of bags has no rows of zeros; its bounds are error or natural}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i reduce "max" bounds "zero" group 1 : tensor<2x3xf32>, tensor<2xi64> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: indices, starts and ends are integers, got f32}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %d reduce "sum" bounds "error" group 1 : tensor<2x3xf32>, tensor<?xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: rows of zeros and groups are of rows of indices, and of no narrow floats}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i, %i, %i reduce "sum" bounds "error" group 4 : tensor<2x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64> -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.bags: weights must have the shape of indices, [2], got [4, 3]}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.bags %x, %i, %y reduce "sum" bounds "error" group 1 : tensor<2x3xf32>, tensor<2xi64>, tensor<4x3xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{graph.count_less: integers of one type are counted, got i64, f32}}
+func.func @f(%x: tensor<2x3xf32>, %y: tensor<4x3xf32>, %i: tensor<2xi64>, %d: tensor<?xf32>) {
+  %r = graph.count_less %i, %d : tensor<2xi64>, tensor<?xf32> -> tensor<?xi64>
+  func.return
+}
