@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,10 @@ if list((Path(os.environ.get("GATHERNEST_CACHE_DIR", os.devnull)) / "machines").
     raise pytest.UsageError("GATHERNEST_CACHE_DIR has a calibration, and tests expect built-in schedules; unset it")
 if "GATHERNEST_CACHE_DIR" not in os.environ:
     os.environ["GATHERNEST_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"gathernest-tests-{os.getuid()}")
+
+# Some images set it; then each of the 300 processes that tests start would compile the sources that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +34,16 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
     frozen = gc.get_freeze_count()  # counts one by one: 10 ms in each load of a model
     gc.get_freeze_count = lambda: frozen
+
+
+@pytest.fixture
+def known_ceilings(monkeypatch: pytest.MonkeyPatch):
+    """Give explanations made-up peak rates, which are returned: to measure them takes both cores for 8 s."""
+    from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
+
+    rates = Ceilings({"threads": 2}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
+    monkeypatch.setattr("gathernest.kernels.roofline.explain.ceilings", lambda progress: rates)
+    return rates
 
 
 @pytest.fixture

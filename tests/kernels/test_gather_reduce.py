@@ -320,7 +320,7 @@ def test_steps_of_a_mean_divide_the_sum_by_what_is_in_it():
         assert any(said in one.note for one in steps), [one.note for one in steps]
 
 
-def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that_it_writes():
+def test_explanation_of_a_reduction_has_the_rows_that_it_reads_and_the_sums_that_it_writes(known_ceilings):
     data, bags = DATA.repeat(4, axis=1).copy(), np.arange(60).reshape(20, 3) % 50
     kernel = gn.compile("gather_reduce", data, bags)
     explained = kernel.explain(data, bags, rounds=1)

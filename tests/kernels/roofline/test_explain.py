@@ -8,7 +8,7 @@ import gathernest as gn
 from gathernest.ir.errors import InternalError
 from gathernest.kernels.host.timing import time_interleaved
 from gathernest.kernels.roofline import explain as explain_module
-from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
+from gathernest.kernels.roofline.ceilings import Ceilings
 from gathernest.kernels.roofline.explain import ExplainError, explain
 from gathernest.kernels.tuning import sample_arrays as sample_module
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
@@ -16,13 +16,10 @@ from gathernest.lowering.schedule.gradient_cost import predict_us
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule, shorter_schedules
 
-RATES = Ceilings({"threads": 2}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
 TILED = "tile-loops{loops=indices sizes=16}"
 
 
-@pytest.fixture(autouse=True)
-def known_ceilings(monkeypatch):
-    monkeypatch.setattr(explain_module, "ceilings", lambda progress: RATES)
+pytestmark = pytest.mark.usefixtures("known_ceilings")
 
 
 def test_explanation_has_bytes_bound_time_and_passes():
@@ -156,7 +153,7 @@ def test_reasons_are_printed_and_the_prediction_of_the_model_that_chooses():
     assert any(line.startswith("predicted") for line in found.sections()["The time"])
 
 
-def test_json_holds_what_the_text_says():
+def test_json_holds_what_the_text_says(known_ceilings):
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=1)
     stored = json.loads(json.dumps(found.to_json()))
     assert stored["schedule"] == TILED
@@ -164,7 +161,7 @@ def test_json_holds_what_the_text_says():
     assert stored["fraction"] == found.fraction == stored["bound"]["time_us"] / stored["measured_us"]
     assert stored["lower_bound"]["copy_bytes_per_s"] == 1e11
     assert set(stored["bound"]["rounds_us"]) == set(stored["bound"]["ways"]) == {"copy", "random lines"}
-    assert Ceilings.from_json(stored["ceilings"]) == RATES
+    assert Ceilings.from_json(stored["ceilings"]) == known_ceilings
     assert stored["ablations"][0]["left_out"] == TILED
     assert stored["predicted_us"] == found.predicted_us > 0
 

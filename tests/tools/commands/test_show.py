@@ -3,7 +3,6 @@ import re
 
 import pytest
 
-from gathernest.kernels.roofline.ceilings import Ceilings, CopyRate, LineRate
 from gathernest.lowering.registry import NAMES
 
 DATA, INDICES = "2x64x128xf32", "2x32x21xi64"
@@ -242,12 +241,6 @@ def test_wrong_argument_is_one_line(gathernest, words, message):
     assert ended.err.startswith("gathernest: error: ")
     assert message in ended.err
     assert ended.err.count("\n") == 1
-
-
-@pytest.fixture
-def known_ceilings(monkeypatch):
-    rates = Ceilings({"threads": 1}, (CopyRate(1 << 20, 1e11),), (LineRate(1 << 20, 1, 1e9),))
-    monkeypatch.setattr("gathernest.kernels.roofline.explain.ceilings", lambda progress: rates)
 
 
 def test_explain_prints_bytes_bound_time_and_what_passes_are_worth(gathernest, known_ceilings):
