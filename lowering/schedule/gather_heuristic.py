@@ -126,7 +126,10 @@ class _Choosing:
         if self._has_few_elements():
             known = max(STREAM_BYTES // self.nest.width_bytes, fixed.KNOWN_LANES)
             wanted = min(wanted, known, fixed.MOST_KNOWN_LANES, 1 << self.innermost[1].bit_length() - 1)
-        if self.innermost[1] < wanted or not self.nest.is_packed:
+        size = self.innermost[1]
+        if fixed.KNOWN_LANES <= size < wanted and size & (size - 1) == 0:
+            wanted = size  # one whole vector
+        if size < wanted or not self.nest.is_packed:
             return 1
         if self.innermost[0].role != "inner" or is_spread_out(self.nest, self.machine):
             return wanted
@@ -197,7 +200,7 @@ class _Choosing:
     def _repeating(self) -> Loop | None:
         """Return the innermost loop that repeats the indices of one loop inside it, where that pays."""
         around = self.around
-        if not self.is_row and self._lanes_fit() < fixed.MIN_LANES:
+        if not self.is_row and (self._lanes_fit() < fixed.MIN_LANES or self.innermost[1] <= fixed.KNOWN_LANES):
             return None
         if len(around) < 2 or around[-1][0] not in self.nest.looked_up or around[-2][0] in self.nest.looked_up:
             return None

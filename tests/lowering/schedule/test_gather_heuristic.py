@@ -1,5 +1,6 @@
 """How the schedule of a gather is chosen from its sizes and the machine."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -357,10 +358,19 @@ def test_a_large_result_is_stored_past_the_caches_where_data_does_not_stay_in_th
     assert "stream-stores" not in chosen(nest(axis=130_000, indices=10_000, inner=64))
 
 
-def test_few_elements_a_row_are_neither_staged_nor_joined():
-    assert chosen(nest(axis=16, outer=500_000, indices=4)) == (
-        "tile-loops{loops=outer sizes=4096},parallelize-loops{loops=outer_o}"
-    )
+@pytest.mark.parametrize(
+    ("indices", "width", "lanes", "is_staged"),
+    [
+        *((4, width, 4, False) for width in (2, 4, 8)),
+        *((count, 4, None, False) for count in (2, 3, 5, 6)),
+        *((8, 1, 8, True), (8, 2, 8, True), (8, 4, 8, True), (16, 2, 16, True), (12, 2, None, False)),
+    ],
+)
+def test_few_elements_a_row_are_vectors_where_they_fill_them(indices, width, lanes, is_staged):
+    """Indices of four are resolved for each row, and of more before the rows of a tile."""
+    schedule = chosen(nest(axis=16, outer=500_000, indices=indices, width=width))
+    vectors = re.findall(r"vectorize-inner{lanes=(\d+)}", schedule)
+    assert (vectors, "hoist-indices" in schedule) == ([] if lanes is None else [str(lanes)], is_staged)
 
 
 def test_few_indices_are_checked_by_one_thread():
