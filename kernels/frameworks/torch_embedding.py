@@ -9,7 +9,7 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
 from ..gather import gather
-from .torch_fast_call import finders
+from .torch_fast_call import OwnGradient, finders
 from .torch_operators import MOST_OWN_SLICES, Operator, added_up, save
 from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
 
@@ -48,7 +48,7 @@ def embedding(
         rows = weight.shape[0] if padding_idx is not None else 0
         if padding_idx is None or -rows <= padding_idx < rows:
             padding = -1 if padding_idx is None else padding_idx % rows
-            found = EMBEDDING.found(None, weight, input, 0, 0, padding, scale_grad_by_freq, sparse)
+            found = EMBEDDING.found(None, weight, input, 0, 0, (padding, scale_grad_by_freq, sparse))
             if found is not None:
                 return found
     if is_overridden(input, weight):
@@ -131,7 +131,7 @@ EMBEDDING = Operator(
     _embedding,
     lambda weight, index, *_: weight.new_empty((*index.shape, weight.shape[1])),
     "elements",
-    (torch.embedding, 1, MOST_OWN_SLICES),
+    OwnGradient(torch.embedding, 1, MOST_OWN_SLICES),
 )
 DENSE_BACKWARD = Operator(
     "embedding_dense_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx=-1, "

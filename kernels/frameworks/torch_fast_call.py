@@ -55,6 +55,55 @@ class Finders(NamedTuple):
     signed: Finder
 
 
+class OwnGradient(NamedTuple):
+    """Torch's function for a small call with a gradient, `function(table, ...)` with the index at `place`.
+
+    Attributes:
+        function: it adds float32 and float64 in the order of the indices.
+        place: of the index.
+        most: the most indices.
+        add: the method by which its gradient adds, `add(dim, index, slices)`, if it may add narrow floats in float32.
+        takes_slices: whether an index is that of a slice, not of an element.
+        has_complex: whether complex numbers are added as pairs; a slice times 1 + 0j makes NaN of infinity.
+    """
+
+    function: Callable[..., Any]
+    place: int
+    most: int
+    add: Callable[..., Any] | None = None
+    takes_slices: bool = True
+    has_complex: bool = False
+
+
+def own_function(own: OwnGradient) -> Any:
+    """Return it as machine code takes it, with the element types that it is for.
+
+    Where it rounds each addition of narrow floats, those are for slices of which none is there twice.
+    """
+    from ...lowering.native.tensor_gradient import Own, kinds
+
+    wide = kinds((2, 4), (2, 8), *([(5, 8), (5, 16)] if own.has_complex else []))
+    narrow = kinds((2, 2), (4, 2))
+    added = wide | narrow if own.add is not None and _adds_in_float32(own.add) else wide
+    if own.takes_slices:  # of other ranks and by int32 it rounds each addition
+        return Own(own.function, own.place, own.most, added, wide, narrow)
+    return Own(own.function, own.place, own.most, added, added, 0)
+
+
+def _adds_in_float32(add: Callable[..., Any]) -> bool:
+    """Return whether this torch adds narrow floats in float32 and rounds once: 1 and two halves of its last bit."""
+    for dtype in (torch.bfloat16, torch.float16):
+        last_bit = torch.finfo(dtype).eps
+        for shape, dim in (((3, 1), 0), ((3, 40), 0), ((40, 3), 1)):
+            slices = torch.full(shape, last_bit / 2, dtype=dtype, device="cpu")
+            slices.select(dim, 0).fill_(1)
+            table = torch.zeros([1 if size == 3 else size for size in shape], dtype=dtype, device="cpu")
+            index = torch.zeros(3 if add is Tensor.index_add_ else shape, dtype=torch.int64, device="cpu")
+            if not (add(table, dim, index, slices) == 1 + last_bit).all():
+                return False
+    return True
+
+
 @functools.cache
 def finders() -> Finders:
     """Return the finders, which are compiled once."""

@@ -40,7 +40,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
     place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
-    found = SELECT.found(out, input, index, place, 0, place)
+    found = SELECT.found(out, input, index, place, 0, (place,))
     if found is not None:
         return found
     if is_overridden(input, index, out):
@@ -78,7 +78,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     """
     operator = SPARSE_GATHER if sparse_grad else GATHER
     place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
-    found = operator.found(out, input, index, GatherElements, place, place)
+    found = operator.found(out, input, index, GatherElements, place, (place,))
     if found is not None:
         return found
     if is_overridden(input, index, out):
@@ -108,7 +108,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if dim is not None:
         place = _from_zero(dim, input) if type(dim) is int and dim < 0 else dim
         if _fits(input, indices, place):
-            found = TAKE_ALONG.found(out, input, indices, GatherElements, place, place)
+            found = TAKE_ALONG.found(out, input, indices, GatherElements, place, (place,))
             if found is not None:
                 return found
     if is_overridden(input, indices, out):

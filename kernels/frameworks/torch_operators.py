@@ -20,10 +20,11 @@ from ...ir.semantics import Bounds
 from ..gather import gather, gather_elements
 from ..gradient import keys_of_gradient, run_gradient
 from ..runtime.call_cache import CALLS
-from .torch_fast_call import Finder, finders
+from .torch_fast_call import Finder, OwnGradient, finders, own_function
 from .torch_tensors import (
     array_of,
     count_change,
+    has_function_mode,
     is_compiling,
     is_dispatched,
     is_grad_enabled,
@@ -45,16 +46,14 @@ class Operator:
         registered: the same as an operator of torch, `torch.ops.gathernest.NAME.default`.
     """
 
-    def __init__(
-        self, schema: str, kernel: Formula, fake: Formula, finder: str = "", own: tuple[Formula, int, int] | None = None
-    ):
+    def __init__(self, schema: str, kernel: Formula, fake: Formula, finder: str = "", own: OwnGradient | None = None):
         """Register an operator by its schema, `name(Tensor input, ...) -> Tensor`.
 
         `finder` is the name of that one of `Finders` which finds its calls. `own` is torch's function of the same
-        arguments for a small call with a gradient, which has the same bytes; the place of the index; the most indices.
+        arguments for a small call with a gradient, which has the same bytes.
         """
         self._name = f"gathernest::{schema.partition('(')[0]}"
-        self.kernel, self._finder, self._own = kernel, finder, own
+        self.kernel, self._finder, self._own_gradient = kernel, finder, own
         torch.library.define(self._name, schema[schema.index("(") :], tags=torch.Tag.pt2_compliant_tag)
         torch.library.impl(self._name, "cpu", kernel)
         torch.library.register_fake(self._name, _checking_devices(fake))
@@ -63,6 +62,7 @@ class Operator:
         self._backward: Any = None
         self._find: Formula = self._bind
         self._apply_found: Any = None
+        self._own: Any = None
         self._transformed: Any = None
 
     def differentiate(self, save: Formula, backward: Formula, forward: Formula) -> None:
@@ -101,7 +101,7 @@ class Operator:
                     return self._apply(table, *arguments)
         return self.kernel(table, *arguments)
 
-    def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, *others: Any) -> Any:
+    def found(self, out: Any, table: Any, index: Any, first: Any, second: Any, others: tuple[Any, ...]) -> Any:
         """Return the result of a call that was made before, with its gradient; None where another way must look.
 
         The way of a small call that nobody watches. The arguments need no checks: a call with others was not made.
@@ -114,8 +114,9 @@ class Operator:
         if is_compiling() or forward_ad._current_level >= 0:
             return None
         try:
-            ways = self._apply_found, self._own
-            result = self._find(CALLS.find, table, index, out, first, second, "error", others, *ways)
+            result = self._find(
+                CALLS.find, table, index, out, first, second, "error", others, self._apply_found, self._own
+            )
         except BoundsError:  # the way with checks says why
             return None
         if out is not None and result is not None:
@@ -123,11 +124,14 @@ class Operator:
         return result
 
     def _bind(self, *arguments: Any) -> None:
-        """Get the finder, which is compiled now, and find nothing."""
+        """Get the finder, which is compiled now, and find nothing; not where torch watches what is done for that."""
+        if is_traced() or is_transformed() or has_function_mode():
+            return
         finder = getattr(finders(), self._finder)
         parts = {"forward": finder.forward, "backward": lambda ctx, grad: (self._backward(ctx, grad)[0], None)}
         # `Function.apply` in Python only adds what transforms and setup_context need, in 0.8 us.
         self._apply_found = super(torch.autograd.Function, _function(self._name, **parts)).apply
+        self._own = None if self._own_gradient is None else own_function(self._own_gradient)
         self._find = finder.run
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
@@ -283,7 +287,7 @@ def pair(forward: Operator, backward: Operator) -> None:
 
 
 def _operator(
-    name: str, kernel: Formula, like: Formula, backward: Formula, finder: str, own: tuple[Formula, int, int] | None
+    name: str, kernel: Formula, like: Formula, backward: Formula, finder: str, own: OwnGradient | None
 ) -> Operator:
     """Return an operator `name(input, dim, index)` with its gradient, of which it is the gradient in turn."""
     forward = Operator(f"{name}(Tensor input, SymInt dim, Tensor index) -> Tensor", kernel, like, finder, own)
@@ -294,7 +298,8 @@ def _operator(
 
 # With the backward pass torch's own function takes 0.75 to 1.0 of the time of ours up to here, and more beyond (Zen 4).
 MOST_OWN_SLICES, _MOST_OWN_ELEMENTS = 128, 1024
-_OWN_SELECT, _OWN_GATHER = (torch.index_select, 2, MOST_OWN_SLICES), (torch.gather, 2, _MOST_OWN_ELEMENTS)
+_OWN_SELECT = OwnGradient(torch.index_select, 2, MOST_OWN_SLICES, Tensor.index_add_)
+_OWN_GATHER = OwnGradient(torch.gather, 2, _MOST_OWN_ELEMENTS, Tensor.scatter_add_, False, True)
 SELECT = _operator("index_select", _select, _selected_like, _select_backward, "slices", _OWN_SELECT)
 GATHER = _operator("gather", _gather, _gathered_like, _gather_backward, "elements", _OWN_GATHER)
 # Its indices may count from the end.

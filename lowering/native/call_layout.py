@@ -32,6 +32,19 @@ class Field(IntEnum):
     FLAGS = 64
 
 
+class Tensor(IntEnum):
+    """Offsets in bytes of the fields of a DLTensor; of `DTYPE` the code, bits and lanes are 8, 8 and 16 bits."""
+
+    DATA = 0
+    DEVICE = 8
+    RANK = 16
+    DTYPE = 20
+    SHAPE = 24
+    STRIDES = 32
+    FIRST_BYTE = 40
+    BYTES = 48
+
+
 class Header(IntEnum):
     """The words before the first slot of a table."""
 

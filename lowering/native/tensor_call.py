@@ -13,13 +13,23 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .call_layout import WORD_BYTES, WRITEABLE, Field
+from .call_layout import WORD_BYTES, WRITEABLE, Field, Tensor
 from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
-from .tensor_gradient import ARGUMENTS_OF_GRADIENT, attribute, differentiate, run_and_save, run_own
+from .tensor_gradient import (
+    ARGUMENTS_OF_GRADIENT,
+    DESCRIPTION,
+    ONE_LANE,
+    add_are_distinct,
+    add_count,
+    attribute,
+    differentiate,
+    run_and_save,
+    run_own,
+)
 
 _MAJOR_VERSION = 1
-_CPU, _ONE_LANE, _FLOAT, _COMPLEX = 1, 1, 2, 5
+_CPU, _FLOAT, _COMPLEX = 1, 2, 5
 _CODES, _SIZES = 32, 8  # of element types: codes, and powers of two of bytes
 _MOST_DIMS = 32  # of an array of NumPy 1
 
@@ -30,22 +40,6 @@ class Api(IntEnum):
     VERSION = 0
     TO_OBJECT = 32
     DESCRIBE = 40
-
-
-class Tensor(IntEnum):
-    """Offsets in bytes of the fields of a DLTensor; of `DTYPE` the code, bits and lanes are 8, 8 and 16 bits."""
-
-    DATA = 0
-    DEVICE = 8
-    RANK = 16
-    DTYPE = 20
-    SHAPE = 24
-    STRIDES = 32
-    FIRST_BYTE = 40
-    BYTES = 48
-
-
-_DESCRIPTION = ir.ArrayType(I64, Tensor.BYTES // WORD_BYTES)
 
 
 class Managed(IntEnum):
@@ -128,12 +122,12 @@ def make_tensor_call(
         raise NotImplementedError
     IMMORTAL.append((library, indices))
     module = ir.Module("gathernest_tensor_call")
-    for function in (_forget, _is_lazy, _describe, _count):
+    for function in (_forget, _is_lazy, _describe):
         function(module)
     _array_of(module, library.bytes_dtypes)
     for function in (_tensor_of, _run):
         function(module)
-    for function in (run_and_save, run_own, differentiate):
+    for function in (run_and_save, add_count, add_are_distinct, run_own, differentiate):
         function(module)
     _find(module, library)
     address = machine_code(module)
@@ -196,30 +190,12 @@ def _describe(module: ir.Module) -> None:
     code.ret(NULL)
 
 
-def _count(module: ir.Module) -> None:
-    """count(words, tensor, kind): the elements of a tensor on the CPU of that kind, of 32 or 64 bits; -1 of another."""
-    code = Code(module, "count", 3)
-    words, tensor, kind = code.arguments
-    other = code.append_basic_block("other")
-    dl = code.ptrtoint(code.variable(_DESCRIPTION(ir.Undefined)), I64)
-    code.need(code.same(code.call_function("describe", words, tensor, dl), I64(1)), other)
-    dtype = code.zext(code.load_at(dl, Tensor.DTYPE, I32), I64)
-    fits = [code.same(dtype, code.or_(kind, I64(_ONE_LANE << 16 | bits << 8))) for bits in (32, 64)]
-    code.need(code.or_(*fits), other)
-    elements, sizes = code.variable(I64(1)), code.load_at(dl, Tensor.SHAPE)
-    with code.counted(code.number(dl, Tensor.RANK)) as dim:
-        code.store(code.mul(code.load(elements), code.element(sizes, dim)), elements)
-    code.ret(code.load(elements))
-    code.position_at_end(other)
-    code.ret(I64(-1))
-
-
 def _array_of(module: ir.Module, bytes_dtypes: tuple[Any, Any]) -> None:
     """array_of(words, tensor, dtypes, dtype): a new array on a tensor's memory, or 0; puts its dtype at `dtype`."""
     code = Code(module, "array_of", 4)
     words, tensor, dtypes, dtype_place = code.arguments
     none, failed = map(code.append_basic_block, ("none", "failed"))
-    dl = code.ptrtoint(code.variable(_DESCRIPTION(ir.Undefined)), I64)
+    dl = code.ptrtoint(code.variable(DESCRIPTION(ir.Undefined)), I64)
     code.need(code.same(code.call_function("describe", words, tensor, dl), I64(1)), none)
     rank = code.number(dl, Tensor.RANK)
     code.need(code.icmp_unsigned("<=", rank, I64(_MOST_DIMS)), none)
@@ -227,7 +203,7 @@ def _array_of(module: ir.Module, bytes_dtypes: tuple[Any, Any]) -> None:
     code.store_at(dtype, dtype_place)
     wide = code.zext(dtype, I64)
     number, size = code.and_(wide, I64(0xFF)), code.and_(code.lshr(wide, I64(11)), I64(0x1F))
-    code.need(code.same(code.lshr(wide, I64(16)), I64(_ONE_LANE)), none)
+    code.need(code.same(code.lshr(wide, I64(16)), I64(ONE_LANE)), none)
     code.need(code.icmp_unsigned("<", number, I64(_CODES)), none)
     code.need(code.not_(code.same(size, I64(0))), none)
     shift = code.cttz(size, ir.IntType(1)(1))
