@@ -6,10 +6,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError, did_you_mean
-from ...ir.semantics import Shape
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds, Shape, check_gather_reduce
 from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, summation_dtype, table_array
-from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, Bags
+from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, WEIGHTED_MEAN, Bags
 
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
@@ -59,6 +61,40 @@ class Factors:
                 if bags.size:  # positions that add nothing take the last one
                     column.take(bags.positions, out=factor, mode="clip")
             return replace(bags, weights=factors if weights is None else factors * weights)
+
+
+def weighted_problem(operator: str, data: ArraySpec, indices: ArraySpec, *, weights: bool, quantised: bool) -> Problem:
+    """Return what `gather_reduce` runs for rows that are multiplied: places of its kernel hold more than an index.
+
+    Args:
+        operator: "gather_reduce" or "gather_mean".
+        data: (rows, inner...).
+        indices: (bags..., bag), of any integer dtype: positions stand for them, that add nothing where one is outside.
+        weights: whether each index has a weight.
+        quantised: whether rows have a scale and a bias.
+
+    Raises:
+        InvalidGatherError: there is no such reduction.
+    """
+    names = " and ".join(["weights"] * weights + ["quantised rows"] * quantised)
+    if operator not in (OPERATOR.name, MEAN.name):
+        raise InvalidGatherError(f"{names} are of gather_reduce and gather_mean, got {operator}; name one of them")
+    if quantised and data.dtype not in _QUANTISED:
+        raise InvalidGatherError(f"quantised rows are of int8 or uint8, got {data.dtype}")
+    if weights and operator == MEAN.name:
+        raise InvalidGatherError("weights are of gather_reduce, as in torch, got gather_mean; name gather_reduce")
+    if not quantised and not is_weighted(data.dtype):
+        raise InvalidGatherError(f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}")
+    check_gather_reduce(data.shape, indices.shape)
+    spec = WEIGHTED if operator == OPERATOR.name else WEIGHTED_MEAN
+    dtype = np.dtype(f"i{spec.result_dtype(data.dtype).itemsize}")
+    places = ArraySpec((*indices.shape, 3 if quantised else 2), dtype)
+    return Problem.checked(spec, data, places, Bounds.ZERO)
+
+
+def is_weighted(dtype: np.dtype) -> bool:
+    """Return whether rows of a dtype may have weights without a scale."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 def read_factors(

@@ -5,12 +5,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
+from ...ir.array_spec import ArraySpec
+from ...ir.errors import GathernestError, InvalidGatherError, ScheduleError, did_you_mean
+from ...ir.semantics import parse_bounds
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ...kernels.kernel import Kernel
+from ...kernels.kernel import TWO_PIPELINES, Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...lowering.registry import SCHEDULED_NEST
+from ...kernels.reduction.operands import weighted_problem
+from ...lowering.registry import SCHEDULED_NEST, Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
@@ -36,6 +39,10 @@ FOLDERS = {
     "dump_dir": "write every stage there, in a folder of the gather's own",
     "override_dir": "replace stages by those that were edited in such a dump",
 }
+FACTORS = {
+    "weights": "each index has a weight, as with weights= of gathernest.gather_reduce",
+    "quantised": "rows of int8 or uint8 have a scale and a bias, as with scale= and bias=",
+}
 NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
 ROUNDS = 9
 NOT_RUN = {
@@ -51,6 +58,7 @@ EXAMPLES = """examples:
   gathernest show --data 1000x64xf32 --indices 100xi64 --diff fold-bounds..hoist-invariants --picture
   gathernest show --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --stage source
   gathernest show --operator gather_grad --data 1000x64xf32 --indices 5000xi64 --stage hoist-invariants --picture
+  gathernest show --operator gather_reduce --data 1000x64xui8 --indices 100x8xi64 --quantised --weights
   gathernest show --data 1000000x64xf32 --indices 100000xi64 --explain
   gathernest show --data 1000x64xf32 --indices 100xi64 --upstream
   gathernest show --data "4x3xf32 strided<[1, 4]>" --indices 2xi32 --stage collapse-dims"""
@@ -59,6 +67,8 @@ EXAMPLES = """examples:
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser)
+    for name, said in FACTORS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"of gather_reduce and gather_mean: {said}")
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -119,7 +129,10 @@ def _show(options: argparse.Namespace) -> int:
     arguments = problem_arguments(options)
     schedule = None if options.schedule is None else Schedule.parse(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
-        kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
+        if options.weights or options.quantised:
+            kernel = _weighted(options, arguments, schedule)
+        else:
+            kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan
@@ -156,6 +169,23 @@ def _show(options: argparse.Namespace) -> int:
     if failure is not None:
         raise failure
     return DONE
+
+
+def _weighted(options: argparse.Namespace, arguments: dict[str, Any], schedule: Schedule | None) -> Kernel:
+    """Return the kernel of rows that are multiplied before they are added; raises InvalidGatherError."""
+    for name in ("axis", "batch_dims"):
+        if arguments[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidGatherError(f"{options.operator} has no {name}, got {arguments[name]}; leave out {flag}")
+    if schedule is not None and options.passes is not None:
+        raise ScheduleError(TWO_PIPELINES)
+    data, indices = (ArraySpec.parse(arguments[name]) for name in ("data", "indices"))
+    if indices.dtype.kind not in "iu":
+        raise InvalidGatherError(f"--indices must be integers, got {indices.dtype}")
+    parse_bounds(options.bounds)
+    factors = {name: getattr(options, name) for name in FACTORS}
+    problem = weighted_problem(options.operator, data, indices, **factors)
+    return Kernel(problem, schedule if options.passes is None else Pipeline(options.passes))
 
 
 def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
@@ -214,6 +244,10 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.explain and (options.stage is not None or options.picture):
         other = "--picture" if options.stage is None else f"--stage {options.stage}"
         raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
+    if (options.weights or options.quantised) and (options.explain or options.upstream):
+        flag = "--weights" if options.weights else "--quantised"
+        other = "--explain" if options.explain else "--upstream"
+        raise InvalidGatherError(f"{other} makes up indices without weights; leave out {flag} or {other}")
     if options.rounds is not None and not options.explain and not options.upstream:
         raise InvalidGatherError(
             "--rounds is for --explain and --upstream, which are not there; add one, or leave out --rounds"
@@ -288,7 +322,7 @@ def _as_json(kernel: Kernel, stages: "Stages", options: argparse.Namespace) -> l
 def _title(kernel: Kernel) -> str:
     problem = kernel.problem
     shape = problem.result.shape
-    result = "x".join([*map(str, shape), str(problem.table).split(" ")[0].split("x")[-1]])
+    result = str(ArraySpec(shape, problem.result.dtype)).split(" ")[0]
     return f"{problem.name} {problem.source} by {problem.indices} -> {result}, {problem.options}"
 
 
