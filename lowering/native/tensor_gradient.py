@@ -48,6 +48,7 @@ def kinds(*types: tuple[int, int]) -> int:
 
 
 _KIND_SIZES = 8  # powers of two of bytes
+_INTEGER_KINDS = kinds(*[(code, size) for code in (0, 1) for size in (1, 2, 4, 8)])
 _INDEX_KINDS, _WIDE_INDEX_KINDS = kinds((0, 4), (0, 8)), kinds((0, 8))
 
 
@@ -63,6 +64,10 @@ def differentiate(module: ir.Module) -> None:
         found = code.call_function("run_own", words, args)
         with code.if_then(code.not_(code.same(found, NULL))):
             code.ret(found)
+    elements = code.call_function("count", words, indices, I64(_INTEGER_KINDS), I64(_INTEGER_KINDS))
+    with code.if_then(code.same(elements, I64(-1))):  # no tensor to save: the way with checks says so
+        code.call_python("Py_IncRef", NONE, result=VOID)
+        code.ret(NONE)
     count = code.load_at(others, _TUPLE_SIZE)
     shape = attribute(code, data, "shape")
     code.need(code.not_(code.same(shape, NULL)), failed)

@@ -156,7 +156,7 @@ def test_indices_that_have_the_same_lowest_bits_count_as_equal():
     for _ in range(2):
         assert not by_torch(gnt.embedding(torch.tensor([1, 4097]), table))
         assert by_torch(gnt.embedding(torch.tensor([1, 4096, 0, 64, 4094, 4095, 65, 63]), table)) is False
-        assert by_torch(gnt.embedding(torch.tensor([1, 4098, 0, 64, 4094, 4095, 65, 63]), table))
+        assert by_torch(gnt.embedding(torch.tensor([1, 4098, 2049, 0, 64, 4094, 4095, 65, 63]), table))
 
 
 def test_calls_of_more_or_of_other_elements_are_ours():
@@ -200,6 +200,18 @@ ERRORS = {
     "dim": (lambda index: gnt.index_select(table_of(), True, index[0]), "dim must be an int, got True"),
     "size": (lambda index: gnt.gather(table_of(rows=5), 1, index % 5), "index must not be larger than input off dim 1"),
 }
+
+
+@pytest.mark.parametrize("name", ["index_select", "gather", "embedding"])
+def test_indices_that_are_no_tensor_of_integers_are_named_where_a_gradient_is_wanted(name):
+    def call(index):
+        return gnt.embedding(index, table_of()) if name == "embedding" else getattr(gnt, name)(table_of(), 0, index)
+
+    for index in (index_of()[:, 0].numpy(), [1, 2], None):
+        with pytest.raises(gn.InvalidGatherError, match=r"must be a torch\.Tensor, got"):
+            call(index)
+    with pytest.raises(gn.IndexTypeError, match=r"must be a tensor of integers, got torch\.float32"):
+        call(torch.zeros(3))
 
 
 @pytest.mark.parametrize("name", ERRORS)
