@@ -19,7 +19,7 @@ demo: $(RUN_STAMP)  ## set up and run the main job: an embedding look-up, checke
 	$(BIN)/gathernest demo
 
 test: $(DEV_STAMP)  ## set up and run the tests on two processes
-	$(BIN)/pytest -q -n 2 --dist loadfile $(addprefix --ignore=,$(PAGE_TESTS))
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(PAGE_TESTS))
 
 fuzz: $(DEV_STAMP)  ## draw twenty times as many random gathers, other ones in every run
 	GATHERNEST_TEST_MORE=20 $(BIN)/pytest -q -n 2 tests/oracles

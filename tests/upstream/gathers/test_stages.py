@@ -45,6 +45,12 @@ def printed(request, upstream, lowerings) -> dict[str, tuple]:
     return {name: (module, prints[name]) for name, module in modules.items()}
 
 
+@pytest.fixture(scope="session")
+def read_back() -> dict[str, str]:
+    """The modules, in our syntax, that were read back from upstream's text of them."""
+    return {}
+
+
 def _as_xdsl_knows_it(text: str) -> str:
     """Return upstream's text without two properties that xDSL lacks; the second is an attribute of ours."""
     text = re.sub(r'("arith.trunci"\(%\w+\)) <\{overflowFlags = #arith.overflow<none>\}>', r"\1", text)
@@ -77,9 +83,12 @@ def test_loops_stage_is_accepted_without_unregistered_dialects(case, lowerings, 
     assert _rejected(lowerings[case.name].strict, strict_errors) == {}
 
 
-def test_module_printed_by_upstream_reads_back_as_the_same(case, printed) -> None:
+def test_module_printed_by_upstream_reads_back_as_the_same(case, printed, read_back) -> None:
     module, text = printed[case.name]
-    assert parse_module(_as_xdsl_knows_it(text)).is_structurally_equivalent(module)
+    ours = str(module)
+    if read_back.get(text) != ours:  # gathers that differ in the values of their indices have one module
+        assert parse_module(_as_xdsl_knows_it(text)).is_structurally_equivalent(module)
+        read_back[text] = ours
 
 
 @dataclass
