@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..ir.errors import ScheduleError
 from ..ir.modules.plugins import register
 from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
-from .schedule.tiling import FusedCheck
+from .schedule.tiling import FusedCheck, StagedCheck
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -40,7 +40,14 @@ ROOMS = {
     ),
     "owners": _OF_OWNERS,
     "schedule": tuple(name for name in STEPS if name not in _OF_OWNERS),
-    "loops": ("fuse-bounds-check", "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums"),
+    "loops": (
+        "fuse-bounds-check",
+        "stage-positions",
+        "hoist-invariants",
+        "lower-nest-to-loops",
+        "fold-constants",
+        "promote-sums",
+    ),
     "graph": ("fold-graph-constants", "check-constant-indices", "compose-gathers", "gather-to-slice"),
 }
 GRAPH_NAMES = ROOMS["graph"]
@@ -50,6 +57,8 @@ PASSES = (*ROOMS["canonicalize"], *ROOMS["nest"], *STEPS, *ROOMS["loops"], *GRAP
 SCHEDULED_NEST = "hoist-invariants"
 # The pass for results that nobody has yet: it writes before all indices are checked.
 FUSION = "fuse-bounds-check"
+# The pass for results that somebody has: it reads each index once all the same.
+STAGING = "stage-positions"
 # The pass for the sums of bags.
 PROMOTION = "promote-sums"
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
@@ -109,7 +118,7 @@ def default_pipeline(
     gradient: bool = False,
     reduction: bool = False,
     clamp: bool = False,
-    check: FusedCheck | None = None,
+    check: FusedCheck | StagedCheck | None = None,
 ) -> str:
     """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
 
@@ -123,7 +132,9 @@ def default_pipeline(
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if check is None else [str(check)]
     loops = [
-        name for name in ROOMS["loops"] if name not in (FUSION, "" if reduction or schedule.grouped else PROMOTION)
+        name
+        for name in ROOMS["loops"]
+        if name not in (FUSION, STAGING, "" if reduction or schedule.grouped else PROMOTION)
     ]
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 
@@ -169,6 +180,12 @@ class Pipeline:
         clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
         text = text if is_fresh else re.sub(rf"{FUSION}\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
         return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
+
+    @property
+    def most_axis_size(self) -> int | None:
+        """The positions that an axis may have where `stage-positions` is told their bits; None for any."""
+        found = re.search(rf"{STAGING}\s*\{{\s*bits\s*=\s*(\d+)", self.expanded())
+        return 1 << int(found[1]) if found else None
 
     def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""

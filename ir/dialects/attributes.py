@@ -26,6 +26,8 @@ BYTE_STRIDES = "gather.byte_strides"
 MIN_AXIS_SIZES = "gather.min_axis_sizes"
 # On a function: its code holds for axes of less than 2**31 only, whose positions fit in 32 bits.
 NARROW_AXES = "gather.narrow_axes"
+# On a function: its code holds for axes of at most so many positions.
+MOST_AXIS_SIZE = "gather.most_axis_size"
 # On a function: out is new. Where the function returns another number than 0, out holds anything, and is discarded.
 FRESH_OUT = "gather.fresh_out"
 # On a number that a function takes: its value, the scale of a gradient.

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
 from ..array_spec import contiguous_strides
 from ..canonical import view_dims
-from ..dialects.attributes import MIN_AXIS_SIZES, NARROW_AXES, SCALE, VIEW, ViewAttr
+from ..dialects.attributes import MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, SCALE, VIEW, ViewAttr
 from ..dialects.gather_ops import AnyShaped
 from ..dialects.types import numpy_dtype, strides_of
 from ..errors import BoundsError, InternalError
@@ -109,9 +109,13 @@ def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Seq
 def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices: np.ndarray | None) -> None:
     """Reject an axis of another size than the code was made for, as the run time does before it calls a kernel."""
     least = function.attributes.get(MIN_AXIS_SIZES)
-    is_narrow = NARROW_AXES in function.attributes
+    is_narrow, most = NARROW_AXES in function.attributes, function.attributes.get(MOST_AXIS_SIZE)
     has_views = function.arg_attrs is not None and VIEW in function.arg_attrs.data[0].data
-    if (least is None and not is_narrow) or not has_views or (indices is not None and indices.size == 0):
+    if (
+        (least is None and most is None and not is_narrow)
+        or not has_views
+        or (indices is not None and indices.size == 0)
+    ):
         return
     sizes = [
         size
@@ -119,8 +123,10 @@ def check_axis_sizes(function: func.FuncOp, views: Sequence[np.ndarray], indices
         for dim, size in zip(argument_view(function, number).dims, view.shape, strict=True)
         if dim.role == "axis"
     ]
-    if is_narrow and any(size > LARGEST_NARROW_AXIS for size in sizes):
-        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for at most {LARGEST_NARROW_AXIS}")
+    limits = [LARGEST_NARROW_AXIS] if is_narrow else []
+    limits += [most.value.data] if isinstance(most, IntegerAttr) else []
+    if limits and max(sizes, default=0) > min(limits):
+        raise BoundsError(f"an axis has size {max(sizes)}, but this code holds for at most {min(limits)}")
     for got, wanted in zip(sizes, least.get_values() if isinstance(least, DenseArrayBase) else (), strict=False):
         if got < wanted:
             raise BoundsError(f"the axis has size {got}, but this code holds for {wanted} and more")

@@ -12,13 +12,13 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.tiling import FusedCheck
+from ...lowering.schedule.tiling import FusedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
 from ..tuned_schedules.store import Tuned
 from .layout import Layout
-from .select_schedule import adapted_class, chosen_check, chosen_schedule, problem_class, tuned_schedule
+from .select_schedule import adapted_class, chosen_check, chosen_schedule, chosen_staging, problem_class, tuned_schedule
 
 # What stands between the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
@@ -52,7 +52,7 @@ class Plan:
     tuned: Tuned | None = None
     reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
-    check: FusedCheck | None = None
+    check: FusedCheck | StagedCheck | None = None
     edits: tuple[StageFile, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class Plan:
     @property
     def checked_in(self) -> str | None:
         """The loop in which indices are checked right before it copies, if there is one."""
-        return self.check and self.check.loop
+        return self.check.loop if isinstance(self.check, FusedCheck) else None
 
     @property
     def folder(self) -> str:
@@ -141,6 +141,11 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     layout = Layout.of(problem)
     nest, kernel_class, action = layout.nest, layout.kernel_class, _action(layout)
     if isinstance(schedule, Pipeline):
+        most = schedule.most_axis_size
+        if most is not None and max(problem.axis_sizes) > most:
+            raise ScheduleError(
+                f"stage-positions: the pipeline is for axes of at most {most} positions, got {max(problem.axis_sizes)}"
+            )
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
@@ -154,9 +159,13 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    can_fuse = problem.is_fresh and not problem.adds
-    check = chosen_check(nest, choice.schedule) if can_fuse else None
-    if check is not None:
+    check = None
+    if not problem.adds:
+        check = (chosen_check if problem.is_fresh else chosen_staging)(nest, choice.schedule)
+    if isinstance(check, StagedCheck):
+        key += f", positions of {check.bits} bits kept by the check"
+        reasons += (f"out is given: the check keeps positions of {check.bits} bits, and the copy reads these",)
+    elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
         reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it copies",)
         reasons += ("while one copies, all indices of the next are prefetched",) if check.prefetches_all else ()

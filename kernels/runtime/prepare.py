@@ -284,9 +284,12 @@ def kernel_error(problem: Problem, indices: np.ndarray, result: int) -> Gatherne
     """Return the error that a kernel means by a result that is not 0."""
     if result != NO_MEMORY:
         return bounds_error(problem, indices)
+    what = "the schedule of this gradient sorts its {} indices by position"
+    if problem.gradient is None:
+        what = "the check of this gather keeps the positions of its {} indices"
     return OutOfMemoryError(
-        f"the schedule of this gradient sorts its {indices.size} indices by position, and the system has no memory for "
-        "that; free some, or set the knob schedule to '', which takes none"
+        f"{what.format(indices.size)}, and the system has no memory for that; free some, or set the knob schedule to "
+        "'', which takes none"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from ...ir.dialects.types import strides_of
@@ -22,6 +22,8 @@ _ELEMENT_WISE = (
 )
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
 _NOT_COMPARED = ("eq", "ne")
+# What lanes of i64 are narrowed to.
+NARROWED = (IntegerType(8), IntegerType(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def _is_element_wise(op: Operation) -> bool:
         return op.lhs.type in (i64, IndexType()) and _predicate(op) not in _NOT_COMPARED
     if isinstance(op, arith.AndIOp) and op.result.type == i1:
         return True
+    if isinstance(op, arith.TruncIOp):
+        return op.input.type == i64 and op.result.type in NARROWED
     return isinstance(op, _ELEMENT_WISE + _EXTENSIONS) and op.results[0].type in (i64, IndexType())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -194,3 +194,20 @@ def view_of(value: SSAValue, function: func.FuncOp) -> ViewAttr | None:
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     view = attributes[number].data.get(VIEW) if number is not None and number < len(attributes) else None
     return view if isinstance(view, ViewAttr) else None
+
+
+def guarded_copy(function: func.FuncOp, by: str) -> tuple[LoopOp, scf.IfOp]:
+    """Return the nest that checks, and the branch that copies; raises ScheduleError, by a pass, where there is none."""
+    terminator = function.body.block.last_op
+    assert terminator is not None
+    (count,) = terminator.operands
+    conditions = [use.operation for use in count.uses if use.operation is not terminator]
+    branches = [use.operation for condition in conditions for result in condition.results for use in result.uses]
+    if isinstance(check := count.owner, LoopOp) and len(conditions) == len(branches) == 1:
+        (branch,) = branches
+        if check.label.nest == "check" and isinstance(branch, scf.IfOp) and not branch.results:
+            return check, branch
+    raise ScheduleError(
+        f"{by}: expected a nest that counts the indices outside, and a branch that copies where there are none, as "
+        "fold-bounds makes them"
+    )

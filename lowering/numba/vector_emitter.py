@@ -32,7 +32,7 @@ class VectorEmitter(Naming):
         self.written = written(function)
         marked = [op for op in function.walk() if isinstance(op, FromElementsOp) and GATHERED in op.attributes]
         self.gathers = {op: found for op in marked if (found := gathered(op)) is not None}
-        users = [op for op in function.walk() if isinstance(op, CompressStoreOp | vector.ReductionOp)]
+        users = [op for op in function.walk() if isinstance(op, CompressStoreOp | vector.ReductionOp) or _narrows(op)]
         lanes = dict.fromkeys(value.owner for op in users for value in op.operands)
         self.packs = {op: found for op in lanes if isinstance(op, FromElementsOp) and (found := packed(op)) is not None}
         self.made: dict[Block | None, dict[Pack, str]] = {}
@@ -115,6 +115,9 @@ class VectorEmitter(Naming):
                 expression = self.vector_call(f"steps_{type_}", self.value(first))
             case Loaded(load):
                 expression = self._loaded(load, lanes)
+            case Computed(arith.TruncIOp() as op, (wide,)):
+                name = f"narrow_v{lanes}x{op.result.type}"
+                expression = self.vector_call(name, self._packed(wide, lanes, made))
             case Computed(op, (narrow,)):
                 kind = "extend" if isinstance(op, arith.ExtSIOp) else "extend_unsigned"
                 expression = self.vector_call(
@@ -189,3 +192,9 @@ class VectorEmitter(Naming):
         assert isinstance(type_, MemRefType)
         bits = 8 * element_size_bytes(type_.element_type)
         self.assign(op, self.vector_call(f"stack_{math.prod(type_.get_shape())}xi{bits}"))
+
+
+def _narrows(op: Operation) -> bool:
+    """Return whether an operation stores a vector of numbers that are narrowed, each by itself."""
+    lanes = op.vector.owner if isinstance(op, vector.StoreOp) else None
+    return isinstance(lanes, FromElementsOp) and isinstance(lanes.elements[0].owner, arith.TruncIOp)

@@ -173,6 +173,30 @@ def _extend(type_: VectorType, *, unsigned: bool) -> tuple[str, Any, Callable]:
     return doc, wide(type_), lambda builder, vector: extension(builder, vector, wide.llvm)
 
 
+def _narrow(type_: VectorType) -> tuple[str, Any, Callable]:
+    """Put the low bits of some words beside each other, and order them: LLVM's own takes more instructions of AVX2."""
+    wide, words = VectorType(type_.lanes, 64), type_.lanes // 8
+
+    def build(builder: Any, vector: ir.Value) -> ir.Value:
+        halves, packed = builder.bitcast(vector, ir.VectorType(_I32, 2 * type_.lanes)), None
+        for word in range(words):
+            low = ir.Constant(ir.VectorType(_I32, 8), [16 * word + 2 * lane for lane in range(8)])
+            part = builder.shuffle_vector(halves, halves, low)
+            part = builder.and_(part, _all(_I32((1 << type_.bits) - 1), 8))
+            part = builder.shl(part, _all(_I32(type_.bits * word), 8)) if word else part
+            packed = part if packed is None else builder.or_(packed, part)
+        each = 32 // type_.bits
+        parts = builder.bitcast(packed, ir.VectorType(type_.llvm.element, 8 * each))
+        order = [each * (lane % 8) + lane // 8 for lane in range(type_.lanes)]
+        return builder.shuffle_vector(parts, parts, ir.Constant(ir.VectorType(_I32, type_.lanes), order))
+
+    return f"Narrow each of {type_.lanes} numbers of 64 bits to {type_.bits}.", type_(wide), build
+
+
+def _all(value: ir.Constant, lanes: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(value.type, lanes), [value] * lanes)
+
+
 def _gather(type_: VectorType) -> tuple[str, Any, Callable]:
     lanes, element = type_.lanes, type_.llvm.element
     pointers, mask = ir.VectorType(element.as_pointer(), lanes), ir.VectorType(ir.IntType(1), lanes)
@@ -294,6 +318,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "steps": _steps,
     "extend": lambda v: _extend(v, unsigned=False),
     "extend_unsigned": lambda v: _extend(v, unsigned=True),
+    "narrow": _narrow,
     "gather": _gather,
     "compress": _compress,
     "sum": _sum,

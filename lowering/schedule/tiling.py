@@ -7,7 +7,15 @@ from ...ir.loop_name import LoopName
 from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
-from .thresholds import MIN_CHECKED, MIN_FUSED_CHECKS, MIN_PREFETCHED_INDEX_BYTES, MIN_RUN_BYTES, MIN_RUN_CHECKED
+from .thresholds import (
+    MIN_CHECKED,
+    MIN_FUSED_CHECKS,
+    MIN_PREFETCHED_INDEX_BYTES,
+    MIN_RUN_BYTES,
+    MIN_RUN_CHECKED,
+    STAGED_BITS,
+    STAGED_INDEX_BYTES,
+)
 
 Tiles = tuple[tuple[str, int], ...]
 Tiling = tuple[Tiles, tuple[str, ...]]
@@ -28,6 +36,15 @@ class FusedCheck(NamedTuple):
 
     def __str__(self) -> str:
         return f"fuse-bounds-check{{loop={self.loop}{' lines=0' if self.prefetches_all else ''}}}"
+
+
+class StagedCheck(NamedTuple):
+    """How `stage-positions` keeps what the check resolves: the bits of a position."""
+
+    bits: int
+
+    def __str__(self) -> str:
+        return f"stage-positions{{bits={self.bits}}}"
 
 
 def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
@@ -68,6 +85,22 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     size_bytes = nest.index_bytes * count
     fits = schedule.hoist is None and least_bytes <= size_bytes <= machine.l1_bytes // 2
     return FusedCheck(found, has_vectors and fits)
+
+
+def staged_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> StagedCheck | None:
+    """Return how the check of a given result keeps positions for the copy; None where that does not pay.
+
+    It pays where both wait for memory, so the last cache does not hold all: for rows of elements, an index for each
+    position of an axis or more, whose positions have a byte, which is an eighth of an index. A check that keeps
+    positions has twice the instructions of one that does not.
+    """
+    name, size = nest.innermost
+    axes = [positions for axis, positions in nest.table if axis.role == "axis"]
+    is_run = len(nest.checked) == 1 and name.role == "indices" and len(nest.loops) > 1 and schedule.hoist is None
+    if not is_run or schedule.lanes is None or len(axes) != 1 or nest.index_bytes != STAGED_INDEX_BYTES:
+        return None
+    is_whole = axes[0] <= min(1 << STAGED_BITS, size)
+    return StagedCheck(STAGED_BITS) if is_whole and machine.exceeds_last_level_cache(nest.whole_bytes) else None
 
 
 def checked_rows(nest: NestShape) -> int:

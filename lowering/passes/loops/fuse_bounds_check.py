@@ -23,7 +23,17 @@ from ...nest.backward_slice import clone_slice, is_inside, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
 from ...nest.located import builder_at_end, builder_before, made_from, replace_op
 from ...nest.prefetching import check_ranges
-from ...nest.queries import chain, enclosing_loops, find_loop, functions, loops, static_size, view_of, viewed
+from ...nest.queries import (
+    chain,
+    enclosing_loops,
+    find_loop,
+    functions,
+    guarded_copy,
+    loops,
+    static_size,
+    view_of,
+    viewed,
+)
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.schedule import WHOLE_ROW
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
@@ -101,7 +111,7 @@ class FuseBoundsCheck(ModulePass):
             loop = _innermost_parallel(function) if self.loop is None else find_loop(function, self.loop)
             is_checked = function.function_type.outputs.data and FRESH_OUT not in function.attributes
             if loop is not None and is_checked:
-                _Fusing(function, loop, self.lines, *_guarded_copy(function)).fuse()
+                _Fusing(function, loop, self.lines, *guarded_copy(function, self.name)).fuse()
 
 
 def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
@@ -109,23 +119,6 @@ def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
     adds = any(isinstance(op, AccumulateOp) for op in function.walk())
     found = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
     return found[-1] if found and not adds else None
-
-
-def _guarded_copy(function: func.FuncOp) -> tuple[LoopOp, scf.IfOp]:
-    """Return the nest that checks, and the branch that copies."""
-    terminator = function.body.block.last_op
-    assert terminator is not None
-    (count,) = terminator.operands
-    conditions = [use.operation for use in count.uses if use.operation is not terminator]
-    branches = [use.operation for condition in conditions for result in condition.results for use in result.uses]
-    if isinstance(check := count.owner, LoopOp) and len(conditions) == len(branches) == 1:
-        (branch,) = branches
-        if check.label.nest == "check" and isinstance(branch, scf.IfOp) and not branch.results:
-            return check, branch
-    raise ScheduleError(
-        "fuse-bounds-check: expected a nest that counts the indices outside, and a branch that copies where there are "
-        "none, as fold-bounds makes them"
-    )
 
 
 class _Fusing:

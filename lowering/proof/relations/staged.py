@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 import z3
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Operation, SSAValue
 
 from . import bit_vectors as bits
@@ -18,6 +18,7 @@ from .values import Atom, Buffer, Refuted, Term, Undecided, Value
 LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
 # Where a place goes depends on how many of the indices before have its position.
 SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
+KEPT = "the check keeps the positions of all indices for the copy"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ class Staged(Arithmetic):
     stores: list[_Store]
 
     def run_memref_alloc(self, op: memref.AllocOp) -> None:
-        """Stop: the order of sorted indices is decided while the nest runs."""
-        raise Undecided(SORTED)
+        """Stop: the order of sorted indices is decided while the nest runs, and so is the size of such memory."""
+        assert isinstance(op.memref.type, MemRefType)
+        raise Undecided(SORTED if op.memref.type.element_type == i64 else KEPT)
 
     def run_memref_alloca(self, op: memref.AllocaOp) -> None:
         """Make a buffer."""

@@ -11,7 +11,7 @@ from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.tiling import fused_check
+from gathernest.lowering.schedule.tiling import StagedCheck, fused_check, staged_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -64,6 +64,70 @@ def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(a
     nest, machine = plan_of(*arguments[:3], axis, batch_dims=batch_dims).layout.nest, BUILT_IN["zen4"]
     check = fused_check(nest, choose_schedule(nest, machine).schedule, machine)
     assert check is not None and check.prefetches_all == prefetches_all
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_kept"),
+    [
+        (("gather_elements", "100000x64xf32", "100000x64xi64", 1), True),
+        (("gather_elements", "50000x64xf32", "50000x64xi64", 1), True),
+        (("gather_elements", "100000x256xf32", "100000x256xui64", 1), True),
+        (("gather_elements", "100000x64xf32", "100000x63xi64", 1), False),  # less than a row
+        (("gather_elements", "100000x257xf32", "100000x257xi64", 1), False),  # more positions than a byte has
+        (("gather_elements", "100000x64xf32", "100000x64xi32", 1), False),
+        (("gather_elements", "20000x64xf32", "20000x64xi64", 1), False),  # L3 holds all
+        (("gather_elements", "64x100000xf32", "64x100000xi64", 0), False),  # columns
+        (("gather", "200xf32", "10000000xi64"), False),
+    ],
+)
+def test_positions_are_kept_for_an_out_that_somebody_has_where_indices_are_read_twice_from_memory(arguments, is_kept):
+    nest, machine = plan_of(*arguments, is_fresh=False).layout.nest, BUILT_IN["zen4"]
+    check = staged_check(nest, choose_schedule(nest, machine).schedule, machine)
+    assert check == (StagedCheck(8) if is_kept else None)
+
+
+def test_a_kernel_that_keeps_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
+    plans = []
+    for check in (None, StagedCheck(8)):
+        monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_, check=check: check)
+        plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
+    plain, kept = plans
+    assert kept.key == f"{plain.key}, positions of 8 bits kept by the check"
+    assert kept.problem_class == plain.problem_class and kept.checked_in is None
+    assert "stage-positions{bits=8},hoist-invariants" in kept.pipeline and "stage-positions" not in plain.pipeline
+    assert kept.reasons[-1] == "out is given: the check keeps positions of 8 bits, and the copy reads these"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
+def test_a_call_that_keeps_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
+    dtype, threads, monkeypatch
+):
+    monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_: StagedCheck(8))
+    data = np.arange(3001 * 61).reshape(3001, 61).astype(dtype)
+    indices = np.random.default_rng(2).integers(-61, 61, (3001, 61))
+    RUNTIME.forget()
+    with gn.knobs.scope(num_threads=threads):
+        out = np.zeros(indices.shape, dtype)
+        assert gn.gather_elements(data, indices, 1, out=out) is out
+        assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
+        for place in ((0, 0), (1234, 5), (3000, 60)):
+            for bad in (61, -62, 256, -257, 2**40, -(2**63)):
+                wrong = indices.copy()
+                wrong[place] = bad
+                with pytest.raises(gn.BoundsError, match=str(bad)):
+                    gn.gather_elements(data, wrong, 1, out=out)
+        assert out.tobytes() == np.take_along_axis(data, indices, 1).tobytes()
+    RUNTIME.forget()
+
+
+def test_a_pipeline_whose_positions_are_too_narrow_for_the_axis_is_rejected():
+    text = plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False).pipeline
+    text = text.replace("hoist-invariants", "stage-positions{bits=8},hoist-invariants")
+    wide = problem_of("gather_elements", "1000x257xf32", "1000x60xi64", 1)
+    with pytest.raises(gn.ScheduleError, match="the pipeline is for axes of at most 256 positions, got 257"):
+        make_plan(wide, Pipeline(text))
+    make_plan(problem_of("gather_elements", "1000x256xf32", "1000x60xi64", 1), Pipeline(text))
 
 
 def test_a_fused_kernel_has_a_key_of_its_own_and_no_other_class():

@@ -51,6 +51,51 @@ print("failed")
 """
 
 
+OF_A_CHECK = """
+import ctypes, resource
+from pathlib import Path
+
+import numpy as np
+
+import gathernest as gn
+from gathernest.kernels.host.machine import machine_model
+
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # so that malloc takes memory from the system alone, and gives it back
+ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
+ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+count = max(8 << 20, machine_model().l3_bytes // 4) // 64
+data, indices = np.ones((count, 64), np.int8), np.zeros((count, 64), np.int64)
+out = np.full(indices.shape, 7, np.int8)
+before = resource.getrlimit(resource.RLIMIT_AS)
+for threads in (1, 2):
+    with gn.knobs.scope(num_threads=threads):
+        gn.gather_elements(data, indices, 1, out=out)
+        assert (out == 1).all()
+        out[...] = 7
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), before[1]))
+        for _ in range(3):
+            try:
+                gn.gather_elements(data, indices, 1, out=out)
+            except gn.OutOfMemoryError as error:
+                wanted = f"the check of this gather keeps the positions of its {indices.size} indices, and the system"
+                assert wanted in str(error), error
+            else:
+                raise AssertionError("the check found memory")
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        assert (out == 7).all()
+        with gn.knobs.scope(schedule=""):
+            gn.gather_elements(data, indices, 1, out=out)
+        assert (out == 1).all()
+print("failed")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_check_without_memory_for_positions_is_an_error_that_leaves_out_as_it_was(python):
+    assert python(OF_A_CHECK).strip() == "failed"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_sort_without_memory_is_an_error_that_leaves_out_and_memory_as_they_were(python):
     assert python(CODE).strip() == "failed"
