@@ -75,7 +75,7 @@ def test_shared_indices_outside_are_an_error(shared):
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8"])
-def test_shared_indices_mean_what_own_ones_do(shared, dtype, serial):
+def test_shared_indices_mean_what_own_ones_do(shared, dtype):
     data = np.arange(100 * 80, dtype=np.float32).reshape(100, 80)
     least = 0 if dtype[0] == "u" else -80
     indices = np.random.default_rng(3).integers(least, 80, (100, 40)).astype(dtype)
