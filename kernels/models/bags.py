@@ -1,5 +1,6 @@
 """Bags of a model, by the kernels of `gather_reduce`."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +22,11 @@ def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndar
     sizes, reduce = BagsOp.result_sizes(fields, arrays), fields["reduce"]
     limits.check_shape("the result", sizes, arrays[0].dtype)
     table, indices, starts, ends, weights = flat_bags(arrays)
+    lengths = ends - starts
+    if (total := sum(lengths.tolist())) > len(indices):  # bags overlap
+        limits.check_shape("the indices of all bags", [total], np.dtype(np.int64))
     check_bags(fields, len(table), indices, starts, ends)
-    used, lengths = used_places(starts, ends), ends - starts
+    used = used_places(starts, ends)
     indices, weights = indices[used], None if weights is None else weights[used]
     bags, bag = len(lengths), int(lengths[0]) if len(lengths) else 0
     settings: dict[str, Any] = {"lengths": lengths}
@@ -32,7 +36,8 @@ def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndar
     if fields["bounds"] == "zero" or fields["group"] > 1:
         group = fields["group"] if bags > 1 else 1
         bounds = "zero" if fields["bounds"] == "zero" else "error"
-        sums = grouped_sum(table.reshape(len(table), -1), indices, group, weights, bounds)
+        columns = math.prod(table.shape[1:])
+        sums = grouped_sum(table.reshape(len(table), columns), indices, group, weights, bounds)
         if reduce == "mean" and bag:
             sums /= table.dtype.type(bag)
         return sums.reshape(sizes)

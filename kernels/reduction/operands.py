@@ -76,16 +76,19 @@ def weighted_problem(operator: str, data: ArraySpec, indices: ArraySpec, *, weig
     Raises:
         InvalidGatherError: there is no such reduction.
     """
-    names = " and ".join(["weights"] * weights + ["quantised rows"] * quantised)
+    if weights and operator != OPERATOR.name:
+        raise InvalidGatherError(f"weights are of gather_reduce, as in torch, got {operator}; name gather_reduce")
     if operator not in (OPERATOR.name, MEAN.name):
-        raise InvalidGatherError(f"{names} are of gather_reduce and gather_mean, got {operator}; name one of them")
+        raise InvalidGatherError(
+            f"quantised rows are of gather_reduce and gather_mean, got {operator}; name one of them"
+        )
     if quantised and data.dtype not in _QUANTISED:
-        raise InvalidGatherError(f"quantised rows are of int8 or uint8, got {data.dtype}")
-    if weights and operator == MEAN.name:
-        raise InvalidGatherError("weights are of gather_reduce, as in torch, got gather_mean; name gather_reduce")
+        raise InvalidGatherError(f"quantised rows are of int8 or uint8, got {data.dtype}; convert data")
     if not quantised and not is_weighted(data.dtype):
         raise InvalidGatherError(f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}")
     check_gather_reduce(data.shape, indices.shape)
+    if not data.shape[0]:
+        raise InvalidGatherError(f"no kernel runs for data without rows, got shape {data.shape}; give it one or more")
     spec = WEIGHTED if operator == OPERATOR.name else WEIGHTED_MEAN
     dtype = np.dtype(f"i{spec.result_dtype(data.dtype).itemsize}")
     places = ArraySpec((*indices.shape, 3 if quantised else 2), dtype)

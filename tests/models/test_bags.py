@@ -86,7 +86,7 @@ def body(kind="ReduceSum", *, weighted=False, changed=()):
     return make_graph(list(nodes.values()), "body", [number, flags[0]], [flags[1], result])
 
 
-def looped(make, kind="ReduceSum", *, weighted=False, changed=(), true=True, trips=None, graph=None):
+def looped(make, kind="ReduceSum", *, weighted=False, changed=(), true=True, trips=None, graph=None, table=TABLE):
     nodes = [
         make_node("Shape", ["indices"], ["length"]),
         make_node("Concat", ["starts", "length"], ["both"], axis=0),
@@ -102,7 +102,7 @@ def looped(make, kind="ReduceSum", *, weighted=False, changed=(), true=True, tri
         ),
     ]
     inputs = {"indices": "nxi64", "starts": "bxi64"} | ({"weights": "nxf32"} if weighted else {})
-    constants = {"table": TABLE, "true": np.array(true), "origin": np.array([0])}
+    constants = {"table": table, "true": np.array(true), "origin": np.array([0])}
     constants |= {"second": np.array([1]), "end": np.array([2**63 - 1]), "four": np.array(4)}
     return make(nodes, inputs, {"y": "bx20xf32"}, constants, opset=13)
 
@@ -152,6 +152,7 @@ def test_loop_that_stops_at_fewer_bags_than_there_are_gives_those(load, make):
         (make_node("Relu", ["table"], ["rows"]), "has no Gather where one is expected"),
         (make_node("Unsqueeze", ["s", "one"], ["first"]), "slices by no vector"),
         (make_node("Not", ["on"], ["goes_on"]), "has no Cast or Identity"),
+        (make_node("Identity", ["goes_on"], ["goes_on"]), "computes more than bags"),
         (make_node("Cast", ["false"], ["goes_on"], to=9), "input 'false' is not defined"),
         (make_node("Slice", ["bag", "first", "last", "origin"], ["bag"]), "computes more than bags"),
         (make_node("Gather", ["table"], ["rows"], axis=0), "lacks an input"),
@@ -170,6 +171,35 @@ def test_loop_whose_weights_are_not_those_of_its_indices_is_rejected(load, make)
     other = make_node("Slice", ["weights", "last", "first", "origin"], ["factors"])
     with pytest.raises(gn.ModelError, match="this one slices weights otherwise than indices"):
         load(looped(make, weighted=True, changed=[other]))
+
+
+@pytest.mark.parametrize("table", [TABLE[:, 0], TABLE.reshape(50, 4, 5)], ids=["scalars", "slices"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_loop_over_no_matrix_is_rejected(load, make, weighted, table):
+    """Weights would multiply other elements, and scalars are added in another order."""
+    with pytest.raises(gn.ModelError, match="this one gathers from no matrix; gathernest"):
+        load(looped(make, weighted=weighted, table=table))
+
+
+def test_product_of_three_is_rejected(load, make):
+    three = make_node("Mul", ["rows", "column", "column"], ["times"])
+    with pytest.raises(gn.ModelError, match="multiplies otherwise than by a column"):
+        load(looped(make, weighted=True, changed=[three]))
+
+
+def test_bags_that_overlap_have_a_limit(load, make):
+    ends = make_node("Gather", ["stops", "i"], ["e"], axis=0)
+    model = looped(make, changed=[ends])
+    model.graph.input.append(make_tensor_value_info("stops", onnx.TensorProto.INT64, ["b"]))
+    loaded, starts, stops = load(model), np.array([0, 1]), np.array([40, 30])
+    got = loaded.run({"indices": INDICES, "starts": starts, "stops": stops})["y"]
+    assert same(got, of_bags(TABLE, INDICES, starts, ends=stops))
+    count = 20_000
+    inputs = {"indices": np.zeros(count, np.int64), "starts": np.zeros(count, np.int64), "stops": np.full(count, count)}
+    with pytest.raises(
+        gn.ModelError, match=r"node 'loop': the indices of all bags of shape \(400000000,\) .* over the"
+    ):
+        loaded.run(inputs)
 
 
 def test_loop_that_may_end_early_is_rejected(load, make):
@@ -242,6 +272,25 @@ def test_reduction_of_gathered_rows_has_the_order_of_onnx_runtime(load, make, ch
         assert same(got, found[0])
 
 
+def test_sums_of_no_rows_are_zeros(load, make):
+    nodes = [make_node("Gather", ["t", "i"], ["x"]), make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
+    inputs = {"t": "?x20xf32", "i": "?x?xi64"}
+    loaded = load(make(nodes, inputs, {"y": "?x20xf32"}, {"axes": np.array([1])}, opset=13))
+    got = loaded.run({"t": TABLE[:0], "i": np.zeros((3, 0), np.int64)})["y"]
+    assert same(got, np.zeros((3, 20), np.float32))
+
+
+def test_bags_of_constants_are_added_when_the_model_runs(load, make):
+    nodes = [
+        make_node("Gather", ["t", "i"], ["x"], name="g"),
+        make_node("ReduceMean", ["x"], ["y"], axes=[0], name="m"),
+    ]
+    loaded = load(make(nodes, {}, {"y": "1x20xf32"}, {"t": TABLE, "i": np.array([1, 50])}, opset=13))
+    assert "graph.bags" in str(loaded)
+    with pytest.raises(gn.BoundsError, match="node 'm': index 50 is out of range"):
+        loaded.run({})
+
+
 def test_gather_that_others_read_too_stays(load, make):
     nodes = [make_node("Gather", ["t", "i"], ["x"]), make_node("ReduceMean", ["x"], ["y"], axes=[0], keepdims=0)]
     loaded = load(make(nodes, {"i": "6xi64"}, {"x": "6x20xf32", "y": "20xf32"}, {"t": TABLE}, opset=13))
@@ -255,6 +304,7 @@ def test_gather_that_others_read_too_stays(load, make):
         ("ReduceMean", [1], 0, TABLE),
         ("ReduceMean", [0, 1], 0, TABLE),
         ("ReduceMean", [0], 1, TABLE),
+        ("ReduceMean", [0], 0, TABLE[:, 0]),
         ("ReduceMean", [0], 0, TABLE.astype(np.float16)),
         ("ReduceMean", [0], 0, TABLE.astype(np.int32)),
     ],
@@ -266,7 +316,7 @@ def test_other_sums_and_means_are_rejected_in_one_line(load, make, kind, axes, a
     ]
     element = {"float32": "f32", "float16": "f16", "int32": "i32"}[table.dtype.name]
     with pytest.raises(gn.ModelError, match=r"node 'mean' \(ReduceMean\): a mean of .* depends on their order; supp"):
-        load(make(nodes, {"i": "6xi64"}, {"y": f"?x{element}"}, {"t": table}, opset=13))
+        load(make(nodes, {"i": "6xi64"}, {"y": f"?x{element}" if table.ndim > 1 else element}, {"t": table}, opset=13))
 
 
 def checked(ir, inputs, wanted, check_stages):
@@ -373,6 +423,16 @@ def test_openvino_reduction_of_gathered_rows_allows_the_negative_indices_of_its_
         return
     with pytest.raises(gn.BoundsError, match=r"node 'sum': index -1 is out of range \[0, 49\]"):
         model(np.array([3, -1]))
+
+
+@pytest.mark.parametrize("table", [TABLE[:, :1], TABLE[:, 0]], ids=["a column", "scalars"])
+def test_openvino_sums_of_single_elements_are_rejected(ir, table):
+    """It adds them in vectors."""
+    layers = [ir.const(table), ir.parameter("i", "8,5", "i64"), ir.const(np.array(0))]
+    rows = ir.layer("Gather", layers, dims=[8, 5, *table.shape[1:]])
+    ir.result(ir.layer("ReduceSum", [rows, ir.const(np.array([1]))], dims=[8, *table.shape[1:]]))
+    with pytest.raises(gn.ModelError, match="what it gives depends on their order"):
+        gn.load(ir.write())
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ FOLDERS = {
     "override_dir": "replace stages by those that were edited in such a dump",
 }
 FACTORS = {
-    "weights": "each index has a weight, as with weights= of gathernest.gather_reduce",
-    "quantised": "rows of int8 or uint8 have a scale and a bias, as with scale= and bias=",
+    "weights": "of gather_reduce: each index has a weight, as with weights= of gathernest.gather_reduce",
+    "quantised": "of gather_reduce and gather_mean: rows of int8 or uint8 have a scale and a bias",
 }
 NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
 ROUNDS = 9
@@ -68,7 +68,7 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser)
     for name, said in FACTORS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=f"of gather_reduce and gather_mean: {said}")
+        parser.add_argument(f"--{name}", action="store_true", help=said)
     parser.add_argument(
         "--schedule",
         metavar="TEXT",

@@ -9,7 +9,7 @@ from ...dialects.graph.bag_ops import BagsOp
 from ...dialects.graph_op import shape_of_value
 from ...errors import ModelError
 from ...operator_spec import Gather
-from ...semantics import NO_NEGATIVE_INDICES, Bounds
+from ...semantics import NO_NEGATIVE_INDICES, Bounds, Shape
 from ..graph_builder import GraphBuilder, normal_axes
 
 # What ONNX Runtime adds as a product with ones, four rows at a time; rows of float64 it adds one by one.
@@ -35,7 +35,7 @@ def reduce_rows(
     reduced = normal_axes(range(rank) if axes is None else axes, rank)
     if isinstance(gather, GatherOp) and gather.normalized() == Gather(0, 0) and builder.dtype(value).name in _REDUCED:
         table, indices = gather.operands
-        if reduced == (len(shape_of_value(indices)) - 1,):
+        if _has_rows(shape_of_value(table), by_four) and reduced == (len(shape_of_value(indices)) - 1,):
             bounds = _bounds(gather)
             operands, group = [table, indices], 4 if by_four and builder.dtype(value).name == ADDED_BY_FOUR else 1
             rows = builder.shape_operator(BagsOp, operands, name, reduce=function, bounds=bounds, group=group)
@@ -43,9 +43,14 @@ def reduce_rows(
             return builder.unsqueeze(rows, reduced, name) if keep else rows
     raise ModelError(
         f"a {function} of {value.type} along axes {list(reduced)}: what it gives depends on their order; "
-        "supported are those of rows of float32 or float64 that a Gather takes from the first axis of a table, along "
+        "supported are those of rows of float32 or float64 that a Gather takes from the first axis of a matrix, along "
         "the last dimension of its indices; gathernest.split leaves all others to ONNX Runtime"
     )
+
+
+def _has_rows(table: Shape, by_four: bool) -> bool:
+    """Return whether runtimes add rows of a table; single elements they add in vectors, OpenVINO those of a column."""
+    return len(table) > 1 and (by_four or any(size != 1 for size in table[1:]))
 
 
 def _bounds(gather: GatherOp) -> str:

@@ -55,13 +55,16 @@ class _Loop:
         self._check(not keep and axes == [0], "reduces other axes than the first")
         rows, weights = reduction.input[0], None
         if self.makers.get(rows) is not None and self.makers[rows].op_type == "Mul":
-            rows, factor = self._maker(rows, "Mul").input
+            factors = self._maker(rows, "Mul").input
+            self._check(len(factors) == 2, "multiplies otherwise than by a column")
+            rows, factor = factors
             unsqueezed = self._maker(factor, "Unsqueeze")
             self._check(self._integers(unsqueezed, "axes", 1) == [1], "multiplies rows by no column")
             weights = unsqueezed.input[0]
         gather = self._maker(rows, "Gather")
         self._check(self._integer(gather, "axis", 0) == 0, "gathers along another axis than the first")
         table = self._outer(gather.input[0])
+        self._check(len(shape_of_value(table)) == 2, "gathers from no matrix")  # ONNX Runtime adds scalars otherwise
         indices, *part = self._sliced(gather.input[1])
         starts, ends = (self._of_bags(name) for name in part)
         operands = [table, indices, starts, ends]
@@ -74,9 +77,9 @@ class _Loop:
 
     def _check_runs_on(self, name: str) -> None:
         """Check that the loop ends with its trip count alone: what it goes on by is a true constant from outside."""
-        while name in self.makers:
-            maker = self._maker(name, "Cast", "Identity")
-            name = maker.input[0]
+        for _ in self.makers:  # a damaged body may have a value that is made from itself
+            if name in self.makers:
+                name = self._maker(name, "Cast", "Identity").input[0]
         known = [self.node.input(1)] + ([] if name == self.condition else [self._outer(name)])
         arrays = [self.builder.constants.known(value) for value in known]
         self._check(all(array is not None and array.tolist() in (True, [True]) for array in arrays), "may end early")

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ....ir.dialects.graph.bag_ops import BagsOp
 from ....ir.dialects.graph_op import GraphOp, shape_of_value, tensor_type
 from ....ir.dialects.graph_ops import ReshapeOp, SliceOp, SqueezeOp, UnsqueezeOp, WeightOp
 from ....ir.dialects.types import numpy_dtype
@@ -38,8 +39,8 @@ class FoldGraphConstants(ModulePass):
     Output:
         %c = arith.constant dense<[-1, 4, 5]> : tensor<3xi64>
 
-    What it does not do: make types more static than the importer found them, fold gathers of large constants, or make
-    more than 256 MiB of new constants.
+    What it does not do: make types more static than the importer found them, fold bags or large gathers, or make more
+    than 256 MiB of new constants.
 
     Raises:
         ModelError: constants do not fit an operation; names the node.
@@ -82,7 +83,7 @@ def _value(
     known, dtype = constants.known(result), numpy_dtype(tensor_type(result).element_type)
     if known is not None and None not in known.flat:
         return known.astype(dtype)
-    if isinstance(op, AnyGather) or DYNAMIC in (shape := shape_of_value(result)):
+    if isinstance(op, AnyGather | BagsOp) or DYNAMIC in (shape := shape_of_value(result)):
         return None
     operands: list[np.ndarray] = []
     for operand in op.operands:

@@ -50,7 +50,12 @@ def test_a_stage_has_the_bits_of_the_weight(gathernest):
 
 
 ERRORS = {
-    "gather": (("--operator", "gather", "--weights"), "weights are of gather_reduce and gather_mean, got gather;"),
+    "gather": (("--operator", "gather", "--weights"), "weights are of gather_reduce, as in torch, got gather;"),
+    "maximum": (
+        ("--operator", "gather_max", "--data", "40x6xui8", "--quantised"),
+        "quantised rows are of gather_reduce and gather_mean, got gather_max; name one of them",
+    ),
+    "no rows": (("--data", "0x6xf32", "--weights"), "no kernel runs for data without rows, got shape (0, 6); give it"),
     "mean": (("--operator", "gather_mean", "--weights"), "weights are of gather_reduce, as in torch, got gather_mean"),
     "integers": (
         ("--data", "40x6xi32", "--weights"),
