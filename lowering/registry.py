@@ -59,6 +59,8 @@ SCHEDULED_NEST = "hoist-invariants"
 FUSION = "fuse-bounds-check"
 # The pass for results that somebody has: it reads each index once all the same.
 STAGING = "stage-positions"
+# How indices are checked where that is not done in a nest of its own: no default pipeline has them.
+CHECKS = (FUSION, STAGING)
 # The pass for the sums of bags.
 PROMOTION = "promote-sums"
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
@@ -132,9 +134,7 @@ def default_pipeline(
     scheduled = [str(schedule)] if str(schedule) else []
     fusing = [] if check is None else [str(check)]
     loops = [
-        name
-        for name in ROOMS["loops"]
-        if name not in (FUSION, STAGING, "" if reduction or schedule.grouped else PROMOTION)
+        name for name in ROOMS["loops"] if name not in (*CHECKS, "" if reduction or schedule.grouped else PROMOTION)
     ]
     return ",".join([*ROOMS["canonicalize"], *nest, *scheduled, *fusing, *loops, "canonicalize", "cse"])
 

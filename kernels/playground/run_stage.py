@@ -20,7 +20,7 @@ from ...ir.modules.context import make_context, verify_module
 from ...ir.modules.placed_parser import PlacedParser
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes, record_stages
-from ...lowering.registry import FUSION, PIPELINES, ROOMS
+from ...lowering.registry import CHECKS, PIPELINES, ROOMS
 from ..kernel import problem_of
 from ..runtime.array_checks import data_array, index_array
 from .engines import COMPILERS, check_engine, compiled_call
@@ -111,7 +111,7 @@ def rest_of(module: ModuleOp) -> str:
     if not any(isinstance(op, LoopOp | ResolveOp) for op in ops):
         return ""
     folding = ["fold-bounds"] if any(isinstance(op, ResolveOp) for op in ops) else []
-    loops = [name for name in ROOMS["loops"] if name != FUSION]
+    loops = [name for name in ROOMS["loops"] if name not in CHECKS]
     return ",".join([*folding, *loops, "canonicalize", "cse"])
 
 
