@@ -181,15 +181,16 @@ def test_members_have_stacks_of_their_own_size_whatever_the_limit_is(python):
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
         os.execv(sys.executable, sys.orig_argv)
     from gathernest.kernels.host.runtime import RUNTIME
+    from gathernest.kernels.runtime.launch import started_threads
     from gathernest.lowering.native.thread_team_ir import At, Member, libc
-    assert right()
+    assert (started_threads(), right()) == (2, True), os.sched_getaffinity(0)
     attributes, size = (ctypes.c_int64 * 16)(), ctypes.c_size_t()
     handle = ctypes.c_void_p(RUNTIME.team._words[At.MEMBERS + Member.WORDS + Member.HANDLE])
     libc().pthread_getattr_np(handle, attributes)
     libc().pthread_attr_getstacksize(attributes, ctypes.byref(size))
     print(size.value >= 1 << 20)
     """
-    assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == "True"
+    assert python(SETUP + code, NUMBA_NUM_THREADS="2", OMP_NUM_THREADS="").strip() == "True"
 
 
 def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(python):
