@@ -14,7 +14,7 @@ from ..dialects.graph_op import shape_of_value
 from ..errors import ModelError
 from ..semantics import DYNAMIC
 from . import operators
-from .bags.gathered_rows import reduce_rows
+from .bags.gathered_rows import reduce
 from .bags.onnx_loop import bags_of_loop
 from .graph_builder import GraphBuilder
 from .onnx_nodes import GATHERS_AND_SHAPES, Converter, OnnxNode
@@ -89,10 +89,8 @@ def _reduce(function: str, node: OnnxNode, builder: GraphBuilder) -> SSAValue:
     axes = node.attributes.get("axes", _known(node, 1, builder, "axes"))
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
         return node.input(0)
-    keep, value = bool(node.attributes.get("keepdims", 1)), node.input(0)
-    if operators.depends_on_order(builder, function, value):
-        return reduce_rows(builder, function, value, axes or None, node.output, keep=keep, by_four=True)
-    return operators.reduce(builder, function, value, axes or None, node.output, keep=keep)
+    keep = bool(node.attributes.get("keepdims", 1))
+    return reduce(builder, function, node.input(0), axes or None, node.output, keep=keep, by_four=True)
 
 
 def _pad(node: OnnxNode, builder: GraphBuilder) -> SSAValue:

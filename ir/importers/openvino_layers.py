@@ -16,7 +16,7 @@ from ..element_types import parse_element_type
 from ..errors import ModelError
 from ..semantics import DYNAMIC
 from . import operators
-from .bags.gathered_rows import reduce_rows
+from .bags.gathered_rows import reduce
 from .graph_builder import GraphBuilder, normal_axes
 from .openvino_xml import Layer, integer
 
@@ -124,10 +124,7 @@ def _range(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSA
 
 def _reduce(function: str, builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:
     axes = builder.known_integers(operands[1], "the axes")
-    is_ordered = operators.depends_on_order(builder, function, operands[0])
-    return (reduce_rows if is_ordered else operators.reduce)(
-        builder, function, operands[0], axes, layer.name, keep=_flag(layer, "keep_dims", "false")
-    )
+    return reduce(builder, function, operands[0], axes, layer.name, keep=_flag(layer, "keep_dims", "false"))
 
 
 def _pad(builder: GraphBuilder, layer: Layer, operands: list[SSAValue]) -> SSAValue:

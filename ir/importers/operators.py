@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ..dialects.graph.elementwise_ops import FLOATS, CumsumOp, ElementwiseOp, RangeOp, ReduceOp
+from ..dialects.graph.elementwise_ops import CumsumOp, ElementwiseOp, RangeOp, ReduceOp
 from ..dialects.graph.movement_ops import BroadcastOp, PadOp, StridedSliceOp, TransposeOp
 from ..dialects.graph.sized_op import run_of
 from ..dialects.graph_op import shape_of_value
@@ -163,11 +163,6 @@ def pad(builder: GraphBuilder, values: Sequence[SSAValue], axes: Sequence[int], 
     rank = len(shape_of_value(values[0]))
     places = tuple(normal_axes([axis], rank)[0] for axis in axes)
     return builder.shape_operator(PadOp, values, name, mode=mode, axes=places)
-
-
-def depends_on_order(builder: GraphBuilder, function: str, value: SSAValue) -> bool:
-    """Return whether a reduction depends on the order of its elements: a mean, or a sum of floats."""
-    return function == "mean" or (function == "sum" and builder.dtype(value).name in FLOATS)
 
 
 def reduce(

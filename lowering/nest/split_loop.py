@@ -5,7 +5,7 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from ...ir.dialects.gather_dialect import LoopOp
-from .builder import index_constant, insert_loop, named
+from .builder import index_constant, insert_loop, kind_of, named
 from .located import builder_before
 from .queries import static_size, static_trips
 
@@ -27,6 +27,19 @@ def split_off_remainder(loop: LoopOp, count: int) -> tuple[LoopOp, bool]:
         loop.label = loop.label.remainder
         loop.operands[0] = end
     return made, has_remainder
+
+
+def split_off_steps(loop: LoopOp, count: int) -> LoopOp:
+    """Put an empty loop of the same kind, in steps of `count`, before a loop of step 1, which becomes its remainder.
+
+    The new loop takes over the name, and has no terminator yet.
+    """
+    builder = builder_before(loop)
+    end = whole_end(builder, loop.lower, loop.upper, count)
+    bounds = loop.lower, end, index_constant(builder, count)
+    made = insert_loop(builder, loop.label, bounds, loop.induction.name_hint, loop, **kind_of(loop))
+    loop.label, loop.operands[0] = loop.label.remainder, end
+    return made
 
 
 def overlapping_remainder(whole: LoopOp, remainder: LoopOp) -> LoopOp | None:

@@ -14,7 +14,7 @@ from ...errors import BoundsError, ModelError
 from ...positions import NOWHERE, first_where, resolve
 from ...semantics import DYNAMIC, Bounds, Shape
 from ..graph_op import Fields, Known
-from .elementwise_ops import FLOATS, INTEGERS, element_dtypes
+from .elementwise_ops import FLOATS, INTEGERS, check_integers, element_dtypes
 from .sized_op import Elements, SizedOp, shown
 
 ADDED = {
@@ -198,9 +198,7 @@ class CountLessOp(SizedOp):
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
-        dtypes = element_dtypes(inputs)
-        if dtypes[0].name not in INTEGERS or dtypes[0] != dtypes[1]:
-            raise ModelError(f"integers of one type are counted, got {', '.join(map(element_type_name, dtypes))}")
+        check_integers(inputs, "integers of one type are counted")
         return super().infer_shape(inputs, fields, known)
 
     @classmethod

@@ -91,6 +91,13 @@ class ElementwiseOp(SizedOp):
         return result
 
 
+def check_integers(inputs: Sequence[SSAValue], rule: str) -> None:
+    """Raise ModelError, by a rule, for operands that are not integers of one type."""
+    dtypes = element_dtypes(inputs)
+    if dtypes[0].name not in INTEGERS or len(set(dtypes)) > 1:
+        raise ModelError(f"{rule}, got {', '.join(map(element_type_name, dtypes))}")
+
+
 def _checked_dtype(function: Function, given: Sequence[np.dtype]) -> np.dtype:
     """Return the dtype of a function's result; raises ModelError for operands of other types than it takes."""
     allowed = {
@@ -221,9 +228,7 @@ class RangeOp(SizedOp):
 
     @classmethod
     def infer_shape(cls, inputs: Sequence[SSAValue], fields: Fields, known: Known) -> Shape:
-        dtypes = element_dtypes(inputs)
-        if dtypes[0].name not in INTEGERS or len(set(dtypes)) > 1:
-            raise ModelError(f"a range is of integers of one type, got {', '.join(map(element_type_name, dtypes))}")
+        check_integers(inputs, "a range is of integers of one type")
         return super().infer_shape(inputs, fields, known)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Sums and means of floats: of gathered rows, over the last dimension of their indices."""
+"""Reductions; sums and means of floats are of gathered rows, over the last dimension of their indices."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,19 @@ from xdsl.ir import SSAValue
 
 from ...dialects.gather_dialect import GatherOp
 from ...dialects.graph.bag_ops import BagsOp
+from ...dialects.graph.elementwise_ops import FLOATS
 from ...dialects.graph_op import shape_of_value
 from ...errors import ModelError
 from ...operator_spec import Gather
 from ...semantics import NO_NEGATIVE_INDICES, Bounds, Shape
+from .. import operators
 from ..graph_builder import GraphBuilder, normal_axes
 
 # What ONNX Runtime adds as a product with ones, four rows at a time; rows of float64 it adds one by one.
 ADDED_BY_FOUR = "float32"
 
 
-def reduce_rows(
+def reduce(
     builder: GraphBuilder,
     function: str,
     value: SSAValue,
@@ -26,11 +28,17 @@ def reduce_rows(
     keep: bool,
     by_four: bool = False,
 ) -> SSAValue:
-    """Add the sum or the mean of gathered rows: one by one, as OpenVINO does, or by four, as ONNX Runtime does.
+    """Add a reduction along axes, along all where they are None.
+
+    A mean and a sum of floats depend on the order of their elements. They are of gathered rows, which are added one by
+    one, as OpenVINO does, or by four, as ONNX Runtime does.
 
     Raises:
-        ModelError: the value is no gather along the first axis of a table, or its rows are reduced along other axes.
+        ModelError: of these two, the value is no gather along the first axis of a table, or its rows are reduced along
+            other axes.
     """
+    if function != "mean" and (function != "sum" or builder.dtype(value).name not in FLOATS):
+        return operators.reduce(builder, function, value, axes, name, keep=keep)
     rank, gather = len(shape_of_value(value)), value.owner
     reduced = normal_axes(range(rank) if axes is None else axes, rank)
     if isinstance(gather, GatherOp) and gather.normalized() == Gather(0, 0) and builder.dtype(value).name in _REDUCED:

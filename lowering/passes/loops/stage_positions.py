@@ -16,10 +16,10 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import FromElementsOp, PrefetchOp, sum_of_lanes
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
+from ...nest.builder import index_constant, named, size_of
 from ...nest.located import builder_at, builder_at_end, builder_before
 from ...nest.queries import chain, functions, guarded_copy, static_size, view_of, viewed
-from ...nest.split_loop import induction_of_copy, whole_end
+from ...nest.split_loop import induction_of_copy, split_off_steps
 from ...schedule.machine_model import LINE_BYTES
 
 WIDTHS = (8, 16)
@@ -200,10 +200,7 @@ def _vectorize(loop: LoopOp) -> None:
     (count,) = loop.terminator.operands
     (kept,) = [op for op in loop.body.block.ops if isinstance(op, memref.StoreOp)]
     (load,) = [op for op in loop.body.block.ops if isinstance(op, memref.LoadOp)]
-    before = builder_before(loop)
-    end = whole_end(before, loop.lower, loop.upper, LANES)
-    bounds = loop.lower, end, index_constant(before, LANES)
-    body = insert_loop(before, loop.label, bounds, loop.induction.name_hint, loop, **kind_of(loop))
+    body = split_off_steps(loop, LANES)
     builder = builder_at_end(body, loop)
     index_bytes = element_size_bytes(load.res.type)
     for offset in range(0, LANES * index_bytes, LINE_BYTES):
@@ -220,7 +217,6 @@ def _vectorize(loop: LoopOp) -> None:
     )
     builder.insert(vector.StoreOp(narrow, kept.memref, [body.induction]))
     builder.insert(YieldOp(named(builder, sum_of_lanes(outside), "n_outside")))
-    loop.label, loop.operands[0] = loop.label.remainder, end
     assert loop.total is not None and body.total is not None
     body.total.name_hint = "n_outside"
     both = arith.AddiOp(body.total, loop.total)

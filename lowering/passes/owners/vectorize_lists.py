@@ -15,12 +15,12 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, sum_of_lanes
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.builder import named
 from ...nest.lane_packs import packed
-from ...nest.located import builder_at_end, builder_before
+from ...nest.located import builder_at_end
 from ...nest.owners import LISTING
 from ...nest.queries import functions, loops
-from ...nest.split_loop import induction_of_copy, whole_end
+from ...nest.split_loop import induction_of_copy, split_off_steps
 
 LANES = (2, 4, 8)
 
@@ -81,10 +81,7 @@ def _vectorize(function: func.FuncOp, lanes: int) -> None:
     *stores, counting = [op for op in loop.body.block.ops if isinstance(op, memref.StoreOp)]
     added = counting.value.owner
     assert isinstance(added, arith.AddiOp)
-    before = builder_before(loop)
-    end = whole_end(before, loop.lower, loop.upper, lanes)
-    bounds = loop.lower, end, index_constant(before, lanes)
-    body = insert_loop(before, loop.label, bounds, loop.induction.name_hint, loop, **kind_of(loop))
+    body = split_off_steps(loop, lanes)
     builder = builder_at_end(body, loop)
     one = added.rhs
     assert isinstance(one.owner, arith.ExtUIOp)
@@ -102,7 +99,6 @@ def _vectorize(function: func.FuncOp, lanes: int) -> None:
     after = named(builder, arith.AddiOp(so_far, more), "so_far")
     builder.insert(memref.StoreOp.get(after, counting.memref, list(counting.indices)))
     builder.insert(YieldOp())
-    loop.label, loop.operands[0] = loop.label.remainder, end
 
 
 def _lanes(builder: Builder, values: list[SSAValue], value: SSAValue) -> SSAValue:
