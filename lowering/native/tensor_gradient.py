@@ -170,6 +170,7 @@ def run_own(module: ir.Module) -> None:
     elements = code.variable(code.call_function("count", words, data, of_matrix, of_others))
     with code.if_then(code.same(code.load(elements), I64(-1))):
         code.store(code.call_function("count", words, data, distinct, distinct), elements)
+        code.need(code.not_(code.same(code.load(elements), I64(-1))), none)
         code.need(code.same(code.call_function("are_distinct", words, indices), I64(1)), none)
     code.need(code.icmp_unsigned("<=", code.load(elements), I64(_MOST_TABLE_ELEMENTS)), none)
     given = code.ptrtoint(code.variable(ir.ArrayType(I64, 2 + MOST_OTHERS)(ir.Undefined)), I64)

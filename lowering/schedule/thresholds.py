@@ -40,10 +40,10 @@ MOST_LANE_BYTES = 32
 # batch, take 0.50 to 0.62 of the time of a loop (Zen 4). Of short slices, whose lines need no prefetch, more: on Zen 5
 # rows of 8 from 16 take 0.72 of it, of 10 from 10 0.68, of 16 from 64 0.91, and of 32 and 64 from 64 0.97.
 FEW_KNOWN_ELEMENTS, MOST_KNOWN_ELEMENTS = 7, 64
-# Where all rows use the same indices, 4, 8 or 16 elements that fill a shorter vector are one: 4 take 0.5 to 0.74 of the
-# time of single elements, and 0.6 to 0.8 of that of staged indices; 8 and 16, staged, 0.6 to 0.84 (Zen 4 with AVX2).
 # Vectors of 16 bytes of them, and of 4 to 8 elements: 8 float32 at a time take 1.15 to 1.19 times as long where rows
-# have 8 to 12 elements, 16 uint8 1.28 times as long as 8 (Zen 5).
+# have 8 to 12 elements, 16 uint8 1.28 times as long as 8 (Zen 5). Where all rows use the same indices, 4, 8 or 16 of
+# them that fill a shorter vector are one: 4 take 0.5 to 0.74 of the time of single elements, and 0.6 to 0.8 of that of
+# staged indices; 8 and 16, staged, 0.6 to 0.84 (Zen 4 with AVX2).
 KNOWN_LANES, MOST_KNOWN_LANES = 4, 8
 # A gathered lane takes so many times what a loaded one does, at most, where gathers are chosen: of elements that miss
 # caches, and of all others. A gather of 8 lanes is fewer instructions, so that more lines are under way: of 1 and 2 MB
