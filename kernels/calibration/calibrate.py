@@ -26,7 +26,7 @@ from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
 from .derived_model import cache_ends, derived_fields, distance, element_fields, rounded
 from .probe_program import NEAR_ROWS
-from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, PAGE_LINES, ROW_LINES, Workplace
+from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, PAGE_LINES, PAGES_AHEAD, ROW_LINES, Workplace
 from .stable_times import Probe, stable_times
 
 LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB
@@ -171,7 +171,7 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], far_bytes: int) 
         probes |= {f"{name} {way}": probe for way, probe in workplace.copies(size, 1).items()}
     copies = workplace.copies(far_bytes, workplace.threads)
     probes |= {f"all threads {way}": probe for way, probe in copies.items()}
-    probes["all threads read"] = lines(far_bytes, 1, 0, PAGE_LINES, workplace.threads)
+    probes["all threads read"] = lines(far_bytes, PAGES_AHEAD, 0, PAGE_LINES, workplace.threads)
     probes |= {f"lines {name}": lines(size // 2, 0, 0) for name, size in (("L1", l1), ("L2", l2))}
     probes["lines L3 far"] = lines(l3 // 4, BESIDE_FAR, 0)
     probes["lines L3 near"] = lines(l3 // 4, 0, BESIDE_NEAR)

@@ -132,12 +132,26 @@ def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: i
         "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }
     if threads > 1:
-        share = times_ns["serial"] / threads
-        fields["launch_ns"] = max(times_ns["launch"] - share, LEAST_LAUNCH_NS)
-        # Threads steal tiles, so that one that wakes late costs its part of that time.
-        late = (times_ns["wake"] - times_ns["rested serial"] / threads) * threads / (threads - 1)
-        fields["wake_ns"] = max(late, fields["launch_ns"])
+        launch_ns = max(times_ns["launch"] - times_ns["serial"] / threads, LEAST_LAUNCH_NS)
+        waking_ns = max(times_ns["wake"] - times_ns["rested serial"], 0.0)
+        fields |= {"launch_ns": launch_ns, "wake_ns": shared_from_ns(launch_ns, waking_ns, threads)}
     return fields
+
+
+def shared_from_ns(launch_ns: float, waking_ns: float, threads: int) -> float:
+    """Return the time of work, by one thread, from which sharing has the smaller regret.
+
+    Nothing is known of whether threads sleep. Where they do, work of S takes (S + waking) / S times as long shared as
+    by one thread; where they spin, it takes S / (S / threads + launch) times as long by one thread. Here both are equal.
+
+    Args:
+        launch_ns: a launch on threads that spin.
+        waking_ns: what a launch on threads that sleep costs the caller, who does all the work before they are awake.
+        threads: 2 or more.
+    """
+    spared = 1 - 1 / threads
+    both_ns = launch_ns + waking_ns / threads
+    return (both_ns + math.sqrt(both_ns**2 + 4 * spared * launch_ns * waking_ns)) / (2 * spared)
 
 
 def rounded(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,8 @@ class MachineModel:
         check_ns: one index checked in a nest of its own, without its memory traffic.
         vector_bytes: the vectors that rows and lanes are copied in.
         wide_vector_bytes: the vectors that long rows are stored in, and the widest non-temporal store.
-        launch_ns, wake_ns: a launch on threads that spin, and on threads that must wake.
+        launch_ns: a launch on threads that spin.
+        wake_ns: the work, by one thread, from which sharing is worth a launch on threads that may sleep.
         threads: how many share the work.
     """
 

@@ -38,8 +38,8 @@ def one(found: list[tuple[Schedule, Prediction]], field: str) -> Prediction:
 
 def test_halves_of_rows_are_read_as_slowly_as_whole_rows():
     found = priced(nest(100, 200_000, 64))
-    assert one(found, "order").indices >= found[0][1].indices
-    assert found[1][0].slices and found[1][1].indices < found[0][1].indices
+    assert one(found, "order").indices >= found[1][1].indices
+    assert found[0][0].slices and found[0][1].indices < found[1][1].indices
 
 
 def test_the_part_of_an_owner_stays_in_l2_and_one_thread_reads_the_last_cache():

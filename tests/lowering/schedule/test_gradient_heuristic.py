@@ -79,8 +79,9 @@ def test_rows_that_end_within_a_line_are_shared_where_the_table_is_large():
 def test_ways_are_few_and_the_plainest_comes_first():
     assert list(ways()) == ["alone", "ahead", "rows", "owners", "groups"]
     assert list(ways(1)) == ["alone", "ahead", "groups"]
+    assert list(ways(indices=200_000)) == ["ahead", "alone", "rows", "owners", "groups"]  # grad exceeds the last cache
     assert list(ways(axis=1_000_000, indices=4_000_000, inner=1)) == ["alone", "owners", "blocks"]
-    assert list(ways(outer=8)) == ["alone", "ahead", "outer"]
+    assert list(ways(outer=8)) == ["ahead", "alone", "outer"]
     assert list(ways(axis=100, indices=100)) == ["alone"]
     assert "owners" not in ways(axis=31)  # the commonest rows are too much for one of two owners
 
