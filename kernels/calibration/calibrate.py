@@ -26,7 +26,19 @@ from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
 from .derived_model import cache_ends, derived_fields, distance, element_fields, rounded
 from .probe_program import NEAR_ROWS
-from .probes import BESIDE_FAR, BESIDE_NEAR, FAR_LINES, FAR_ROWS, KB, LINE_BYTES, MB, PAGE_LINES, PAGES_AHEAD, ROW_LINES, Workplace
+from .probes import (
+    BESIDE_FAR,
+    BESIDE_NEAR,
+    FAR_LINES,
+    FAR_ROWS,
+    KB,
+    LINE_BYTES,
+    MB,
+    PAGE_LINES,
+    PAGES_AHEAD,
+    ROW_LINES,
+    Workplace,
+)
 from .stable_times import Probe, stable_times
 
 LEAST_TABLE_BYTES, LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 16 * KB, 128 * MB, 512 * MB

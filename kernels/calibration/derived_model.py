@@ -142,7 +142,8 @@ def shared_from_ns(launch_ns: float, waking_ns: float, threads: int) -> float:
     """Return the time of work, by one thread, from which sharing has the smaller regret.
 
     Nothing is known of whether threads sleep. Where they do, work of S takes (S + waking) / S times as long shared as
-    by one thread; where they spin, it takes S / (S / threads + launch) times as long by one thread. Here both are equal.
+    by one thread. Where they spin, it takes S / (S / threads + launch) times as long by one thread. Both are equal for
+    what is returned.
 
     Args:
         launch_ns: a launch on threads that spin.
