@@ -90,18 +90,22 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
         if time_us >= fixed.TOLD_GAIN * least_us:
             told = f"{_time(least_us)} predicted, {_time(time_us)} with {describe(rules, others[place])}"
             reasons.append(f"{describe(rules, {})}: {told}")
-    found, why = _gathered(nest, model, replace(rules, **changes) if changes else rules)
+    found, why = _gathered(nest, machine, model, replace(rules, **changes) if changes else rules)
     return Choice(found, (*proposed.reasons, *reasons, *why))
 
 
-def _gathered(nest: NestShape, model: CostModel, loaded: Schedule) -> tuple[Schedule, tuple[str, ...]]:
+def _gathered(
+    nest: NestShape, machine: MachineModel, model: CostModel, loaded: Schedule
+) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
 
     The regret of a way is how many times as long as the other it takes, for random or for ascending indices, whichever
-    is more: nothing is known of the indices but their number.
+    is more: nothing is known of the indices but their number. Smaller tables than those whose elements are prefetched,
+    or might be, have a rule of their own.
     """
     has_one_axis = sum(name.role == "axis" for name, _ in nest.table) == 1
     is_ahead = nest.innermost[0] in [LoopName(prefetch.loop).untiled for prefetch in loaded.prefetch]
+    is_ahead |= not loaded.prefetch and nest.span_bytes > fixed.MOST_GATHERED_L2S * machine.l2_bytes
     is_loaded = loaded.lanes is not None and not nest.is_row and not loaded.gather and loaded.specialize is None
     if not (is_loaded and is_ahead and has_one_axis and nest.width_bytes in GATHERED_BYTES):
         return loaded, ()
