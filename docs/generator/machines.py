@@ -17,7 +17,16 @@ from gathernest.tools.bench.plots.cases_plot import cases_plot
 from gathernest.tools.bench.plots.families_plot import families_plot, told_means
 from gathernest.tools.bench.scaling import predict
 from gathernest.tools.bench.scaling.compare import CASES
-from gathernest.tools.bench.table import ALL, NEW, markdown_table, marked_ratio, new_result_text, ratio_text, time_text
+from gathernest.tools.bench.table import (
+    ALL,
+    NEW,
+    markdown_table,
+    marked_ratio,
+    new_result_text,
+    ratio_text,
+    time_text,
+    together_text,
+)
 
 DOCS = Path(__file__).parents[1]
 PAGES = ("performance.md", "scaling.md", "../README.md")
@@ -161,6 +170,7 @@ def _condition(run: Run, runs: list[Run]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     threads = f"{run['threads']} thread{'s' if run['threads'] > 1 else ''} for everyone but numpy, which has one"
     name = f"{_short(run, runs)}: " if len(runs) > 1 else ""
+    threads += together_text(run.get("together", ()))
     lines = [f"{name}{_machine(run)}; {threads}; medians of {run['rounds']} interleaved rounds in one process, bytes"]
     lines[0] += f" compared first; {run['time'][:10]}; {versions}."
     for family, when in run.get("later", {}).items():

@@ -337,11 +337,14 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
+    from .scaling.threads_together import threads_together
+
     load = _load()
     _say("note", [*entrants.notes, *_busy_notes()])
-    has_new = not options.no_new_results
+    has_new, before = not options.no_new_results, threads_together(threads)
     measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, has_new)
-    return Report(measured, entrants.versions, threads, rounds, QUICK_SIZE if options.quick else None, load)
+    together, cut = (before, threads_together(threads)), QUICK_SIZE if options.quick else None
+    return Report(measured, entrants.versions, threads, rounds, cut, load, together)
 
 
 def _load() -> float | None:

@@ -4,13 +4,16 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...kernels.host.cpu import cache_sizes, cpu_facts, cpu_model, package_version, usable_cores
 from .cases.case import larger_than
 from .cases.suite import APART
 from .machines import FORMAT, model_text
 from .measure import OURS, Measured, geometric_mean
+
+if TYPE_CHECKING:
+    from .scaling.threads_together import Together
 
 LAST_LEVEL_IF_UNKNOWN = 2**25
 
@@ -35,6 +38,7 @@ class Report:
         threads, rounds: how many everyone had, and how often everyone was timed.
         cut: the largest size of a dimension, or None where the suite ran in full.
         load: the load of the machine before the run, or None where the system does not tell it.
+        together: how many times as fast as one thread all were, before the run and after it; None of one thread.
     """
 
     measured: Sequence[Measured]
@@ -43,6 +47,7 @@ class Report:
     rounds: int
     cut: int | None = None
     load: float | None = None
+    together: "Sequence[Together | None]" = ()
 
     @property
     def peers(self) -> list[str]:
@@ -116,6 +121,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load": report.load,
         "threads": report.threads,
+        "together": [None if each is None else each._asdict() for each in report.together],
         "rounds": report.rounds,
         "cut": report.cut,
         "cases": [_case_json(one) for one in report.measured],

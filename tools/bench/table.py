@@ -1,7 +1,7 @@
 """A run as a table: for the terminal, and as Markdown for the README."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...kernels.host.cpu import cpu_model, package_version, usable_cores
@@ -131,7 +131,16 @@ def conditions(report: Report) -> str:
     cut = f"; no dimension above {report.cut}" if report.cut is not None else ""
     python = f"Python {platform.python_version()}, numba {package_version('numba')}"
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''} for everyone but numpy, which has one"
+    threads += together_text([each and each._asdict() for each in report.together])
     return f"{cpu_model()}, {usable_cores()} cores; {threads}; {rounds}{cut}; {python}, {', '.join(versions)}"
+
+
+def together_text(found: Sequence[Mapping[str, float] | None]) -> str:
+    """Return how many times as fast as one thread all were before and after a run, as JSON holds it; maybe nothing."""
+    times = [f"{each['computing']:.1f} and {each['copying']:.1f}" for each in found if each is not None]
+    if len(times) < 2:
+        return ""
+    return f", who compute and copy {times[0]} times as fast as one before the run, {times[1]} after it"
 
 
 def time_text(microseconds: float | None) -> str:

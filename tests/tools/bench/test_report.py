@@ -20,6 +20,7 @@ from gathernest.tools.bench.measure import Measured
 from gathernest.tools.bench.plots.bars import BOUND, FASTER, SLOWER
 from gathernest.tools.bench.plots.cases_plot import MOST_TIMES, cases_plot
 from gathernest.tools.bench.report import Report, as_json
+from gathernest.tools.bench.scaling.threads_together import Together
 from gathernest.tools.bench.table import as_markdown, as_table, conditions, ratio_text, summary, time_text
 
 
@@ -241,6 +242,15 @@ def test_conditions_name_machine_threads_rounds_versions_and_what_was_cut(monkey
     for part in ("Some CPU", "2 threads for everyone but numpy", "9 interleaved rounds", "above 512", "torch 2.13.0"):
         assert part in told
     assert "above" not in conditions(report(FAST))
+
+
+def test_conditions_and_json_say_how_much_faster_than_one_thread_all_were():
+    found = report(FAST, together=(Together(2.0, 1.04), Together(1.96, 1.91)))
+    assert "who compute and copy 2.0 and 1.0 times as fast as one before the run, 2.0 and 1.9 after it" in conditions(
+        found
+    )
+    assert as_json(found)["together"][0] == {"computing": 2.0, "copying": 1.04}
+    assert "as fast as one" not in conditions(report(FAST, together=(None, None)))
 
 
 def test_wrong_bytes_are_a_line_with_case_and_candidate():

@@ -1,0 +1,52 @@
+"""How many times as fast as one thread all threads are at this moment, in loops that share nothing but the machine.
+
+The cores of a virtual machine move while it runs: they are cores of two chiplets, or of one, whose way to memory they
+share, or two hardware threads of one core. Runs that met different ones are not alike. Imports Numba.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ....kernels.host.knobs import knobs
+from ....kernels.host.timing import time_interleaved
+from ....kernels.roofline.probe_calls import aligned, copy_ways, touch
+from ....kernels.roofline.probe_kernels import LINE_BYTES
+from ....kernels.runtime.array_checks import address
+from .compute_loops import compute_loops
+
+# As much as no last cache of two chiplets holds, in source and target each.
+COPIED_BYTES = 64 * 1024**2
+ROUNDS = 9
+
+
+class Together(NamedTuple):
+    """How many times as fast as one thread all are: where they fill a core's units, and where they copy memory."""
+
+    computing: float
+    copying: float
+
+
+def threads_together(threads: int) -> Together | None:
+    """Return how many times as fast so many threads are as one; None of one thread. It takes 0.2 seconds on two."""
+    if threads == 1:
+        return None
+    memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
+    with knobs.scope(num_threads=threads):
+        touch(memory, threads)
+        window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
+        copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
+        fills = next(iter(compute_loops().values()))
+        return Together(_times_as_fast(fills, threads), _times_as_fast(copy, threads))
+
+
+def _times_as_fast(call: Callable[[], object], threads: int) -> float:
+    def with_threads(count: int) -> Callable[[], None]:
+        def run() -> None:
+            with knobs.scope(num_threads=count):
+                call()
+
+        return run
+
+    calls = {"one": with_threads(1), "all": with_threads(threads)}
+    return time_interleaved(calls, rounds=ROUNDS, settle_s=0.0).ratio("all", "one")
