@@ -4,7 +4,6 @@
 bags are its derivative by grad, and the gradients those by weight and by factors: so the gradient of one is the others.
 """
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,16 @@ import torch  # pyright: ignore[reportMissingImports]
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
-from ..host.runtime import RUNTIME
-from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIGHTED, make_bags, read_ends
+from ..reduction.bags import LARGEST, MEAN, OPERATOR, WEIGHTED, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest, rows_of_largest_in
 from ..reduction.operands import Reduction
 from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weights_grad
 from ..runtime.call_cache import CALLS
-from ..runtime.dispatch import Request, keys_of_gather, run
+from ..runtime.dispatch import keys_of_gather
 from .torch_fast_call import finders
-from .torch_operators import Operator, added_up
+from .torch_few_bags import FEW, NARROW, even_offsets, few_bags, found_few, reduced_few, rounded_to, rows_of
+from .torch_operators import GATHER, Operator, added_up, plain_function
 from .torch_tensors import (
     array_of,
     has_function_mode,
@@ -34,13 +33,11 @@ from .torch_tensors import (
     unsigned,
 )
 
-# Added in their own dtype, by calls that are remembered.
-_WIDE = (torch.float32, torch.float64)
+_OF_TORCH = (torch.int64, torch.int32)
+_SUMMED = (torch.float32, torch.float64, *NARROW)
 _OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
-# Those of calls by rows of positions. To make them takes 1 us.
-_KEYS = {operator: keys_of_gather(operator, Bounds.ZERO) for operator in (*_OPERATORS.values(), WEIGHTED)}
-# Indices of a call that is small: those of more are as fast by NumPy.
-_FEW = 4096
+_KEYS = {operator.name: keys_of_gather(operator, Bounds.ERROR) for operator in _OPERATORS.values()}
+_PLAIN, _Missing = (torch.Tensor, torch.nn.Parameter), type(None)
 
 
 def reduced(
@@ -49,19 +46,15 @@ def reduced(
     """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
     operator = _OPERATORS[mode]
     try:
-        if factors is None and weight.dtype in _WIDE:
-            rows = _rows(index, offsets, has_last, weight.shape[0], padding, mode == "max")
-            if rows is not None:
-                return _reduced_rows(operator, weight, rows)
-        if factors is not None and weight.dtype is torch.float32:
-            rows = _weighted_rows(index, offsets, has_last, weight.shape[0], padding, array_of(factors))
-            if rows is not None:
-                return _reduced_rows(WEIGHTED, weight, rows)
+        if factors is None or weight.dtype is not torch.float64:
+            few = few_bags(index, offsets, factors, has_last, weight.shape[0], padding, mode == "max")
+            found = reduced_few(operator if factors is None else WEIGHTED, weight, few)
+            if found is not None:
+                return found
         if factors is None and mode != "max":
             index, offsets = _as_rows(index, offsets, has_last)
-        if offsets is None and factors is None and padding < 0 and weight.dtype in _WIDE:
-            keys = keys_of_gather(operator, Bounds.ERROR)
-            found = finders().elements.run(CALLS.find, weight, index, None, *keys)
+        if offsets is None and factors is None and padding < 0:
+            found = _found_rows(operator, weight, index)
             if found is not None:
                 return found
         picks, options = _bags(index, offsets, has_last, padding, factors)
@@ -81,92 +74,57 @@ def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any =
     return picks, options
 
 
-@functools.cache
-def _bag_rows() -> Any:
-    """Return the function that makes rows of bags, which is compiled once."""
-
-    def made() -> Any:
-        from ...lowering.native.bag_rows import bag_rows
-
-        return bag_rows()
-
-    return RUNTIME.make(made)
-
-
 def found_bags(
-    weight: Any, index: Any, offsets: Any, factors: Any, mode: Reduction, has_last: bool, padding_idx: int | None
+    weight: Any,
+    index: Any,
+    offsets: Any,
+    factors: Any,
+    mode: Reduction,
+    has_last: bool,
+    padding_idx: int | None,
+    is_ours: bool,
 ) -> Any:
-    """Return the result of a call with few indices, if it needs no gradient and one like it was made before, or None.
+    """Return the result of a call that was made before, with its gradient if that `is_ours`, or None.
 
     The arguments need no checks: a call with others finds nothing.
     """
     if is_traced() or is_transformed() or has_function_mode():
         return None
-    if type(index) is not torch.Tensor or (factors is None and type(offsets) is not torch.Tensor):
+    if type(index) is not torch.Tensor or type(offsets) not in (torch.Tensor, _Missing):
         return None
     try:
         count, is_max = weight.shape[0], mode == "max"
-        if weight.ndim != 2 or weight.dtype not in _WIDE or (weight.requires_grad and is_grad_enabled()):
+        is_derived = is_grad_enabled() and (weight.requires_grad or (factors is not None and factors.requires_grad))
+        if weight.ndim != 2 or weight.dtype not in _SUMMED or (is_derived and not is_ours):
             return None
         if padding_idx is not None and not -count <= padding_idx < count:
             return None
         padding = -1 if padding_idx is None else padding_idx % count
+        has_last = has_last and offsets is not None
         if factors is not None:
-            if mode != "sum" or weight.dtype is not torch.float32 or factors.shape != index.shape:
+            if mode != "sum" or type(factors) not in _PLAIN or factors.shape != index.shape:
                 return None
-            has_last = has_last and offsets is not None
-            rows = _weighted_rows(index, offsets, has_last, count, padding, factors.numpy())
-            return None if rows is None else _found_rows(WEIGHTED, weight, rows)
-        rows = _rows(index, offsets, has_last, count, padding, is_max)
-    except (AttributeError, RuntimeError, TypeError):  # what is no tensor, or has no array
+            if weight.dtype is torch.float64 or factors.dtype is not weight.dtype:
+                return None
+        elif is_max and is_derived:
+            return _largest_of_few(weight, index, offsets, has_last, padding)
+        operator = _OPERATORS[mode] if factors is None else WEIGHTED
+        if offsets is None and factors is None:
+            found = _found_rows(operator, weight, index) if index.ndim == 2 and padding < 0 else None
+        else:
+            few = few_bags(index, offsets, factors, has_last, count, padding, is_max)
+            found = None if few is None else found_few(operator, weight, few)
+    except (AttributeError, RuntimeError, TypeError, BoundsError):  # what is no tensor, or has no array
         return None
-    return None if rows is None else _found_rows(_OPERATORS[mode], weight, rows)
-
-
-def _rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, is_max: bool, factors: Any = None) -> Any:
-    """Return few bags as rows of positions, where `size` adds nothing; None of others, and of what has an error.
-
-    With factors, an array of float32, the bits of one lie beside each position.
-    """
-    if offsets is None or index.numel() > _FEW or (is_max and padding >= 0):
-        return None
-    options = has_last, size, padding, is_max, max(MOST_PLACES_AN_INDEX, _FEW // max(index.numel(), 1))
-    rows = _bag_rows()(index.numpy(), offsets.numpy(), *options, factors)
-    return None if rows is None else torch.from_numpy(rows)
-
-
-def _weighted_rows(index: Any, offsets: Any, has_last: bool, size: int, padding: int, factors: Any) -> Any:
-    """Return few bags with factors of float32 as `_rows` does, by offsets or by rows."""
-    if size >= 1 << 31:
-        return None
-    if offsets is None:
-        if not 0 < index.numel() <= _FEW:
-            return None
-        offsets = _even_offsets(*index.shape)
-        index, factors = index.reshape(-1), factors.reshape(-1)
-    return _rows(index, offsets, has_last, size, padding, is_max=False, factors=factors)
-
-
-@functools.lru_cache(64)
-def _even_offsets(bags: int, length: int) -> Any:
-    """Return where bags of one length begin."""
-    return torch.arange(0, bags * length, length)
-
-
-def _found_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:
-    """Return what a call that was made before gives for rows of positions, or None."""
-    finder = finders().signed if operator is WEIGHTED else finders().elements
-    return finder.run(CALLS.find, weight, rows, None, *_KEYS[operator])
-
-
-def _reduced_rows(operator: GatherReduce, weight: Any, rows: Any) -> Any:
-    """Return what a call gives for rows of positions, and remember it for `_found_rows`."""
-    found = _found_rows(operator, weight, rows)
-    if found is not None:
+    if found is None or not is_derived:
         return found
-    places = rows.numpy() if operator is WEIGHTED else unsigned(rows)
-    request = Request(operator, Bounds.ZERO, None, (), None, None, None)
-    return tensor_of(run(request, array_of(weight), places, None, CALLS, _KEYS[operator]), weight.dtype)
+    return _derived(weight, index, offsets, factors, mode == "mean", has_last, padding, (found,))
+
+
+def _found_rows(operator: GatherReduce, weight: Any, index: Any) -> Any:
+    """Return what a call by rows of indices that was made before gives, or None; raises BoundsError."""
+    found = finders().elements.run(CALLS.find, weight, index, None, *_KEYS[operator.name])
+    return None if found is None else rounded_to(weight.dtype, found)
 
 
 def _counts(rows: Any, size: int) -> Any:
@@ -212,20 +170,29 @@ def _backward(
     padding: int = -1,
 ) -> Any:
     columns = grad.shape[-1]
-    if factors is None and grad.dtype in _WIDE:
-        places = _rows(index, offsets, has_last, rows, padding, is_max=False)
-        if places is not None:
-            spread = (grad / _counts(places, rows) if is_mean else grad).unsqueeze(1).expand(-1, places.shape[1], -1)
-            return added_up(Gather(0), finders().elements, spread, (rows, columns), places, Bounds.ZERO)
     if factors is None:
+        places = rows_of(few_bags(index, offsets, None, has_last, rows, padding))
+        if places is not None:
+            places = torch.from_numpy(places)
+            spread = _spread(grad, _counts(places, rows) if is_mean else None, places.shape[1])
+            sums = added_up(Gather(0), finders().elements, spread, (rows, columns), places, Bounds.ZERO)
+            return sums.to(grad.dtype)
         index, offsets = _as_rows(index, offsets, has_last)
-    if offsets is None and factors is None and padding < 0 and grad.dtype in _WIDE:
-        length = index.shape[1]
-        spread = (grad / max(length, 1) if is_mean else grad).unsqueeze(1).expand(-1, length, -1)
-        return added_up(Gather(0), finders().elements, spread, (rows, columns), index)
+        length = index.shape[1] if offsets is None else 0
+        if offsets is None and padding < 0 and (grad.dtype not in NARROW or index.numel() <= FEW):
+            spread = _spread(grad, max(length, 1) if is_mean else None, length)
+            return added_up(Gather(0), finders().elements, spread, (rows, columns), index).to(grad.dtype)
     picks, options = _bags(index, offsets, has_last, padding, factors)
     options["reduce"] = "mean" if is_mean else "sum"
     return tensor_of(gather_reduce_grad(array_of(grad), picks, (rows, columns), **options), grad.dtype)
+
+
+def _spread(grad: Any, counts: Any, length: int) -> Any:
+    """Return (bags, length, columns), a view: the gradient of each row of bags, divided by counts; float32 of less."""
+    wide = grad.float() if grad.dtype in NARROW else grad
+    if counts is not None:  # the quotient of so few has the bits that one rounding gives
+        wide = (wide / counts).to(grad.dtype).to(wide.dtype)
+    return wide.unsqueeze(1).expand(-1, length, -1)
 
 
 def _factors_backward(
@@ -239,9 +206,9 @@ def _factors_backward(
 
 
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:
-    rows = _rows(index, offsets, has_last, weight.shape[0], padding, is_max=True)
+    rows = rows_of(few_bags(index, offsets, None, has_last, weight.shape[0], padding, is_max=True))
     if rows is not None:
-        return torch.from_numpy(rows_of_largest_in(array_of(weight), rows.numpy()))
+        return torch.from_numpy(rows_of_largest_in(array_of(weight), rows))
     picks, options = _bags(index, offsets, has_last, padding)
     ends = read_ends(picks, options["offsets"], None)
     try:
@@ -249,6 +216,26 @@ def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = Fal
     except BoundsError:
         raise outside(index, "input", 0, weight.shape[0]) from None
     return torch.from_numpy(rows_of_largest(array_of(weight), bags.of_largest()))
+
+
+def _largest_of_few(weight: Any, index: Any, offsets: Any, has_last: bool, padding: int) -> Any:
+    """Return the largest elements of few bags with their gradient, or None of others.
+
+    Torch's own function finds the same elements and their rows in one go; its gradient rounds each addition.
+    """
+    if offsets is None:
+        if not index.numel():
+            return None
+        index, offsets = index.reshape(-1), even_offsets(*index.shape).to(index.dtype)
+    if index.dtype not in _OF_TORCH or offsets.dtype not in _OF_TORCH:
+        return None
+    if rows_of(few_bags(index, offsets, None, has_last, weight.shape[0], padding)) is None:
+        return None
+    if has_last:
+        index, offsets = index[: int(offsets[-1])], offsets[:-1]
+    options = False, 2, False, None, False, padding
+    values, _, counts, rows = torch._embedding_bag(weight.detach(), index, offsets, *options)
+    return _derived_largest(weight, (values, rows, counts))
 
 
 def _rows_like(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:
@@ -362,3 +349,27 @@ EMBEDDING_BAG.differentiate(_save, _of_sums, _along_sums)
 BAG_BACKWARD.differentiate(_save_of_backward, _of_backward, _along_backward)
 ROWS_OF_LARGEST.differentiate(lambda *_: None, lambda ctx, grad: (None,) * 5, lambda *_: None)
 FACTORS_BACKWARD.differentiate(_save_of_factors, _of_factors, _along_factors)
+
+
+def _kept(ctx: Any, *inputs: Any) -> Any:
+    _save(ctx, inputs[:-1], None)
+    return inputs[-1][0]
+
+
+# `apply(weight, index, offsets, factors, is_mean, has_last, padding, (result,))`, without what transforms ask for.
+_derived = plain_function("embedding_bag", _kept, lambda ctx, grad: (*_of_sums(ctx, grad), None))
+
+
+def _keep_rows(ctx: Any, weight: Any, found: Any) -> Any:
+    values, *ctx.found = found  # nobody else has these tensors, and to save them takes 2 us
+    ctx.shape = weight.shape
+    return values
+
+
+def _of_largest(ctx: Any, grad: Any) -> tuple[Any, None]:
+    rows, counts = ctx.found
+    is_there = counts.unsqueeze(1) > 0
+    return GATHER.reverse(torch.where(is_there, grad, 0), ctx.shape, 0, torch.where(is_there, rows, 0)), None
+
+
+_derived_largest = plain_function("embedding_bag_largest", _keep_rows, _of_largest)

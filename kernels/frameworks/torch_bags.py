@@ -54,8 +54,10 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    if max_norm is None and mode in _MODES and (offsets is not None or per_sample_weights is not None):
-        found = found_bags(weight, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
+    if max_norm is None and mode in _MODES:
+        is_ours = not (sparse or scale_grad_by_freq)
+        given = per_sample_weights, mode, include_last_offset, padding_idx, is_ours
+        found = found_bags(weight, input, offsets, *given)
         if found is not None:
             return found
     norm, rest = (max_norm, norm_type, scale_grad_by_freq), (mode, sparse, per_sample_weights, include_last_offset)

@@ -10,7 +10,8 @@ from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
 from ..gather import gather
 from .torch_fast_call import OwnGradient, finders
-from .torch_operators import MOST_OWN_SLICES, Operator, added_up, save
+from .torch_few_bags import NARROW
+from .torch_operators import MOST_OWN_SLICES, SELECT, Operator, added_up, save
 from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
 
 
@@ -48,7 +49,10 @@ def embedding(
         rows = weight.shape[0] if padding_idx is not None else 0
         if padding_idx is None or -rows <= padding_idx < rows:
             padding = -1 if padding_idx is None else padding_idx % rows
-            found = EMBEDDING.found(None, weight, input, 0, 0, (padding, scale_grad_by_freq, sparse))
+            if _is_select(input, weight) and padding < 0 and not (scale_grad_by_freq or sparse):
+                found = SELECT.found(None, weight, input, 0, 0, (0,))
+            else:
+                found = EMBEDDING.found(None, weight, input, 0, 0, (padding, scale_grad_by_freq, sparse))
             if found is not None:
                 return found
     if is_overridden(input, weight):
@@ -82,6 +86,13 @@ class Embedding(torch.nn.Embedding):
         return embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
+
+
+def _is_select(index: Any, weight: Any) -> bool:
+    """Return whether `index_select` adds more of the gradients by torch, which rounds each addition of `embedding`."""
+    if weight.dtype not in NARROW or not weight.requires_grad or not isinstance(index, Tensor):
+        return False
+    return index.ndim == 1 and index.dtype is torch.int64
 
 
 def _embedding(weight: Any, index: Any, padding: int = -1, is_scaled: bool = False, is_sparse: bool = False) -> Any:

@@ -24,7 +24,7 @@ _NUMBERS = "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 b1"
 
 
 class Finder(NamedTuple):
-    """Two functions that return the result of a remembered call, or None.
+    """Three functions that return the result of a remembered call, or None.
 
     None is the result, too, for tensors that have no plain values in the memory of the CPU.
 
@@ -35,10 +35,13 @@ class Finder(NamedTuple):
             or what torch's own function gives for a small one.
         forward: `forward(ctx, table, (find, index, a, b, c, kept))`, that of a `torch.autograd.Function`, which keeps
             what the gradient needs in `ctx.to_save` and `ctx.kept`. It does not look whether calls are recorded.
+        bags: `bags(find, table, a, b, c, rows, index, offsets, has_last, size, padding, repeats_first, most, weights)`:
+            `rows` is that of `bag_rows`, which takes the arguments behind it. It does not look for that, either.
     """
 
     run: Callable[..., Any]
     forward: Callable[..., Any]
+    bags: Callable[..., Any]
 
 
 class Finders(NamedTuple):
@@ -132,4 +135,4 @@ def _made_finders() -> Finders:
         ways = (unsigned, 1), (unsigned, ANY_RANK), (signed, ANY_RANK)
         return Finders(*[Finder(*functions) for functions in make_tensor_call(library, ways)])
     except Exception:  # it only saves time, and not every version of torch has these functions
-        return Finders(*[Finder(*[lambda *arguments: None] * 2)] * 3)
+        return Finders(*[Finder(*[lambda *arguments: None] * 3)] * 3)

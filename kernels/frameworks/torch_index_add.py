@@ -1,5 +1,6 @@
 """`index_add` of `gathernest.torch`: the gradient of `index_select` with respect to its input, added to a tensor."""
 
+import functools
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -8,10 +9,25 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
+from ...ir.semantics import Bounds
+from ..gradient import keys_of_gradient
+from ..host.knobs import knobs
+from ..runtime.call_cache import CALLS
 from .torch_fast_call import finders
-from .torch_operators import SELECT, Operator, added_up, converted
-from .torch_tensors import check_index, check_tensor, checked_dim, is_overridden, is_traced, outside
+from .torch_few_bags import rounded_to
+from .torch_operators import SELECT, Operator, added_up, converted, plain_function
+from .torch_tensors import (
+    check_index,
+    check_tensor,
+    checked_dim,
+    has_function_mode,
+    is_overridden,
+    is_traced,
+    is_transformed,
+    outside,
+)
 
+_PLAIN = (Tensor, torch.nn.Parameter)
 _ROUNDED = {torch.float16, torch.bfloat16}
 _WHOLE = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _ADDED = {*_ROUNDED, *_WHOLE, torch.float32, torch.float64, torch.complex64, torch.complex128}
@@ -43,6 +59,9 @@ def index_add(
         IndexTypeError: `index` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or shapes, dtypes or `alpha` do not fit.
     """
+    found = None if out is not None or alpha != 1 else _found(input, dim, index, source, alpha)
+    if found is not None:
+        return found
     tensors = input, index, source, out
     if is_overridden(*tensors):
         return handle_torch_function(index_add, tensors, input, dim, index, source, alpha=alpha, out=out)
@@ -62,6 +81,39 @@ def index_add(
         if out.shape != input.shape:
             out.resize_(input.shape)
         return out.copy_(result)
+
+
+def _found(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Any:
+    """Return the result of a call that was made before, with its gradient, or None; the arguments need no checks."""
+    if is_traced() or is_transformed() or has_function_mode() or type(dim) is not int or type(index) is not Tensor:
+        return None
+    if type(input) not in _PLAIN or type(source) not in _PLAIN:
+        return None
+    try:
+        dtype, rank = input.dtype, input.ndim
+        if source.dtype is not dtype or index.ndim != 1 or not -rank <= dim < rank or type(alpha) is not int:
+            return None
+        if not input.is_cpu or input.layout is not torch.strided:
+            return None
+        place = dim + rank if dim < 0 else dim
+        is_derived = torch.is_grad_enabled() and (input.requires_grad or source.requires_grad)
+        slices = source.detach() if source.requires_grad else source
+        slices = slices.float() if dtype in _ROUNDED else slices
+        keys = _keys(place, input.shape, knobs.num_threads)
+        sums = finders().elements.run(CALLS.find, slices, index, None, *keys)
+        if sums is None:
+            _keys.cache_clear()  # the call cache may have forgotten their objects
+            return None
+        result = rounded_to(dtype, sums.add_(input.detach() if is_derived else input))
+    except (AttributeError, RuntimeError, TypeError, BoundsError):  # the way with checks says why
+        return None
+    return _derived(input, place, index, source, alpha, (result,)) if is_derived else result
+
+
+@functools.lru_cache(256)
+def _keys(dim: int, shape: Any, threads: Any) -> Any:
+    """Return the keys of a call in the call cache, which take 2 us to make."""
+    return keys_of_gradient(Gather(dim), Bounds.ERROR, tuple(shape))
 
 
 def _added(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
@@ -149,3 +201,12 @@ INDEX_ADD = Operator(
     lambda table, *_: table.new_empty(table.shape),
 )
 INDEX_ADD.differentiate(_save, _backward, _along)
+
+
+def _kept(ctx: Any, *inputs: Any) -> Any:
+    _save(ctx, inputs[:-1], None)
+    return inputs[-1][0]
+
+
+# `apply(input, dim, index, source, alpha, (result,))`, without what transforms ask for.
+_derived = plain_function("index_add", _kept, lambda ctx, grad: (*_backward(ctx, grad), None))

@@ -44,6 +44,7 @@ class Operator:
     Attributes:
         kernel: the function of dense CPU tensors.
         registered: the same as an operator of torch, `torch.ops.gathernest.NAME.default`.
+        reverse: the operator that is its gradient, `g(grad, shape, dim, index)`, where `pair` made it that.
     """
 
     def __init__(self, schema: str, kernel: Formula, fake: Formula, finder: str = "", own: OwnGradient | None = None):
@@ -58,6 +59,7 @@ class Operator:
         torch.library.impl(self._name, "cpu", kernel)
         torch.library.register_fake(self._name, _checking_devices(fake))
         self.registered = getattr(torch.ops.gathernest, schema.partition("(")[0]).default
+        self.reverse: Any = None
         self._apply: Any = None
         self._backward: Any = None
         self._find: Formula = self._bind
@@ -129,8 +131,7 @@ class Operator:
             return
         finder = getattr(finders(), self._finder)
         parts = {"forward": finder.forward, "backward": lambda ctx, grad: (self._backward(ctx, grad)[0], None)}
-        # `Function.apply` in Python only adds what transforms and setup_context need, in 0.8 us.
-        self._apply_found = super(torch.autograd.Function, _function(self._name, **parts)).apply
+        self._apply_found = plain_function(self._name, **parts)
         self._own = None if self._own_gradient is None else own_function(self._own_gradient)
         self._find = finder.run
 
@@ -148,6 +149,11 @@ def _function(name: str, **parts: Formula) -> Any:
     """Return a `torch.autograd.Function`; `setup_context` costs 20 us a call, and transforms need it."""
     methods = {part: staticmethod(each) for part, each in parts.items()}
     return type(name.replace("::", "_"), (torch.autograd.Function,), methods)
+
+
+def plain_function(name: str, forward: Formula, backward: Formula) -> Formula:
+    """Return the `apply` of such a function, where no transform is active and torch's in Python takes 0.8 us more."""
+    return super(torch.autograd.Function, _function(name, forward=forward, backward=backward)).apply
 
 
 def _checking_devices(fake: Formula) -> Formula:
@@ -262,6 +268,7 @@ def _save_of_gather(ctx: Any, inputs: Any, output: Any) -> None:
 
 def pair(forward: Operator, backward: Operator) -> None:
     """Make two operators each other's gradient: `f(table, dim, index)` and `g(grad, shape, dim, index)`."""
+    forward.reverse = backward
 
     def save_of_backward(ctx: Any, inputs: Any, output: Any) -> None:
         _, shape, dim, index = inputs

@@ -13,9 +13,10 @@ from ...ir.operator_spec import GatherMax, GatherMean, GatherReduce, GatherWeigh
 from ...ir.positions import NOWHERE, first_outside, resolve
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds, Shape, integer_argument
+from ..gather import run_operator
 from ..runtime.array_checks import index_array
 from ..runtime.prepare import bounds_error
-from .widened import run_reduction, with_weights
+from .widened import with_weights
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
 MEAN, WEIGHTED_MEAN = GatherMean(), GatherWeightedMean()
@@ -253,10 +254,10 @@ def average_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
 def reduce_bags(operator: GatherReduce, data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): what an operator gives of bags that may be of different lengths."""
     if bags.is_even():
-        return run_reduction(operator, data, bags.rows(), Bounds.ZERO)
+        return run_operator(operator, data, bags.rows(), Bounds.ZERO, None)
     result = np.zeros((len(bags.lengths), *data.shape[1:]), operator.result_dtype(data.dtype))
     for which, rows in bags.classes():
-        result[which] = run_reduction(operator, data, rows, Bounds.ZERO)
+        result[which] = run_operator(operator, data, rows, Bounds.ZERO, None)
     return result
 
 

@@ -11,7 +11,7 @@ from ..gather import run_operator
 from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
 from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
-from .widened import rounded, run_reduction
+from .widened import rounded
 
 
 @shown_without_elsewhere
@@ -85,10 +85,8 @@ def gather_reduce(
     is_plain = not is_stored and ends is None and padding_index is None and factors.are_none
     operator = plain_operator(reduce, dtype, mode)
     if is_plain and operator is not None:
-        if operator.result_dtype(dtype) == dtype:
-            result = run_operator(operator, data, indices, mode, out)
-        else:
-            result = run_reduction(operator, data, indices, mode)
+        is_rounded = operator.result_dtype(dtype) != dtype
+        result = run_operator(operator, data, indices, mode, None if is_rounded else out)
         return _delivered(result, shape, dtype, out)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_stored:

@@ -1,58 +1,8 @@
-"""Reductions whose kernels give another dtype than data's: of narrow floats, and of slices with weights."""
+"""What kernels of narrow floats and of slices with weights need: sums rounded, and indices with weights beside them."""
 
 import numpy as np
 
-from ...ir.array_spec import ArraySpec
-from ...ir.element_types import number_width
 from ...ir.errors import InvalidGatherError
-from ...ir.operator_spec import GatherReduce, GatherWeighted
-from ...ir.problem import Problem
-from ...ir.semantics import Bounds
-from ...lowering.stage_files import last_changes
-from ..gather import run_operator
-from ..host.knobs import knobs
-from ..host.runtime import RUNTIME
-from ..runtime.array_checks import lies_evenly
-from ..runtime.call_cache import MOST_REMEMBERED
-from ..runtime.prepare import Prepared, prepare_problem
-
-
-def run_reduction(operator: GatherReduce, data: np.ndarray, places: np.ndarray, bounds: Bounds) -> np.ndarray:
-    """Carry out a reduction, and return its sums in the dtype that `operator.result_dtype` gives.
-
-    Args:
-        data: (rows, inner...).
-        places: (bags..., bag) indices; of a gather_weighted (bags..., bag, 2), as `with_weights` makes them.
-
-    Raises:
-        BoundsError: an index is not valid under `bounds`.
-    """
-    dtype = operator.result_dtype(data.dtype)
-    if dtype == data.dtype and not isinstance(operator, GatherWeighted):
-        return run_operator(operator, data, places, bounds, None)
-    if not lies_evenly(data.shape, data.strides, number_width(data.dtype)):
-        data = np.ascontiguousarray(data)
-    prepared = _prepared(operator, data, places, bounds)
-    result = prepared.result(dtype)
-    prepared.run(data, places, result)
-    return result
-
-
-def _prepared(operator: GatherReduce, data: np.ndarray, places: np.ndarray, bounds: Bounds) -> Prepared:
-    """Return the prepared kernel of a reduction, cached by everything that decides it."""
-    settings = knobs.settings()
-    changes = None if settings.override_dir is None else last_changes(settings.override_dir)
-    arrays = data.shape, data.strides, data.dtype, places.shape, places.strides, places.dtype
-    like = operator, bounds, settings, changes, *arrays
-    found = RUNTIME.prepared.get(like)
-    if found is None:
-        problem = Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(places), bounds)
-        with knobs.scope(**settings._asdict()):  # another thread may change them meanwhile
-            found = RUNTIME.make(lambda: prepare_problem(problem))
-        if len(RUNTIME.prepared) >= MOST_REMEMBERED:
-            RUNTIME.prepared.clear()
-        RUNTIME.prepared[like] = found
-    return found
 
 
 def rounded(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:

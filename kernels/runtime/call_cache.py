@@ -55,13 +55,16 @@ class RememberedCall:
 
         data, indices, out = arrays
         self._prepared, self._keys, self._has_out = prepared, keys, out is not None
-        result = prepared.plan.problem.result
-        result_dtype = data.dtype if out is None else out.dtype
+        problem = prepared.plan.problem
+        result = problem.result
+        result_dtype = data.dtype if problem.gradient is not None else problem.operator.result_dtype(data.dtype)
+        if out is not None:
+            result_dtype = out.dtype
         self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.is_shared
         is_watched = isinstance(prepared, Watched)
         self._finish = self.finish_watched if is_watched else self.finish
-        strides = contiguous_strides(result.shape, data.itemsize) if out is None else out.strides
+        strides = contiguous_strides(result.shape, result_dtype.itemsize) if out is None else out.strides
         sections = [section(array.dtype, array.shape, array.strides) for array in (data, indices)]
         sections.append(section(result_dtype, result.shape, strides))
         self._guard = np.array([word for words in sections for word in words], np.int64)

@@ -62,6 +62,10 @@ class Request(NamedTuple):
         problem = Problem.checked(self.operator, table, ArraySpec.of(indices), self.bounds, slices, *rest)
         return replace(problem, has_shared_indices=self.is_written_meanwhile(indices), is_fresh=True)
 
+    def result_dtype(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of what a kernel gives of elements of a dtype."""
+        return dtype if self.gradient is not None else self.operator.result_dtype(dtype)
+
     def is_written_meanwhile(self, indices: np.ndarray) -> bool:
         """Return whether other processes may write to indices that are checked before they are used."""
         return self.bounds is Bounds.ERROR and may_be_shared(indices)
@@ -136,9 +140,10 @@ def run(
         return _run_with_numpy(request, source, indices, out)
     written = out if _is_written_in_place(request, out, source, read, indices) else None
     is_copied = written is None and out is not None and read is source
+    dtype = request.result_dtype(source.dtype)
     if is_copied and (found := _found_without_out(table, source, indices, keys)) is not None:
-        check_out(out, found.shape, source.dtype)
-        return _delivered(request, found, source.dtype, out)
+        check_out(out, found.shape, dtype)
+        return _delivered(request, found, dtype, out)
     settings = knobs.settings()
     like = (
         *(request, repr(request.gradient), settings, None if written is None else written.strides),  # 0.0 is not -0.0
@@ -148,19 +153,19 @@ def run(
     )
     prepared = RUNTIME.prepared.get(like)
     problem = request.problem(read, indices) if prepared is None else prepared.plan.problem
-    check_out(out, problem.result.shape, source.dtype)
+    check_out(out, problem.result.shape, dtype)
     if prepared is None:
         problem = problem if written is None else problem.into(ArraySpec.of(written))
         prepared = _remembered(like, problem, request.schedule, settings)
     if table is not CALLS:
         prepared = prepared.unwatched
-    result = prepared.result(read.dtype) if written is None else written
+    result = prepared.result(request.result_dtype(read.dtype)) if written is None else written
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
     if is_copied and is_repeated:
         table.remember(prepared, source, indices, None, keys, settings)
     if read is not source or written is not out:
-        return _delivered(request, result, source.dtype, out)
+        return _delivered(request, result, dtype, out)
     if is_repeated:
         table.remember(prepared, source, indices, out, keys, settings)
     return result
@@ -178,6 +183,8 @@ def _readable(request: Request, source: np.ndarray) -> np.ndarray | None:
     """Return the array for a kernel to read, or a copy in the dtype of the sums; None where NumPy must do the work."""
     if request.gradient is None and not request.operator.adds:
         return source if is_movable(source.dtype) and source.dtype.itemsize else None
+    if request.result_dtype(source.dtype) != source.dtype:  # the kernel reads narrow elements
+        return source if _is_even(source) else np.ascontiguousarray(source)
     summed = summation_dtype(source.dtype)
     if request.gradient is not None:
         check_whole(request.gradient.scale, source.dtype)

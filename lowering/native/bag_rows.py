@@ -11,9 +11,11 @@ from .call_layout import WORD_BYTES, Field
 from .fast_call import NEW_FROM_DESCR, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, builtin, machine_code
 
-_INDEX_DTYPES, _WEIGHT_DTYPES = (np.dtype(np.int64), np.dtype(np.uint64)), (np.dtype(np.float32),)
-_PAIR_DTYPE = np.dtype(np.int32)
-_WEIGHT_BYTES = 4
+_ARGUMENTS = 8  # of the function that makes rows
+_NARROW = np.dtype(np.int32)
+_INDEX_DTYPES, _WEIGHT_DTYPES = (np.dtype(np.int64), np.dtype(np.uint64), _NARROW), (np.dtype(np.float32),)
+_PAIR_DTYPE = _NARROW
+_NARROW_BYTES = 4
 
 
 @functools.cache
@@ -24,9 +26,8 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     where `repeats_first` and there is one. It returns None where an index is outside [0, size), where the rows
     have more than `most_places` places for each index and bag, and for arrays that are not these:
 
-    * indices: (indices) int64 or uint64, side by side.
-    * offsets: (bags) as indices: where each bag begins; with `has_last` also where the last one ends.
-
+    * indices: (indices) int64, uint64 or int32, side by side.
+    * offsets: (bags) of these dtypes: where each bag begins; with `has_last` also where the last one ends.
     * weights: None, or (indices) float32, side by side. Then `size` is below 2**31, and the array is (bags, longest, 2)
       int32: each position, and the bits of its weight.
 
@@ -55,7 +56,10 @@ def _numbers_of(module: ir.Module, name: str, dtypes: tuple[np.dtype, ...]) -> N
     descr = code.load_at(array, Field.DESCR)
     code.need(functools.reduce(code.or_, [code.same(descr, I64(id(dtype))) for dtype in dtypes]), other)
     code.need(code.same(code.number(array, Field.RANK), I64(1)), other)
-    are_side_by_side = code.same(code.load_at(code.load_at(array, Field.STRIDES)), I64(dtypes[0].itemsize))
+    narrow = [dtype for dtype in dtypes if dtype.itemsize == _NARROW_BYTES]
+    are_narrow = code.same(descr, I64(id(narrow[0])))
+    size = code.select(are_narrow, I64(_NARROW_BYTES), I64(WORD_BYTES))
+    are_side_by_side = code.same(code.load_at(code.load_at(array, Field.STRIDES)), size)
     are_few = code.icmp_signed("<", code.load_at(code.load_at(array, Field.SHAPE)), I64(2))
     code.need(code.or_(are_side_by_side, are_few), other)
     code.ret(code.load_at(array, Field.DATA))
@@ -63,22 +67,41 @@ def _numbers_of(module: ir.Module, name: str, dtypes: tuple[np.dtype, ...]) -> N
     code.ret(NULL)
 
 
+class _Numbers:
+    """Integers of 32 or 64 bits from an address on, each as a word."""
+
+    def __init__(self, code: Code, first: Word, are_narrow: Word):
+        self._code, self._first, self._are_narrow = code, first, are_narrow
+        self._size = code.select(are_narrow, I64(_NARROW_BYTES), I64(WORD_BYTES))
+
+    def __getitem__(self, place: Word) -> Word:
+        code, size = self._code, self._size
+        address = code.add(self._first, code.mul(place, size))
+        low = code.zext(code.load_at(address, 0, I32), I64)
+        high = code.sext(code.load_at(code.sub(code.add(address, size), I64(_NARROW_BYTES)), 0, I32), I64)
+        return code.select(self._are_narrow, high, code.or_(low, code.shl(high, I64(32))))
+
+
 def _rows(module: ir.Module, new_from_descr: int) -> None:
     """rows(self, args, count): see `bag_rows`."""
     code = Code(module, "rows", 3, "external")
     _, args, _ = code.arguments
     none = code.append_basic_block("none")
-    indices, offsets = (code.call_function("indices_of", code.word(args, place)) for place in range(2))
-    for numbers in (indices, offsets):
+    first_index, first_offset = (code.call_function("indices_of", code.word(args, place)) for place in range(2))
+    for numbers in (first_index, first_offset):
         code.need(code.not_(code.same(numbers, NULL)), none)
+    indices, offsets = (
+        _Numbers(code, first, code.same(code.load_at(code.word(args, place), Field.DESCR), I64(id(_NARROW))))
+        for place, first in enumerate((first_index, first_offset))
+    )
     shapes = [code.load_at(code.load_at(code.word(args, place), Field.SHAPE)) for place in range(2)]
     has_last, repeats_first = (code.zext(code.same(code.word(args, place), I64(id(True))), I64) for place in (2, 5))
     size, padding, most_places = (code.call_python("PyLong_AsSsize_t", code.word(args, place)) for place in (3, 4, 6))
     bags = code.sub(shapes[1], has_last)
     code.need(code.icmp_signed(">", bags, I64(0)), none)
-    last = code.select(code.same(has_last, I64(1)), code.element(offsets, bags), shapes[0])
+    last = code.select(code.same(has_last, I64(1)), offsets[bags], shapes[0])
     code.need(code.icmp_unsigned("<=", last, shapes[0]), none)
-    code.need(code.same(code.load_at(offsets), I64(0)), none)
+    code.need(code.same(offsets[I64(0)], I64(0)), none)
     weights = code.variable(NULL)
     with code.if_then(code.not_(code.same(code.word(args, 7), NONE))):
         found = code.call_function("weights_of", code.word(args, 7))
@@ -88,14 +111,14 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
         code.store(found, weights)
     longest = code.variable(I64(0))
     with code.counted(bags) as bag:
-        length = code.sub(_end(code, offsets, bag, bags, last), code.element(offsets, bag))
+        length = code.sub(_end(code, offsets, bag, bags, last), offsets[bag])
         code.need(code.icmp_unsigned("<=", length, last), none)  # a negative one is large
         code.store(_larger(code, length, code.load(longest)), longest)
     width = code.load(longest)
     most = code.mul(code.add(last, bags), most_places)
     code.need(code.icmp_signed("<=", code.mul(width, bags), most), none)
     with code.counted(last) as number:
-        code.need(code.icmp_unsigned("<", code.element(indices, number), size), none)
+        code.need(code.icmp_unsigned("<", indices[number], size), none)
     shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 3)(ir.Undefined)), I64)
     for place, size_of in enumerate((bags, width, I64(2))):
         code.store_at(size_of, shape, WORD_BYTES * place)
@@ -105,22 +128,22 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     with code.if_then(code.not_(code.same(array, NULL))):
         target = code.load_at(array, Field.DATA)
         with code.counted(bags) as bag:
-            start = code.element(offsets, bag)
+            start = offsets[bag]
             length = code.sub(_end(code, offsets, bag, bags, last), start)
-            row, source = code.after(target, code.mul(bag, width)), code.after(indices, start)
+            row = code.after(target, code.mul(bag, width))
             with code.counted(length) as number:
-                index = code.element(source, number)
+                index = indices[code.add(start, number)]
                 position = code.select(code.same(index, padding), size, index)
                 code.store_at(position, code.after(row, number))
             with code.if_then(code.not_(is_bare)), code.counted(length) as number:
-                weight = code.add(code.load(weights), code.mul(code.add(start, number), I64(_WEIGHT_BYTES)))
+                weight = code.add(code.load(weights), code.mul(code.add(start, number), I64(_NARROW_BYTES)))
                 bits = code.shl(code.zext(code.load_at(weight, 0, I32), I64), I64(32))
                 place = code.after(row, number)
                 code.store_at(code.or_(code.load_at(place), bits), place)
             filling = code.variable(size)
             code.store(size, filling)
             with code.if_then(code.and_(code.same(repeats_first, I64(1)), code.icmp_signed(">", length, I64(0)))):
-                code.store(code.load_at(source), filling)
+                code.store(indices[start], filling)
             with code.counted(code.sub(width, length)) as number:
                 code.store_at(code.load(filling), code.after(row, code.add(length, number)))
     code.ret(array)
@@ -129,12 +152,57 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     code.ret(NONE)
 
 
-def _end(code: Code, offsets: Word, bag: Word, bags: Word, last: Word) -> Word:
+def _end(code: Code, offsets: _Numbers, bag: Word, bags: Word, last: Word) -> Word:
     """Return where a bag ends: where the next one begins, or at the end."""
     following = code.add(bag, I64(1))
     is_last = code.same(following, bags)
-    return code.select(is_last, last, code.element(offsets, code.select(is_last, bag, following)))
+    return code.select(is_last, last, offsets[code.select(is_last, bag, following)])
 
 
 def _larger(code: Code, left: Word, right: Word) -> Word:
     return code.select(code.icmp_unsigned(">", left, right), left, right)
+
+
+def run_bags(module: ir.Module, data_dtypes: int, index_dtypes: int) -> None:
+    """Be `bags` of `make_tensor_call`, (self, args, count); its words have dtypes from these numbers on."""
+    code = Code(module, "run_bags", 3, "external")
+    self, args, _ = code.arguments
+    words = code.load_at(self, Field.DATA)
+    missed, bare, made, done = map(code.append_basic_block, ("missed", "bare", "made", "done"))
+    result, *arrays, rows = (code.variable(NULL) for _ in range(6))
+    dtype, other = (code.ptrtoint(code.variable(NULL), I64) for _ in range(2))
+    given = code.ptrtoint(code.variable(ir.ArrayType(I64, _ARGUMENTS)(ir.Undefined)), I64)
+    for place in range(_ARGUMENTS):
+        code.store_at(code.word(args, 6 + place), given, WORD_BYTES * place)
+    weights = _ARGUMENTS - 1
+    tensors = (
+        (1, data_dtypes, dtype),
+        (6, index_dtypes, other),
+        (7, index_dtypes, other),
+        (6 + weights, data_dtypes, other),
+    )
+    for array, (place, first, dtype_place) in zip(arrays, tensors, strict=True):
+        tensor = code.word(args, place)
+        if place == 6 + weights:
+            code.need(code.not_(code.same(tensor, NONE)), bare)
+        found = code.call_function("array_of", words, tensor, code.after(words, I64(first)), dtype_place)
+        code.need(code.not_(code.same(found, NULL)), missed)
+        code.store(found, array)
+        if place >= 6:
+            code.store_at(found, given, WORD_BYTES * (place - 6))
+    code.branch(bare)
+    code.position_at_end(bare)
+    found = code.call_python("PyObject_Vectorcall", code.word(args, 5), given, I64(_ARGUMENTS), NULL)
+    code.store(found, result)
+    code.cbranch(code.or_(code.same(found, NULL), code.same(found, NONE)), done, made)
+    code.position_at_end(made)
+    code.store(found, rows)
+    call = code.ptrtoint(code.variable(ir.ArrayType(I64, 6)(ir.Undefined)), I64)
+    for place, word in enumerate((code.load(arrays[0]), found, NONE, *[code.word(args, key) for key in (2, 3, 4)])):
+        code.store_at(word, call, WORD_BYTES * place)
+    found = code.call_python("PyObject_Vectorcall", code.word(args, 0), call, I64(6), NULL)
+    code.store(found, result)
+    code.need(code.and_(code.not_(code.same(found, NULL)), code.not_(code.same(found, NONE))), done)
+    code.store(code.call_function("tensor_of", words, found, code.load_at(dtype)), result)
+    code.branch(done)
+    code.end(missed, done, result, [*arrays, rows])

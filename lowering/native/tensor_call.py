@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from .bag_rows import run_bags
 from .call_layout import WORD_BYTES, WRITEABLE, Field, Tensor
 from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
@@ -30,6 +31,7 @@ from .tensor_gradient import (
 
 _MAJOR_VERSION = 1
 _CPU, _FLOAT, _COMPLEX = 1, 2, 5
+_FLOAT32, _DLPACK_FLOAT32 = np.dtype(np.float32), ONE_LANE << 16 | 32 << 8 | _FLOAT
 _CODES, _SIZES = 32, 8  # of element types: codes, and powers of two of bytes
 _MOST_DIMS = 32  # of an array of NumPy 1
 
@@ -94,8 +96,8 @@ class TensorLibrary:
 
 def make_tensor_call(
     library: TensorLibrary, indices: Sequence[tuple[Dtypes, int]]
-) -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
-    """Return, for each way to read indices, two functions that run a remembered call on tensors.
+) -> list[tuple[Callable[..., Any], ...]]:
+    """Return, for each way to read indices, three functions that run a remembered call on tensors.
 
     `function(find, data, indices, out, a, b, c)` gives `find` of the call cache the tensors as arrays, and returns its
     result as a new tensor, or `out`, or None where it found nothing or an argument is no plain tensor on the CPU.
@@ -105,6 +107,10 @@ def make_tensor_call(
 
     `forward(ctx, data, (find, indices, a, b, c, kept))` sets `ctx.to_save = (indices,)` and `ctx.kept = kept`, and
     returns what `function` does: as machine code it is the forward of a `torch.autograd.Function`.
+
+    `bags(find, data, a, b, c, rows, indices, offsets, ..., weights)` gives `find` data and what `rows` makes of arrays
+    on indices, offsets and weights, which may be None, and of the arguments between them: that of `bag_rows`. It does
+    not look whether somebody watches the calls.
 
     Args:
         library: whose tensors they are.
@@ -127,11 +133,13 @@ def make_tensor_call(
     _array_of(module, library.bytes_dtypes)
     for function in (_tensor_of, _run):
         function(module)
+    run_bags(module, Library.DATA_DTYPES, Library.INDEX_DTYPES)
     for function in (run_and_save, add_count, add_are_distinct, run_own, differentiate):
         function(module)
     _find(module, library)
     address = machine_code(module)
-    bind, bind_saving = (builtin(name, address, FASTCALL) for name in ("find_tensors", "run_and_save"))
+    names = "find_tensors", "run_and_save", "run_bags"
+    binders = [builtin(name, address, FASTCALL) for name in names]
     functions = []
     for index_dtypes, rank in indices:
         words = np.zeros(Library.WORDS, np.int64)
@@ -139,7 +147,7 @@ def make_tensor_call(
         for first, known in ((Library.DATA_DTYPES, library.dtypes), (Library.INDEX_DTYPES, index_dtypes)):
             for (code, size), dtype in known.items():
                 words[first + code * _SIZES + size.bit_length() - 1] = id(dtype)
-        functions.append((bind(words), bind_saving(words)))
+        functions.append(tuple(bind(words) for bind in binders))
     return functions
 
 
@@ -247,9 +255,13 @@ def _need_not_lazy(code: Code, tensor: Word, method: str, otherwise: Any) -> Non
 
 
 def _tensor_of(module: ir.Module) -> None:
-    """tensor_of(words, array, dtype): a tensor on a C-contiguous array's memory, which owns it; 0 is an exception."""
+    """tensor_of(words, array, dtype): a tensor on a C-contiguous array's memory, which owns it; 0 is an exception.
+
+    Of a dtype, unless the array is of float32, as sums of narrow floats are.
+    """
     code = Code(module, "tensor_of", 3)
     words, array, dtype = code.arguments
+    dtype = code.select(code.same(code.load_at(array, Field.DESCR), I64(id(_FLOAT32))), I64(_DLPACK_FLOAT32), dtype)
     rank = code.number(array, Field.RANK)
     managed = code.call_python("PyMem_RawMalloc", code.after(I64(Managed.BYTES), rank))
     with code.if_then(code.same(managed, NULL)):
@@ -353,10 +365,4 @@ def _run(module: ir.Module) -> None:
             code.call_python("Py_DecRef", found, result=VOID)
             code.store(out, result)
     code.branch(done)
-    code.position_at_end(missed)
-    code.call_python("Py_IncRef", NONE, result=VOID)
-    code.branch(done)
-    code.position_at_end(done)
-    for array in arrays:
-        code.call_python("Py_DecRef", code.load(array), result=VOID)
-    code.ret(code.load(result))
+    code.end(missed, done, result, arrays)

@@ -6,6 +6,7 @@ import gathernest as gn
 
 torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip install 'gathernest[torch]'")
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
+from gathernest.kernels.frameworks import torch_index_add  # noqa: E402
 
 INDEX = torch.tensor([4, 0, 4, 3])
 DTYPES = ("uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
@@ -173,3 +174,56 @@ def test_wrong_arguments_of_index_add_are_named(call, error, message):
     with pytest.raises(error) as raised:
         call()
     assert message in str(raised.value)
+
+
+def of_all(input, dim, index, source):
+    """Return the result of a call, its gradients and that of one of them, for numbers of all magnitudes."""
+    result = gnt.index_add(input, dim, index, source)
+    torch.manual_seed(1)
+    grad = torch.randn(result.shape).to(result.dtype).requires_grad_()
+    by_input, by_source = torch.autograd.grad(result, (input, source), grad, create_graph=True)
+    return result, by_input, by_source, *torch.autograd.grad(by_source, grad, by_source.detach())
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="it has no C functions of DLPack")
+@pytest.mark.parametrize("index_dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("dtype", DTYPES[3:])
+def test_a_repeated_call_of_index_add_is_found_and_has_the_bytes_of_the_first_one(dtype, index_dtype, monkeypatch):
+    torch.manual_seed(0)
+    index = torch.tensor([4, 0, 4, 3], dtype=index_dtype)
+    for shape, dim, place in (((5, 3), 0, 0), ((2, 5), -1, 1), ((2, 5, 3), 1, 1), ((5,), 0, 0)):
+        input = torch.randn(shape).to(getattr(torch, dtype))
+        source = torch.randn(*shape[:place], 4, *shape[place + 1 :]).to(input.dtype)
+        input.view(-1)[1], source.view(-1)[::2] = -0.0, -0.0
+        given = input, dim, index, source
+        with monkeypatch.context() as patched:
+            patched.setattr(torch_index_add, "_found", lambda *arguments: None)
+            expected = gnt.index_add(*given), *of_all(input.requires_grad_(), dim, index, source.requires_grad_())
+        before = input._version
+        gnt.index_add(*given)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch_index_add, "_added", None)
+            got = gnt.index_add(*(each.detach() if isinstance(each, torch.Tensor) else each for each in given))
+            for each, wanted in zip((got, *of_all(*given)), expected, strict=True):
+                assert each.dtype == wanted.dtype
+                assert torch.equal(each.detach().view(torch.uint8), wanted.detach().view(torch.uint8))
+        assert input._version == before
+
+
+def test_a_repeated_call_of_index_add_has_the_errors_of_the_first_one():
+    input, dim, index, source = arguments()
+    for _ in range(3):
+        gnt.embedding(torch.zeros(4, 2, dtype=torch.int64), input.clone().requires_grad_()).sum().backward()
+        gnt.index_add(input, dim, index, source)
+    with pytest.raises(gn.BoundsError, match="index 5 at position"):
+        gnt.index_add(input, dim, index + 1, source)
+    with pytest.raises(gn.InvalidGatherError, match="index must have rank 1 or 0"):
+        gnt.index_add(input, dim, torch.zeros(4, 2, dtype=torch.int64), torch.zeros(4, 2, 3))
+    with pytest.raises(gn.InvalidGatherError, match="source must have shape"):
+        gnt.index_add(input, dim, index, source[:, :2])
+    with pytest.raises(gn.InvalidGatherError, match="one dtype"):
+        gnt.index_add(input.double(), dim, index, source)
+    with pytest.raises(gn.InvalidGatherError, match="meta, which has no elements"):
+        gnt.index_add(input.to("meta"), dim, index, source)
+    with pytest.raises(gn.InvalidGatherError, match=r"of layout torch\.sparse_coo"):
+        gnt.index_add(input.to_sparse(), dim, index, source)

@@ -120,6 +120,19 @@ def test_so_are_those_of_rows_of_narrow_floats_where_no_row_is_looked_up_twice(n
 
 
 @pytest.mark.parametrize("dtype", DTYPES[2:4])
+def test_so_are_those_of_rows_of_narrow_floats_by_one_dimension(dtype, monkeypatch):
+    index = index_of()[:, 0]
+    assert len(index.unique()) < len(index)
+
+    def call(table, index):
+        return gnt.embedding(index, table)
+
+    found = derivatives_of_all(SELECT, call, dtype, index, monkeypatch)
+    assert [by_torch(each[0]) for each in found] == [True, True, False, False]
+    assert_same_bytes(found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:4])
 @pytest.mark.parametrize("columns", [1, 2, 33, 700])
 @pytest.mark.parametrize("name", ["index_select", "gather"])
 def test_narrow_floats_are_added_in_float32_by_torch_too(name, columns, dtype, monkeypatch):
@@ -154,9 +167,9 @@ def test_narrow_scalars_are_torchs_where_no_index_is_there_twice():
 def test_indices_that_have_the_same_lowest_bits_count_as_equal():
     table = torch.zeros(8192, 1, dtype=torch.float16, requires_grad=True)
     for _ in range(2):
-        assert not by_torch(gnt.embedding(torch.tensor([1, 4097]), table))
-        assert by_torch(gnt.embedding(torch.tensor([1, 4096, 0, 64, 4094, 4095, 65, 63]), table)) is False
-        assert by_torch(gnt.embedding(torch.tensor([1, 4098, 2049, 0, 64, 4094, 4095, 65, 63]), table))
+        assert not by_torch(gnt.embedding(torch.tensor([[1, 4097]]), table))
+        assert by_torch(gnt.embedding(torch.tensor([[1, 4096, 0, 64, 4094, 4095, 65, 63]]), table)) is False
+        assert by_torch(gnt.embedding(torch.tensor([[1, 4098, 2049, 0, 64, 4094, 4095, 65, 63]]), table))
 
 
 def test_calls_of_more_or_of_other_elements_are_ours():

@@ -21,14 +21,18 @@ def test_rows_are_those_of_bags_of_random_lengths():
     made = 0
     for _ in range(300):
         lengths = random.integers(0, 6, random.integers(1, 9))
-        indices = random.integers(0, 10, lengths.sum()).astype(random.choice(["i8", "u8"]))
-        offsets = np.cumsum(lengths) - lengths
+        indices = random.integers(0, 10, lengths.sum()).astype(random.choice(["i8", "u8", "i4"]))
+        offsets = (np.cumsum(lengths) - lengths).astype(random.choice(["i8", "u8", "i4"]))
         padding = int(random.integers(-1, 10))
         is_largest = bool(random.integers(2)) and padding < 0
         bags = make_bags(indices, 10, Bounds.ERROR, None if padding < 0 else padding, read_ends(indices, offsets, None))
         found = rows(indices, offsets, padding=padding, is_largest=is_largest, most=MOST_PLACES_AN_INDEX)
         with_last = rows(
-            indices, np.append(offsets, len(indices)), padding=padding, is_largest=is_largest, has_last=True
+            indices,
+            np.append(offsets, len(indices)).astype(offsets.dtype),
+            padding=padding,
+            is_largest=is_largest,
+            has_last=True,
         )
         assert (found is not None) == bags.is_even()
         if found is not None:
@@ -59,7 +63,9 @@ def test_the_last_offset_may_leave_indices_out():
         {"size": 9},
         {"indices": -INDICES},
         {"indices": INDICES[::2]},
-        {"indices": INDICES.astype(np.int32)},
+        {"indices": INDICES.astype(np.int16)},
+        {"indices": -INDICES.astype(np.int32)},
+        {"indices": np.repeat(INDICES.astype(np.int32), 2)[::2]},
         {"indices": INDICES.reshape(1, -1)},
         {"indices": INDICES.tolist()},
         {"offsets": OFFSETS[1:]},
@@ -70,7 +76,8 @@ def test_the_last_offset_may_leave_indices_out():
         {"offsets": np.array([0, -1]), "has_last": True},
         {"offsets": OFFSETS[:0]},
         {"offsets": OFFSETS[:1], "has_last": True},
-        {"offsets": OFFSETS.astype(np.int32)},
+        {"offsets": OFFSETS.astype(np.int16)},
+        {"offsets": np.array([0, 3, -1], np.int32)},
         {"most": 1},
         {"weights": np.ones(6, np.float32)},
         {"weights": np.ones(7)},
