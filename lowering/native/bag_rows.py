@@ -2,7 +2,8 @@
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -205,4 +206,16 @@ def run_bags(module: ir.Module, data_dtypes: int, index_dtypes: int) -> None:
     code.need(code.and_(code.not_(code.same(found, NULL)), code.not_(code.same(found, NONE))), done)
     code.store(code.call_function("tensor_of", words, found, code.load_at(dtype)), result)
     code.branch(done)
-    code.end(missed, done, result, [*arrays, rows])
+    return_object(code, missed, done, result, [*arrays, rows])
+
+
+def return_object(code: Code, missed: Any, done: Any, result: Word, objects: Sequence[Word]) -> None:
+    """Return the object in `result`, from the block `missed` None, and give up the objects in some variables."""
+    code.position_at_end(missed)
+    code.call_python("Py_IncRef", NONE, result=VOID)
+    code.store(NONE, result)
+    code.branch(done)
+    code.position_at_end(done)
+    for each in objects:
+        code.call_python("Py_DecRef", code.load(each), result=VOID)
+    code.ret(code.load(result))

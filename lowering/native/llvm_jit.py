@@ -93,17 +93,6 @@ class Code(_Builder):
         """Call another function of the module."""
         return self.call(self.module.get_global(name), arguments)
 
-    def end(self, missed: Any, done: Any, result: Word, objects: Sequence[Word]) -> None:
-        """Return the object in `result`, from the block `missed` None, and give up the objects in some variables."""
-        self.position_at_end(missed)
-        self.call_python("Py_IncRef", NONE, result=VOID)
-        self.store(NONE, result)
-        self.branch(done)
-        self.position_at_end(done)
-        for each in objects:
-            self.call_python("Py_DecRef", self.load(each), result=VOID)
-        self.ret(self.load(result))
-
     def call_address(self, address: Word, *arguments: Word, types: Sequence[ir.Type] = ()) -> Word:
         """Call the function at an address; its arguments and result are words, but for those in `types`."""
         result, *rest = [*types, *[I64] * (1 + len(arguments) - len(types))]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .bag_rows import run_bags
+from .bag_rows import return_object, run_bags
 from .call_layout import WORD_BYTES, WRITEABLE, Field, Tensor
 from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
@@ -365,4 +365,4 @@ def _run(module: ir.Module) -> None:
             code.call_python("Py_DecRef", found, result=VOID)
             code.store(out, result)
     code.branch(done)
-    code.end(missed, done, result, arrays)
+    return_object(code, missed, done, result, arrays)

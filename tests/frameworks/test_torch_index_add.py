@@ -203,7 +203,7 @@ def test_a_repeated_call_of_index_add_is_found_and_has_the_bytes_of_the_first_on
         gnt.index_add(*given)
         with monkeypatch.context() as patched:
             patched.setattr(torch_index_add, "_added", None)
-            got = gnt.index_add(*(each.detach() if isinstance(each, torch.Tensor) else each for each in given))
+            got = gnt.index_add(input.detach(), dim, index, source.detach())
             for each, wanted in zip((got, *of_all(*given)), expected, strict=True):
                 assert each.dtype == wanted.dtype
                 assert torch.equal(each.detach().view(torch.uint8), wanted.detach().view(torch.uint8))
