@@ -154,9 +154,11 @@ def gradient(
     read = run(operator, places, indices, bounds).reshape(-1)
     sums = np.zeros(math.prod(data_shape), grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
-    factor = np.array(number_scale(scale, grad.dtype)).astype(grad.dtype)
-    scaled = sums * factor if scale != 1 else sums
-    return scaled.astype(grad.dtype).reshape(data_shape)
+    if scale != 1:
+        parts = sums.view(sums.real.dtype)  # a real number multiplies each part of a complex one
+        factor = np.array(number_scale(scale, grad.dtype)).astype(parts.dtype)
+        sums = (parts * factor).astype(parts.dtype).view(grad.dtype)
+    return sums.reshape(data_shape)
 
 
 def of_problem(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray:

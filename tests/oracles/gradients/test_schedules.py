@@ -1,13 +1,10 @@
-"""Gradients against sums made one by one in plain Python: at every stage, compiled, and on any number of threads."""
+"""Gradients under any schedule, at every stage and compiled, on any number of threads, against sums made one by one."""
 
 import collections
-import os
-from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
@@ -22,137 +19,7 @@ from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-
-NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
-OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
-BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
-FUNCTIONS = {"gather": gn.gather_grad, "gather_nd": gn.gather_nd_grad, "gather_elements": gn.gather_elements_grad}
-SPECS = {"gather": Gather, "gather_nd": GatherNd, "gather_elements": GatherElements}
-ADDED = tuple(map(np.dtype, ("f4", "f8", "c8", "c16", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
-WIDENED = tuple(
-    map(np.dtype, ("f2", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu))
-)
-NARROW = tuple(map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)))
-BY_NUMPY = tuple(map(np.dtype, ("longdouble", "clongdouble", "m8[ns]", "O")))
-FOREIGN = tuple(map(np.dtype, (">f4", ">c16", ">i2")))
-
-
-def numbers(shape: tuple[int, ...], dtype: np.dtype, seed: int = 0) -> np.ndarray:
-    """Return numbers whose sums in another order are other sums, some of them signed zeros and infinities."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)
-    if dtype.kind == "c":
-        values = values + 1j * rng.standard_normal(shape)
-    elif dtype.kind in "iumO" or dtype in NARROW:
-        values = rng.integers(-2, 2, shape) if dtype in NARROW else rng.integers(-(2**62), 2**62, shape)
-    else:
-        values = np.where(rng.random(shape) < 0.05, -0.0, values)
-    with np.errstate(all="ignore"):
-        return np.asarray(values.astype(np.int8) if dtype in NARROW else values).astype(dtype)
-
-
-def sums_one_by_one(oracle, case, grad: np.ndarray, scale: float) -> np.ndarray | None:
-    """Return what the gradient must be, or None where an index is rejected."""
-    shape = case.data.shape
-    places = np.arange(case.data.size, dtype=np.int64).reshape(shape) + 1
-    read = oracle.expected(replace(case, data=places))
-    if read is None:
-        return None
-    kind = grad.dtype if grad.dtype.kind in "iufcmO" and grad.dtype.itemsize != 2 else np.dtype(np.float32)
-    kind = np.dtype(np.int8) if grad.dtype in NARROW else grad.dtype if grad.dtype.kind in "iu" else kind
-    sums = np.zeros(case.data.size, kind)
-    with np.errstate(all="ignore"):
-        for place, value in zip(read.reshape(-1), grad.astype(kind).reshape(-1), strict=True):
-            if place:
-                sums[place - 1] = sums[place - 1] + value
-        factor = int(scale) if kind.kind in "iumO" else kind.type(scale)
-        factor = np.array(factor).astype(kind) if kind.kind in "iu" else factor
-        scaled = sums if scale == 1 else (sums * factor).astype(kind)
-        return scaled.astype(grad.dtype).reshape(shape)
-
-
-def agree(got: np.ndarray, wanted: np.ndarray) -> bool:
-    """Return whether two arrays agree in every byte; where both are no number, whichever."""
-    if got.dtype.kind in "OT" or got.dtype.type in (np.longdouble, np.clongdouble):
-        return got.dtype == wanted.dtype and got.shape == wanted.shape and bool(np.all((got == wanted) | (got != got)))
-    plain = [np.where(array == array, array, np.zeros((), array.dtype)) for array in (got, wanted)]
-    same_holes = np.array_equal(got == got, wanted == wanted)
-    return got.dtype == wanted.dtype and same_holes and plain[0].tobytes() == plain[1].tobytes()
-
-
-def check_compiled(oracle, case, dtype: np.dtype, scale: float, **options) -> None:
-    grad = numbers(case.out_shape, dtype)
-    grad = grad if dtype.hasobject else oracle.lay_out(grad, case.out_layout)
-    wanted = sums_one_by_one(oracle, case, grad, scale)
-    out = np.full(case.data.shape, 7).astype(np.int8).astype(dtype)
-    before = out.copy()
-    call = FUNCTIONS[case.operator]
-    attributes = {**case.attributes(), "bounds": case.bounds, "scale": scale, **options}
-    if wanted is None:
-        with pytest.raises(gn.BoundsError):
-            call(grad, case.indices, case.data.shape, out=out, **attributes)
-        assert agree(out, before)
-        return
-    with np.errstate(all="ignore"):
-        assert agree(call(grad, case.indices, case.data.shape, **attributes), wanted)
-        assert call(grad, case.indices, case.data.shape, out=out, **attributes) is out
-    assert agree(out, wanted)
-
-
-@settings(EXACT, max_examples=12 * MORE)
-@given(data=st.data())
-@OPERATORS
-def test_every_stage_gives_the_sums(oracle, operator, data):
-    case = oracle.staged_case(data.draw, operator=operator, dtype=np.dtype("f4"), layouts=("contiguous",))
-    dtype, scale = data.draw(st.sampled_from(ADDED)), data.draw(st.sampled_from([1.0, 3.0, -1.0]))
-    grad = numbers(case.out_shape, dtype)
-    wanted = sums_one_by_one(oracle, case, grad, scale)
-    spec = SPECS[operator](**case.attributes())
-    table, indices = ArraySpec(case.data.shape, dtype), ArraySpec.of(case.indices)
-    problem = Problem.checked(spec, table, indices, Bounds(case.bounds), ArraySpec.of(grad), gradient=Gradient(scale))
-    plan = make_plan(problem, data.draw(st.sampled_from([None, Schedule()])))
-    for stage, module in oracle.stages_with_modules(plan, case.data.size):
-        out = np.full(case.data.shape, 7).astype(dtype)
-        try:
-            interpret(module, grad, case.indices, out)
-        except gn.BoundsError:
-            assert wanted is None, f"{stage.name} of {case}:\n{stage.text}"
-            continue
-        is_late = wanted is None and 0 in case.out_shape  # a nest that reads no index meets no bad one
-        assert is_late or (wanted is not None and agree(out, wanted)), f"{stage.name} of {case}:\n{stage.text}"
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@settings(EXACT, max_examples=4 * MORE)
-@given(data=st.data())
-@OPERATORS
-def test_compiled_gradient_gives_the_sums(oracle, operator, bounds, data):
-    case = oracle.case(data.draw, operator=operator, bounds=bounds, dtype=np.dtype("i4"), layouts=("contiguous",))
-    check_compiled(oracle, case, np.dtype("f4"), data.draw(st.sampled_from([1.0, 0.1])))
-
-
-@pytest.mark.parametrize("dtype", [*ADDED, *WIDENED, *NARROW, *BY_NUMPY, *FOREIGN], ids=str)
-@settings(EXACT, max_examples=3 * MORE)
-@given(data=st.data())
-def test_every_dtype_is_added_in_the_order_of_the_indices(oracle, dtype, data):
-    roles = ("batch", "indices", "inner")
-    case = oracle.case_of_roles(data.draw, roles, dtype=np.dtype("i4"), index_dtype="int64", bounds="zero")
-    check_compiled(oracle, case, dtype, data.draw(st.sampled_from([1.0, 3.0])))
-
-
-@pytest.mark.parametrize("layout", ["reversed", "stepped", "transposed", "padded", "field"])
-def test_strided_gradients_are_read_and_written_in_place(oracle, layout):
-    grad = oracle.lay_out(numbers((3, 6, 4), np.dtype("f4")), layout)
-    indices = oracle.lay_out(np.array([4, 0, -1, 4, 2, 0]), layout)
-    case = oracle.make(np.zeros((3, 5, 4), "f4"), indices, axis=1)
-    wanted = sums_one_by_one(oracle, case, grad, 1.0)
-    out = oracle.lay_out(np.ones((3, 5, 4), "f4"), layout)
-    assert gn.gather_grad(grad, indices, (3, 5, 4), 1, out=out) is out
-    assert agree(np.ascontiguousarray(out), wanted)
-
+from .sums import ADDED, BOUNDS, EXACT, MORE, agree, numbers, sums_one_by_one
 
 SHARED = {
     "listed": (
@@ -254,7 +121,7 @@ def test_bytes_are_the_same_for_any_number_of_threads_and_any_schedule(name):
     assert agree(results[0], by_hand * np.float32(0.5))
 
 
-# The passes whose stages depend on the schedule; those before it are the same as in `test_every_stage_gives_the_sums`.
+# The passes whose stages depend on the schedule; those before it are the same as in `test_sums.py`.
 SCHEDULED = (*STEPS, "hoist-invariants", "lower-nest-to-loops", "fold-constants", "promote-sums", "canonicalize", "cse")
 FIELDS = ("specialize", "owners", "lanes", "stream", "tiles", "parallel", "prefetch", "fuse_owned", "compact", "slices")
 
@@ -411,16 +278,3 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
 
     check()
     assert min(reached[name] for name in fields) >= 3, reached
-
-
-@OPERATORS
-@settings(EXACT, max_examples=5 * MORE)
-@given(data=st.data())
-def test_gradient_is_the_adjoint_of_the_gather(oracle, operator, data):
-    case = oracle.case(data.draw, operator=operator, bounds="zero", dtype=np.dtype("i8"), layouts=("contiguous",))
-    rng = np.random.default_rng(0)
-    values = rng.integers(-9, 9, case.data.shape).astype("f8")
-    grad = rng.integers(-9, 9, case.out_shape).astype("f8")
-    gathered = getattr(gn, operator)(values, case.indices, **case.attributes(), bounds="zero")
-    back = FUNCTIONS[operator](grad, case.indices, values.shape, **case.attributes(), bounds="zero")
-    assert np.sum(gathered * grad) == np.sum(values * back)
