@@ -56,8 +56,8 @@ def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
 
 def written(root: Operation) -> set[SSAValue]:
     """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
-    single = {viewed(op.memref) for op in writes(root)}
-    return single | {viewed(op.base) for op in root.walk() if isinstance(op, vector.StoreOp)}
+    stores = [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp | vector.StoreOp)]
+    return {viewed(op.base if isinstance(op, vector.StoreOp) else op.memref) for op in stores}
 
 
 def viewed(memory: SSAValue) -> SSAValue:

@@ -1,5 +1,6 @@
 """Numba's compiler without its engine, which never frees what it has loaded: from a function to object code."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -7,12 +8,37 @@ import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
+from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager
+from numba.core.typing.context import Context
 
 from ..native.kernel_code import ENTRY, POINTERS
 from ..native.llvm_jit import I64, Code
+
+# Numba's passes that change nothing of generated source, which has none of what they look for: closures, contexts,
+# literals of lists, branches on constants, overloads to inline, array expressions. They take a tenth of a first call.
+WITHOUT_EFFECT = {
+    untyped_passes.WithLifting,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.RewriteSemanticConstants,
+    untyped_passes.DeadBranchPrune,
+    untyped_passes.GenericRewrites,
+    untyped_passes.RewriteDynamicRaises,
+    untyped_passes.MakeFunctionToJitFunction,
+    untyped_passes.InlineInlinables,
+    untyped_passes.FindLiterallyCalls,
+    untyped_passes.LiteralUnroll,
+    untyped_passes.LiteralPropagationSubPipelinePass,
+    typed_passes.InlineOverloads,
+    typed_passes.NopythonRewrites,
+    typed_passes.NoPythonSupportedFeatureValidation,
+    typed_passes.DumpParforDiagnostics,
+}
+# Types of arguments by which the type of a call is not remembered: a compiled function would live as long.
+OF_FUNCTIONS = (types.Callable, types.BaseTuple)
 
 
 class UnloadedLibrary(CPUCodeLibrary):
@@ -23,6 +49,30 @@ class UnloadedLibrary(CPUCodeLibrary):
         self._finalized = True
 
 
+class _Typing(Context):
+    """Numba's context of types, whose state it shares. It remembers the types of calls.
+
+    Numba tries all signatures of an operator at each use, those of NumPy's functions too: half of its type inference.
+    """
+
+    def __init__(self, original: Context):
+        self.__dict__ = original.__dict__
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if kws or not isinstance(func, types.Function) or any(isinstance(type_, OF_FUNCTIONS) for type_ in args):
+            return super().resolve_function_type(func, args, kws)
+        return _type_of_call(self, func, args)
+
+
+# One for each context of Numba: it remembers intrinsics by the context, too.
+_typing = functools.cache(_Typing)
+
+
+@functools.lru_cache(maxsize=4096)
+def _type_of_call(context: _Typing, function: Any, arguments: Any) -> Any:
+    return Context.resolve_function_type(context, function, arguments, {})
+
+
 class ToLibrary(Compiler):
     """Numba's pipeline from a function to a library, with no wrapper that Python could call."""
 
@@ -30,11 +80,21 @@ class ToLibrary(Compiler):
         flags = flags.copy()
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         library = self.new_library(target)
-        super().__init__(typing, target, library, arguments, result, flags, locals_)
+        super().__init__(_typing(typing), target, library, arguments, result, flags, locals_)
 
     def new_library(self, target: Any) -> CPUCodeLibrary:
         """Return the library of one function, for the CPU of this process."""
         return UnloadedLibrary(target.codegen(), "gathernest")
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Return Numba's passes without those of `WITHOUT_EFFECT`."""
+        (all_passes,) = super().define_pipelines()
+        pipeline = PassManager(all_passes.pipeline_name)
+        for made, description in all_passes.passes:
+            if made not in WITHOUT_EFFECT:
+                pipeline.add_pass(made, description)
+        pipeline.finalize()
+        return [pipeline]
 
     def compile_extra(self, func: Any) -> Any:
         compiled = super().compile_extra(func)

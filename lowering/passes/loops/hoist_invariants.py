@@ -85,7 +85,7 @@ class _Facts:
 def _hoist(loop: LoopOp, facts: _Facts) -> None:
     before: _Before | None = None
     for op in list(loop.body.block.ops):
-        if _may_move(op, loop, facts) and not any(is_inside(operand, loop) for operand in op.operands):
+        if not any(is_inside(operand, loop) for operand in op.operands) and _may_move(op, loop, facts):
             op.detach()
             before = before or _Before(loop)
             if (same := before.known.get(op)) is None:
