@@ -152,7 +152,7 @@ def gradient(
     """
     places = np.arange(1, math.prod(data_shape) + 1).reshape(data_shape)
     read = run(operator, places, indices, bounds).reshape(-1)
-    sums = np.zeros(math.prod(data_shape), grad.dtype)
+    sums: Any = np.zeros(math.prod(data_shape), grad.dtype)
     np.add.at(sums, read[read > 0] - 1, grad.reshape(-1)[read > 0])
     if scale != 1:
         parts = sums.view(sums.real.dtype)  # a real number multiplies each part of a complex one
