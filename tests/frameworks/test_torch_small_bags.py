@@ -3,6 +3,7 @@
 import gc
 import itertools
 import sys
+import tracemalloc
 
 import pytest
 
@@ -213,7 +214,11 @@ def test_nothing_is_leaked_by_repeated_calls():
         run()
     gc.collect()
     counts = [sys.getrefcount(each) for each in kept]
-    for _ in range(20):
+    tracemalloc.start()
+    for _ in range(50):
         run()
     gc.collect()
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 30_000  # the rows of these calls have 60,000
     assert [sys.getrefcount(each) for each in kept] == counts
