@@ -26,6 +26,7 @@ def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndar
     if (total := sum(lengths.tolist())) > len(indices):  # bags overlap
         limits.check_shape("the indices of all bags", [total], np.dtype(np.int64))
     check_bags(fields, len(table), indices, starts, ends)
+    limits.check_shape("the rows of all bags", [total, *table.shape[1:]], table.dtype)  # as those of a gather: its work
     used = used_places(starts, ends)
     indices, weights = indices[used], None if weights is None else weights[used]
     bags, bag = len(lengths), int(lengths[0]) if len(lengths) else 0

@@ -202,6 +202,18 @@ def test_bags_that_overlap_have_a_limit(load, make):
         loaded.run(inputs)
 
 
+def test_rows_of_all_bags_have_the_limit_of_gathered_ones(load, make):
+    loaded, indices = load(looped(make), max_tensor_bytes=4500), np.zeros(60, np.int64)
+    few = loaded.run({"indices": indices[:56], "starts": STARTS})["y"]
+    assert same(few, of_bags(TABLE, indices[:56], STARTS))
+    message = (
+        r"node 'loop': the rows of all bags of shape \(60, 20\) and float32 has 4800 bytes, over the limit "
+        "max_tensor_bytes=4500; raise it if the model is to be trusted"
+    )
+    with pytest.raises(gn.ModelError, match=message):
+        loaded.run({"indices": indices, "starts": STARTS})
+
+
 def test_loop_that_may_end_early_is_rejected(load, make):
     with pytest.raises(gn.ModelError, match="this one may end early; gathernest"):
         load(looped(make, true=False))
