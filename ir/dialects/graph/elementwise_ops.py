@@ -1,5 +1,6 @@
 """Operations that compute with elements: `graph.elementwise`, `graph.reduce`, `graph.cumsum` and `graph.range`."""
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...element_types import element_type_name
 from ...errors import ModelError
 from ...semantics import DYNAMIC, Shape
-from ..graph_op import Fields, Known, tensor_type
+from ..graph_op import Fields, Known, shape_of_value, tensor_type
 from ..types import numpy_dtype
 from .functions import FUNCTIONS, REDUCTIONS, Function, Rule, evaluate
 from .sized_op import Elements, SizedOp, broadcast_shapes
@@ -120,6 +121,11 @@ def _checked_dtype(function: Function, given: Sequence[np.dtype]) -> np.dtype:
     return np.dtype(bool) if function.rule in (Rule.COMPARISON, Rule.LOGIC) else checked[0]
 
 
+# Whose least and largest number ONNX, ONNX Runtime 1.32 and OpenVINO 2026.4 all give for no elements. Of float32,
+# float64 and int64 OpenVINO gives those of finite float32 and of int32; ONNX Runtime rejects bool.
+OF_NOTHING = ("float16", "int8", "uint8", "int32")
+
+
 @irdl_op_definition
 class ReduceOp(SizedOp):
     """The sum, product, minimum or maximum of elements along axes, which `keep` leaves with size 1.
@@ -148,25 +154,41 @@ class ReduceOp(SizedOp):
                 dtype.name in FLOATS
             )
             raise ModelError(f"a {name} is of {', '.join(allowed)}, got {element_type_name(dtype)}{why}")
-        return super().infer_shape(inputs, fields, known)
+        shape = super().infer_shape(inputs, fields, known)
+        if REDUCTIONS[name][0].identity is None and 0 not in shape and 0 in shape_of_value(inputs[0]):
+            _of_nothing(name, dtype)
+        return shape
 
     @classmethod
     def sizes(cls, fields: Fields, shapes: Sequence[Shape], elements: Elements) -> Shape:
         axes, shape = fields["axes"], shapes[0]
         if len({*axes}) != len(axes) or not all(0 <= axis < len(shape) for axis in axes):
             raise ModelError(f"axes {list(axes)} are no distinct dimensions of rank {len(shape)}")
-        if fields["function"] in ("minimum", "maximum") and any(shape[axis] == 0 for axis in axes):
-            raise ModelError(f"there is no {fields['function']} of no elements")
         sizes = [1 if axis in axes else size for axis, size in enumerate(shape)]
         return tuple(size for axis, size in enumerate(sizes) if fields["keep"] or axis not in axes)
 
     @classmethod
     def evaluate(cls, fields: Fields, dtype: np.dtype, arrays: Sequence[np.ndarray], shape: Shape) -> np.ndarray:
-        ufunc, _ = REDUCTIONS[fields["function"]]
-        return np.asarray(ufunc.reduce(arrays[0], tuple(fields["axes"]), dtype, keepdims=fields["keep"]))
+        ufunc, axes = REDUCTIONS[fields["function"]][0], tuple(fields["axes"])
+        if ufunc.identity is None and 0 in (arrays[0].shape[axis] for axis in axes):
+            return np.full(shape, _of_nothing(fields["function"], dtype) if math.prod(shape) else 0, dtype)
+        return np.asarray(ufunc.reduce(arrays[0], axes, dtype, keepdims=fields["keep"]))
 
     def carried(self, operands: Sequence[np.ndarray]) -> np.ndarray | None:
         return _all_known(self, operands)
+
+
+def _of_nothing(function: str, dtype: np.dtype) -> float:
+    """Return the minimum or maximum of no elements; raises ModelError where the runtimes of both formats differ."""
+    if dtype.name not in OF_NOTHING:
+        raise ModelError(
+            f"there is no {function} of no elements of {element_type_name(dtype)}: ONNX Runtime and OpenVINO agree "
+            f"only on those of {', '.join(OF_NOTHING)}; give the axis an element, or cast to one of these"
+        )
+    if dtype.kind == "f":
+        return -np.inf if function == "maximum" else np.inf
+    limits = np.iinfo(dtype)
+    return limits.min if function == "maximum" else limits.max
 
 
 @irdl_op_definition
