@@ -92,8 +92,8 @@ class SplitModel:
             raise ModelError(f"{name} is damaged: {error}") from None
         if not found:
             raise ModelError(
-                f"{name} has no lookup to take out: no Gather of a constant table of 64 KiB or more; run it in ONNX "
-                "Runtime as it is"
+                f"{name} has no lookup to take out: no Gather of a constant table of 64 KiB or more and two dimensions "
+                "or more; run it in ONNX Runtime as it is"
             )
         self.lookups, self._fast_sums = tuple(found), fast_sums
         self._split = SplitRunner(model, found, reader, fast_sums=fast_sums)
