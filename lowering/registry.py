@@ -184,8 +184,9 @@ class Pipeline:
     @property
     def most_axis_size(self) -> int | None:
         """The positions that an axis may have where `stage-positions` is told their bits; None for any."""
-        found = re.search(rf"{STAGING}\s*\{{\s*bits\s*=\s*(\d+)", self.expanded())
-        return 1 << int(found[1]) if found else None
+        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == STAGING)
+        bits = [int(options["bits"]) for options in given if options.get("bits", "").isdecimal()]
+        return 1 << min(bits) if bits else None
 
     def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""
@@ -194,6 +195,12 @@ class Pipeline:
         _, *canonical = ROOMS["canonicalize"]  # without normalize-gather, which a normal gather does not need
         needed = (*canonical, lowering, "fold-bounds", "lower-nest-to-loops")
         return next((name for name in needed if name not in given), "")
+
+
+def _options(text: str | None) -> dict[str, str]:
+    """Return the options of a pass by name, for `{name=value name=value}` or nothing."""
+    words = (text or "").strip().strip("{}").split()
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 # xDSL's passes in the pipelines of a gather.

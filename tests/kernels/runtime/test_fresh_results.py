@@ -121,6 +121,21 @@ def test_a_call_that_keeps_positions_gathers_and_leaves_out_as_it_was_where_an_i
     RUNTIME.forget()
 
 
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("stage-positions{bits=8}", 1 << 8),
+        ("cse,stage-positions{ bits=16 },cse", 1 << 16),
+        ("stage-positions{bits=16},stage-positions{bits=8}", 1 << 8),
+        ("my-stage-positions{bits=8}", None),
+        ("stage-positions", None),
+        ("cse", None),
+    ],
+)
+def test_the_most_positions_of_a_pipeline_are_those_of_its_pass(text, most):
+    assert Pipeline(text).most_axis_size == most
+
+
 def test_a_pipeline_whose_positions_are_too_narrow_for_the_axis_is_rejected():
     text = plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False).pipeline
     text = text.replace("hoist-invariants", "stage-positions{bits=8},hoist-invariants")
