@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from ..runtime.array_checks import address
 from ..runtime.launch import available_threads
 from .probe_program import ELEMENTS, LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
 from .stable_times import Probe, timed
+
+Numbers = TypeVar("Numbers", bound=tuple[int, ...])
 
 LINE_BYTES = shared_loops.LINE_BYTES
 KB, MB = 1024, 1024**2
@@ -72,7 +75,7 @@ class Workplace:
         self._rows: dict[int, np.ndarray] = {}
         self._places: dict[int, np.ndarray] = {}
         self._elements: dict[int, np.ndarray] = {}
-        self._turns: dict[tuple[int, int], Iterator[tuple[int, ...]]] = {}
+        self._turns: dict[tuple[int, int], Iterator[Any]] = {}
         self._entry, self._numbers = load_probes().entry, {name: at for at, name in enumerate(probe_names())}
         self._small, self._out = aligned(MB), aligned(MB)
         fill(self._small)
@@ -162,7 +165,7 @@ class Workplace:
         entry, at, numbers = self._entry, self._numbers[name], self._in_turn(windows)
         return Probe(timed(lambda: entry(at, *next(numbers), 1, 0), windows[0][3], runs, warm))
 
-    def _in_turn(self, windows: list[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    def _in_turn(self, windows: list[Numbers]) -> Iterator[Numbers]:
         """Return windows in turn, the same iterator for all probes of the same ones.
 
         A probe that began anew would find in the last cache what the probe before it has read.

@@ -33,11 +33,9 @@ EXAMPLES = """examples:
   gathernest bench --family gradient --json - --threads 1
   gathernest bench --markdown --plot ratios.svg > table.md
   gathernest bench --store
-  gathernest bench --store --family bags
   gathernest bench --ablation --case 'rows-*'
-  gathernest bench --scaling --rounds 31
   gathernest bench --scaling --model docs/two_sockets.json
-  gathernest bench --regret --case 'rows-*' --json regret.json
+  gathernest bench --regret --json regret.json
   gathernest bench --regret --from regret.json
   gathernest bench --by-hand
   gathernest bench --alternating --peers torch,onnxruntime,openvino --rounds 31
@@ -334,15 +332,14 @@ def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":
         raise GathernestError("bench times compiled code, and GATHERNEST_INTERPRET is set; unset it")
     from .peers import enter
     from .report import Report
+    from .scaling.threads_together import threads_together
 
     with progress("importing the peers"):
         entrants = enter(options.peers, threads)
-    from .scaling.threads_together import threads_together
-
     load = _load()
     _say("note", [*entrants.notes, *_busy_notes()])
-    has_new, before = not options.no_new_results, threads_together(threads)
-    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, has_new)
+    before = threads_together(threads)
+    measured = _measure_all(_cut(cases, options), entrants.candidates, rounds, threads, not options.no_new_results)
     together, cut = (before, threads_together(threads)), QUICK_SIZE if options.quick else None
     return Report(measured, entrants.versions, threads, rounds, cut, load, together)
 
