@@ -1,37 +1,23 @@
 """Kernels as values: compiled ahead of their calls, with every stage to read."""
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..ir.array_spec import ArraySpec
-from ..ir.element_types import is_movable
-from ..ir.errors import InvalidGatherError, ScheduleError, did_you_mean
-from ..ir.operator_spec import Gather, GatherElements, GatherNd, GatherReduce, Gradient, OperatorSpec
+from ..ir.errors import InvalidGatherError, ScheduleError
+from ..ir.operator_spec import GatherWeighted
 from ..ir.problem import Problem
-from ..ir.semantics import BoundsMode, integer_argument, parse_bounds
+from ..ir.semantics import BoundsMode
 from ..lowering.registry import Pipeline
 from ..lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from .c_functions.pointer import CallableFromC
 from .gather import run_operator
 from .host.dependencies import require
-from .reduction.operands import REDUCTIONS, check_kernel
-from .runtime.array_checks import (
-    check_out,
-    check_whole,
-    checked_scale,
-    data_array,
-    index_array,
-    index_spec,
-    is_stored_array,
-    out_array,
-    spec_of,
-    summation_dtype,
-    table_array,
-)
+from .problems.named_problem import problem_of
+from .runtime.array_checks import check_out, data_array, index_array, is_stored_array, out_array, spec_of, table_array
 from .runtime.call_cache import NO_KEYS, CallTable, native_entry
 from .runtime.dispatch import Request, run
 from .runtime.plan import Plan
@@ -43,10 +29,6 @@ if TYPE_CHECKING:
     from .roofline.explanation import Explanation
 
 TWO_PIPELINES = "a pipeline holds the passes of its schedule; give schedule or pipeline, not both"
-OPERATORS = (
-    *("gather", "gather_nd", "gather_elements", "gather_grad", "gather_nd_grad", "gather_elements_grad"),
-    *("gather_reduce", "gather_mean", "gather_max"),
-)
 
 
 class Kernel(CallableFromC, functools.partial[np.ndarray]):
@@ -201,7 +183,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         check_served(self._problem, data, indices)
         problem = _request(self._problem, self._given).problem(data, indices)
         if out is not None:
-            check_out(out, problem.result.shape, data.dtype)
+            check_out(out, problem.result.shape, problem.result.dtype)
             problem = problem.into(ArraySpec.of(out))
         return Kernel(problem, self._given)
 
@@ -255,6 +237,10 @@ class _Calls:
 
             rest = problem.table.shape, problem.bounds, problem.gradient.scale, out
             return run_gradient(problem.operator, data, indices, *rest)
+        if isinstance(problem.operator, GatherWeighted):
+            raise InvalidGatherError(
+                "a kernel of rows with weights or scales is of arrays in memory; load data, or compute it first"
+            )
         if problem.reduces:
             from .reduction.gather_reduce import gather_reduce
 
@@ -290,6 +276,8 @@ def compile(
     batch_dims: int = 0,
     bounds: BoundsMode = "error",
     scale: float = 1.0,
+    weights: bool = False,
+    quantised: bool = False,
     schedule: Schedule | str | None = None,
     pipeline: str | None = None,
     with_out: bool = False,
@@ -303,6 +291,11 @@ def compile(
         data, indices: arrays, `ArraySpec`s, or texts such as "2x64x128xf32".
         axis, batch_dims, bounds: as for the function of that name, which may not have all of them.
         scale: what the sums of a gradient are multiplied by.
+        weights: of "gather_reduce", whether each index has a weight.
+        quantised: of "gather_reduce" and "gather_mean", whether rows of int8 or uint8 have a scale and a bias. The
+            kernel of either is the one that `gather_reduce` runs, and is called as that does: its `indices` are
+            (bags..., bag, 2), an index and the bits of a float beside it, int32 and float32 (int64 and float64 where
+            data is float64); with `quantised` (bags..., bag, 3), and a bias last.
         schedule: a `Schedule` or its text; chosen by the sizes when omitted.
         pipeline: every pass from operator to loops, as `Kernel.pipeline` and `gathernest-opt -p` write them, in the
             place of the default ones and a schedule. Passes of other packages may be among them. Calls of other sizes
@@ -318,7 +311,17 @@ def compile(
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.
         ScheduleError: the schedule or the pipeline is not legal for this nest, or both are given.
     """
-    problem = problem_of(operator, data, indices, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    problem = problem_of(
+        operator,
+        data,
+        indices,
+        axis,
+        batch_dims=batch_dims,
+        bounds=bounds,
+        scale=scale,
+        weights=weights,
+        quantised=quantised,
+    )
     if pipeline is not None and schedule is not None:
         raise ScheduleError(TWO_PIPELINES)
     parsed = None if schedule is None else Schedule.parse(schedule)
@@ -327,70 +330,3 @@ def compile(
     if with_out:
         prepare_problem(problem.into(problem.result), given)
     return kernel
-
-
-def problem_of(
-    operator: str,
-    data: Any,
-    indices: Any,
-    axis: Any = 0,
-    *,
-    batch_dims: int = 0,
-    bounds: BoundsMode = "error",
-    scale: float = 1.0,
-) -> Problem:
-    """Return the problem, with a new result, that the arguments of `compile` describe; raises as that does."""
-    spec = _operator(operator, axis, batch_dims)
-    data_spec, indices_spec = spec_of(data), index_spec(indices)
-    if not is_movable(data_spec.dtype) or data_spec.dtype.itemsize == 0:
-        raise InvalidGatherError(
-            f"elements of dtype {data_spec.dtype} are not bytes to move and have no kernel of their own; "
-            f"call gathernest.{operator}, which gathers their positions"
-        )
-    if spec.adds:
-        check_kernel(operator, data_spec.dtype)
-    gradient = _gradient(operator, scale, data_spec)
-    problem = Problem.checked(spec, data_spec, indices_spec, parse_bounds(bounds), gradient=gradient)
-    return replace(problem, is_fresh=True)
-
-
-def _gradient(operator: str, scale: float, data: ArraySpec) -> Gradient | None:
-    """Return the gradient of a kernel, None for a gather; raises InvalidGatherError where there is no such kernel."""
-    if not operator.endswith("_grad"):
-        if scale != 1:
-            raise InvalidGatherError(f"scale is for gradients, and {operator} is none; multiply its result")
-        return None
-    if summation_dtype(data.dtype) != data.dtype:
-        raise InvalidGatherError(
-            f"a gradient of {data.dtype} has no kernel of its own, as it is summed in another dtype; "
-            f"call gathernest.{operator}"
-        )
-    factor = checked_scale(scale)
-    check_whole(factor, data.dtype)
-    return Gradient(factor)
-
-
-def _operator(name: str, axis: Any, batch_dims: int) -> OperatorSpec:
-    """Return the operator of that name with the attributes that it has; raises InvalidGatherError for others."""
-    if not isinstance(name, str) or name not in OPERATORS:
-        raise InvalidGatherError(
-            f"there is no operator {name!r} to compile; use {', '.join(OPERATORS)}{did_you_mean(str(name), OPERATORS)}"
-        )
-    axis, batch_dims = integer_argument(axis, "axis", allow_array=True), integer_argument(batch_dims, "batch_dims")
-    name = name.removesuffix("_grad")
-    if name == "gather":
-        return Gather(axis, batch_dims)
-    if name in REDUCTIONS:
-        return _reduction(name, axis, batch_dims)
-    unused, value = ("axis", axis) if name == "gather_nd" else ("batch_dims", batch_dims)
-    if value:
-        raise InvalidGatherError(f"{name} has no {unused}, got {value}; leave it out")
-    return GatherNd(batch_dims) if name == "gather_nd" else GatherElements(axis)
-
-
-def _reduction(operator: str, axis: int, batch_dims: int) -> GatherReduce:
-    """Return the reduction, which has neither attribute; raises InvalidGatherError where one is given."""
-    for name, value in (("axis", axis), ("batch_dims", batch_dims)):
-        if value:
-            raise InvalidGatherError(f"{operator} has no {name}, got {value}; leave it out")
-    return REDUCTIONS[operator]

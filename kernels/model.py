@@ -101,30 +101,38 @@ class Model:
         return MappingProxyType({stage.pass_name: stage.text for stage in stages})
 
     def gathers(self, size: int = 128) -> dict[str, Problem]:
-        """Return the gathers that it runs, by the names of their nodes; those of strings, which have no kernel, not.
+        """Return the gathers and the bags that it runs, by the names of their nodes; those of strings have no kernel.
 
         Args:
-            size: of dimensions whose sizes are known only when the model runs.
+            size: of dimensions whose sizes are known only when the model runs, and of bags of different lengths.
 
         Raises:
             InvalidGatherError: attributes do not fit sizes that were assumed so.
         """
         from ..ir.dialects.attributes import node_name
+        from ..ir.dialects.graph.bag_ops import BagsOp
         from ..ir.modules.known_values import AnyGather
         from ..ir.modules.weights import model_context
         from ..lowering.pipeline import run_passes
+        from .models.bags import problem_of_bags
 
         module, weights = self._as_read
         graph = module()
         run_passes(graph, PIPELINE, model_context(weights.copy()))
         found: dict[str, Problem] = {}
         for op in graph.walk():
-            if isinstance(op, AnyGather) and is_movable((data := _spec_of(op.operands[0], size)).dtype):
+            if not isinstance(op, AnyGather | BagsOp):
+                continue
+            specs = [_spec_of(operand, size) for operand in op.operands]
+            if isinstance(op, BagsOp):
+                problem = problem_of_bags(op.fields(), specs, size)
+            elif is_movable(specs[0].dtype):
                 version = op.version.data if op.version else None
-                indices = _spec_of(op.operands[1], size)
-                problem = Problem.checked(op.spec(), data, indices, op.bounds.data, version=version)
-                name = node_name(op) or op.name
-                found[name if name not in found else f"{name} {len(found)}"] = problem
+                problem = Problem.checked(op.spec(), specs[0], specs[1], op.bounds.data, version=version)
+            else:
+                continue
+            name = node_name(op) or op.name
+            found[name if name not in found else f"{name} {len(found)}"] = problem
         return found
 
     def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, np.ndarray]:

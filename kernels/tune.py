@@ -17,7 +17,7 @@ from ..lowering.schedule.schedule import Schedule
 from .host.machine import machine_model, sharing_threads
 from .host.runtime import RUNTIME
 from .host.timing import time_interleaved
-from .kernel import problem_of
+from .problems.named_problem import problem_of
 from .runtime.array_checks import data_array, index_array, is_dask_array
 from .tuned_schedules.confirmation import Confirmation
 from .tuned_schedules.records import (

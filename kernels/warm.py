@@ -21,7 +21,7 @@ from ..ir.problem import Problem
 from .host.cache_folder import cache_folder
 from .host.knobs import KNOBS, knobs
 from .host.runtime import RUNTIME
-from .kernel import problem_of
+from .problems.named_problem import problem_of
 from .runtime.disk_cache import entry_folder
 from .runtime.prepare import planned, prepare_problem
 

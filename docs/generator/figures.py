@@ -4,8 +4,8 @@ import numpy as np
 from chunk_figures import gather_figure, gradient_figure
 
 from gathernest.kernels.drawings.access_drawing import access_drawing
-from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.playground.scheduling import schedule
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.drawings.nest_drawing import nest_drawing
 from gathernest.lowering.drawings.svg import standalone

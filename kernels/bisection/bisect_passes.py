@@ -13,10 +13,11 @@ from ...ir.modules.context import make_context, verify_module
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes
 from ...lowering.schedule.schedule import Schedule
-from ..kernel import TWO_PIPELINES, problem_of
+from ..kernel import TWO_PIPELINES
 from ..playground.check_stage import Difference, check_stage
 from ..playground.interpretable import MOST_ELEMENTS, interpretable, samples_of
 from ..playground.run_stage import parsed
+from ..problems.named_problem import problem_of
 from ..runtime.compile import module_of
 from ..runtime.plan import make_plan
 from .shrink import fewer_passes, simpler_indices, smaller_problems

@@ -1,6 +1,7 @@
 """Find the first pass that a proof refutes, for all sizes, with the gather that shows it as its reproducer."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -15,10 +16,10 @@ from ...lowering.proof.examples import Example
 from ...lowering.proof.prover import Status, Verdict, prove_passes, refuted_input
 from ...lowering.proof.specification import Specification
 from ..host.dependencies import require
-from ..kernel import problem_of
 from ..playground.check_stage import Difference
 from ..playground.interpretable import samples_of
 from ..playground.stage_file import filled
+from ..problems.named_problem import problem_of
 from ..runtime.compile import module_of
 from .wrong_pass import WrongPass, invalid_module, text_of
 
@@ -86,7 +87,7 @@ def _arrays_of(example: Example, problem: Problem) -> tuple[Problem, np.ndarray,
     if example.gradient:
         table = ArraySpec(tuple(map(int, given["--data-shape"].split("x"))), source.dtype)
     indices = np.array(example.values, ArraySpec.parse(example.indices).dtype).reshape(example.index_shape)
-    attributes = example.operator.attributes()
+    attributes: dict[str, Any] = {**example.operator.attributes()}
     scale = 1.0 if problem.gradient is None else problem.gradient.scale
     try:
         small = problem_of(problem.name, table, indices, bounds=problem.bounds, scale=scale, **attributes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError
+from ...ir.operator_spec import GatherWeighted
 from ...ir.problem import Problem
 from ...ir.semantics import NO_NEGATIVE_INDICES, Bounds
 from .any_count import LEAST_COUNT, check_takes_count, with_count
@@ -88,6 +89,10 @@ class Declaration:
         arrays = [f"  {name}: {self._shown(number)}" for number, (name, _) in enumerate(self._arrays)]
         if self.takes_count:
             arrays.append(f"  count: 0 or more; compiled for about {problem.indices.shape[0]}")
+        if isinstance(problem.operator, GatherWeighted):
+            beside = "a weight" if problem.indices.shape[-1] == 2 else "a weight and a bias"
+            kind = c_type(problem.result.dtype)
+            arrays.append(f"  each place of indices: an index, and the bits of {beside}, as {kind}")
         return "\n".join([f"{problem.name}, {problem.options}", *arrays, self._range])
 
     def _shown(self, number: int) -> str:

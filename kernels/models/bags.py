@@ -1,22 +1,28 @@
 """Bags of a model, by the kernels of `gather_reduce`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ir.array_spec import ArraySpec
 from ...ir.dialects.graph.bag_ops import BagsOp, check_bags, flat_bags, least_of, used_places
 from ...ir.importers.file_limits import FileLimits
+from ...ir.problem import Problem
+from ...ir.semantics import Bounds
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.grouped_sums import grouped_sum
+from ..reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS, weighted_places
+
+_OPERATORS = dict(zip(("sum", "mean", "max"), REDUCTIONS.values(), strict=True))
 
 
 def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndarray) -> np.ndarray:
     """Return what `graph.bags` gives for the arrays of its operands.
 
     Raises:
-        ModelError: a bag does not lie within the indices, or the result is too large.
+        ModelError: a bag does not lie within the indices, or the result or the rows of all bags are too large.
         BoundsError: an index is not valid.
     """
     sizes, reduce = BagsOp.result_sizes(fields, arrays), fields["reduce"]
@@ -46,3 +52,30 @@ def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndar
     if reduce == "max":
         result[lengths == 0] = least_of(result.dtype)
     return result.reshape(sizes)
+
+
+def problem_of_bags(fields: Mapping[str, Any], specs: Sequence[ArraySpec], size: int) -> Problem:
+    """Return what runs most of `graph.bags`: the reduction of bags of one length, of groups where rows are grouped.
+
+    Args:
+        fields: those of the operation.
+        specs: of its operands.
+        size: of bags that are parts of a vector, whose lengths only a run of the model knows.
+
+    Raises:
+        InvalidGatherError: the sizes do not fit.
+    """
+    table, indices, *others = specs
+    has_weights, has_parts = len(specs) % 2 == 1, len(specs) > 3
+    *bags, bag = (*others[0].shape, size) if has_parts else indices.shape
+    count, group = math.prod(bags), fields["group"]
+    is_grouped = fields["bounds"] == "zero" or group > 1
+    shape = (count, bag // group, group) if group > 1 and count > 1 and bag >= group else (count, bag)
+    reduce = "sum" if is_grouped and fields["reduce"] == "mean" else fields["reduce"]
+    if has_weights:
+        name, places = weighted_places(
+            "gather_reduce", table, ArraySpec(shape, indices.dtype), weights=True, quantised=False
+        )
+        return Problem.checked(WEIGHTED_REDUCTIONS[name], table, places, Bounds.ZERO)
+    bounds = Bounds.ZERO if fields["bounds"] == "zero" or (has_parts and reduce != "max") else Bounds.ERROR
+    return Problem.checked(_OPERATORS[reduce], table, ArraySpec(shape, indices.dtype), bounds)

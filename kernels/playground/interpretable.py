@@ -8,8 +8,10 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
+from ...ir.operator_spec import GatherWeighted
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
+from ..tuning.sample_arrays import fill_weights
 
 # The largest size of a dimension that is interpreted, tried in turn: an operation takes some 10 microseconds.
 LARGEST_SIZES = (5, 19, 70)
@@ -46,7 +48,10 @@ def samples_of(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         lists += [(int(kind.min), int(kind.max))]
     lists = [(least, most) for least, most in lists if np.all(np.less_equal(least, most))]
     for least, most in lists or [(0, 0)]:
-        yield data, _drawn(problem.indices, least, most, rng)
+        indices = _drawn(problem.indices, least, most, rng)
+        if isinstance(problem.operator, GatherWeighted):
+            fill_weights(indices, rng)
+        yield data, indices
     for outside in (sizes, -sizes - 1) if problem.bounds is Bounds.ERROR and problem.indices.size else ():
         if np.all(outside >= int(kind.min)) and np.all(outside <= int(kind.max)):
             indices = np.zeros(problem.indices.shape, problem.indices.dtype)

@@ -21,7 +21,7 @@ from ...ir.modules.placed_parser import PlacedParser
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes, record_stages
 from ...lowering.registry import CHECKS, PIPELINES, ROOMS
-from ..kernel import problem_of
+from ..problems.named_problem import problem_of
 from ..runtime.array_checks import data_array, index_array
 from .engines import COMPILERS, check_engine, compiled_call
 
@@ -128,7 +128,7 @@ def execute(
     module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
 ) -> np.ndarray:
     """Run a module by an engine, and return a new array of a problem's result; see `run_stage`."""
-    out = unwritten(problem.result.shape, data.dtype)
+    out = unwritten(problem.result.shape, problem.result.dtype)
     inputs, function = index_argument(module, indices), find_function(module, "gather")
     try:
         views, scales = bind_arguments(function, [data, out] if inputs is None else [data, inputs, out])

@@ -14,7 +14,8 @@ from ...lowering.registry import SCHEDULED_NEST, Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Schedule
 from ...lowering.schedule_language.nest_script import NestScript
 from ..host.machine import machine_model
-from ..kernel import Kernel, problem_of
+from ..kernel import Kernel
+from ..problems.named_problem import problem_of
 from ..runtime.compile import module_of
 from ..runtime.layout import Layout
 from ..runtime.plan import Plan, make_plan, row_bytes

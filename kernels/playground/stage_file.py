@@ -7,9 +7,10 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
+from ...ir.operator_spec import GatherWeighted
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
-from ..tuning.sample_arrays import strided_array
+from ..tuning.sample_arrays import fill_weights, strided_array
 
 FORMS = "sizes and element type (5x4xf32), values ([[1,2],[3,4]]xi64), or a file.npy"
 
@@ -48,4 +49,6 @@ def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Pro
     high = [max(min(size, int(kind.max) + 1), least + 1) for size, least in zip(sizes, low, strict=True)]
     limits = (low, high) if len(sizes) > 1 else (low[0], high[0])
     result[...] = rng.integers(*limits, array.shape).astype(array.dtype)
+    if isinstance(problem.operator, GatherWeighted):
+        fill_weights(result, rng)
     return result

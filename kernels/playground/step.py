@@ -15,7 +15,7 @@ from ...ir.modules.read_module import read_module
 from ...lowering.pipeline import parse_passes, record_stages, stages_by_name
 from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
-from ..kernel import problem_of
+from ..problems.named_problem import problem_of
 from ..runtime.array_checks import data_array, index_array
 from ..runtime.compile import module_of
 from ..runtime.plan import make_plan

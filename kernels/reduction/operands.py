@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import InvalidGatherError, did_you_mean
-from ...ir.problem import Problem
+from ...ir.operator_spec import GatherReduce
 from ...ir.semantics import Bounds, Shape, check_gather_reduce
 from ..runtime.array_checks import data_array, index_array, is_dask_array, is_stored_array, summation_dtype, table_array
 from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, WEIGHTED_MEAN, Bags
@@ -16,7 +16,8 @@ from .bags import LARGEST, MEAN, OPERATOR, WEIGHTED, WEIGHTED_MEAN, Bags
 Reduction = Literal["sum", "mean", "max"]
 _REDUCTIONS = ("sum", "mean", "max")
 # What `compile` has kernels of, and the kinds of elements of each, in words, too.
-REDUCTIONS = {spec.name: spec for spec in (OPERATOR, MEAN, LARGEST)}
+REDUCTIONS: dict[str, GatherReduce] = {spec.name: spec for spec in (OPERATOR, MEAN, LARGEST)}
+WEIGHTED_REDUCTIONS: dict[str, GatherReduce] = {spec.name: spec for spec in (WEIGHTED, WEIGHTED_MEAN)}
 _KINDS = {
     "gather_reduce": ("iufc", "float32, float64, complex numbers and integers"),
     "gather_mean": ("f", "float32 and float64"),
@@ -63,8 +64,12 @@ class Factors:
             return replace(bags, weights=factors if weights is None else factors * weights)
 
 
-def weighted_problem(operator: str, data: ArraySpec, indices: ArraySpec, *, weights: bool, quantised: bool) -> Problem:
-    """Return what `gather_reduce` runs for rows that are multiplied: places of its kernel hold more than an index.
+def weighted_places(
+    operator: str, data: ArraySpec, indices: ArraySpec, *, weights: bool, quantised: bool
+) -> tuple[str, ArraySpec]:
+    """Return what `gather_reduce` runs for rows that are multiplied: an operator, and places for the indices.
+
+    A place holds more than an index: see `GatherWeighted`.
 
     Args:
         operator: "gather_reduce" or "gather_mean".
@@ -85,14 +90,48 @@ def weighted_problem(operator: str, data: ArraySpec, indices: ArraySpec, *, weig
     if quantised and data.dtype not in _QUANTISED:
         raise InvalidGatherError(f"quantised rows are of int8 or uint8, got {data.dtype}; convert data")
     if not quantised and not is_weighted(data.dtype):
-        raise InvalidGatherError(f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}")
+        raise InvalidGatherError(
+            f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}; "
+            + ("name quantised as well" if data.dtype in _QUANTISED else "convert data, for instance to float32")
+        )
     check_gather_reduce(data.shape, indices.shape)
+    spec = WEIGHTED if operator == OPERATOR.name else WEIGHTED_MEAN
+    return spec.name, ArraySpec((*indices.shape, 3 if quantised else 2), _place_dtype(spec, data.dtype))
+
+
+def check_weighted(operator: str, data: ArraySpec, places: ArraySpec, bounds: Bounds) -> Bounds:
+    """Return the bounds mode of a kernel of rows that are multiplied, where there is such a kernel.
+
+    Args:
+        operator: a name of `WEIGHTED_REDUCTIONS`.
+        data: (rows, inner...).
+        places: (bags..., bag, 2 or 3), as `with_weights` makes them.
+        bounds: what was given.
+
+    Raises:
+        InvalidGatherError: data has no rows or cannot have weights, places are of another dtype, or the mode is one
+            that is carried out before the kernel.
+    """
+    spec = WEIGHTED_REDUCTIONS[operator]
+    if bounds not in (Bounds.ERROR, Bounds.ZERO):
+        raise InvalidGatherError(
+            f"rows with weights or scales have one kernel for all bounds, got bounds {bounds}: indices become "
+            "positions before it, and an index outside one that adds nothing; leave bounds out"
+        )
     if not data.shape[0]:
         raise InvalidGatherError(f"no kernel runs for data without rows, got shape {data.shape}; give it one or more")
-    spec = WEIGHTED if operator == OPERATOR.name else WEIGHTED_MEAN
-    dtype = np.dtype(f"i{spec.result_dtype(data.dtype).itemsize}")
-    places = ArraySpec((*indices.shape, 3 if quantised else 2), dtype)
-    return Problem.checked(spec, data, places, Bounds.ZERO)
+    wanted = _place_dtype(spec, data.dtype)
+    if not (is_weighted(data.dtype) or data.dtype in _QUANTISED) or places.dtype != wanted:
+        raise InvalidGatherError(
+            f"{operator} is of rows of floats, int8 or uint8 by {wanted}, an index and the bits of its weight, got "
+            f"{data.dtype} by {places.dtype}; name {OPERATOR.name} with weights or quantised instead"
+        )
+    return Bounds.ZERO
+
+
+def _place_dtype(spec: GatherReduce, dtype: np.dtype) -> np.dtype:
+    """Return the dtype of an index that stands beside the weight of a row of some dtype."""
+    return np.dtype(f"i{spec.result_dtype(dtype).itemsize}")
 
 
 def is_weighted(dtype: np.dtype) -> bool:
@@ -131,7 +170,10 @@ def read_factors(
             "sums of the weights"
         )
     if scale is None and data.dtype.kind in "iuc":
-        raise InvalidGatherError(f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}")
+        raise InvalidGatherError(
+            f"weights are of rows of floats, or of int8 and uint8 with a scale, got {data.dtype}; convert "
+            "data, or give scale="
+        )
     return Factors(read_weights(weights, shape), scales, biases)
 
 

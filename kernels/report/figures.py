@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ...ir.operator_spec import GatherWeighted
 from ...lowering.drawings.nest_drawing import nest_drawing
 from ...lowering.provenance.trace import Trace
 from ..drawings.access_drawing import access_drawing
@@ -46,10 +47,8 @@ def figures(plan: Plan, trace: Trace, explanation: Explanation | None) -> tuple[
         for number, level in enumerate(trace.levels)
         if level.kind == "stage" and number in first_open(trace.levels)
     ]
-    who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
-    verb = "sums is read from" if plan.problem.reduces else "reads"
-    said = f"Which line of data {who} with the same loops {verb}, by which thread."
-    drawn.append(Figure("The memory accesses", said, access_drawing(plan)))
+    if not isinstance(plan.problem.operator, GatherWeighted):  # whose small accesses have weights, and no drawing
+        drawn.append(_accesses(plan))
     drawn += machine_figures(plan, trace)
     if explanation is not None:
         bound = explanation.bound
@@ -77,3 +76,11 @@ def machine_figures(plan: Plan, trace: Trace) -> list[Figure]:
     waits = ", ".join(f"{reason} {part:.0%}" for reason, part in analysis.waits if part) or "nothing"
     said = ". ".join([f"Waits for {waits} of the cycles", *analysis.notes])
     return [Figure(f"{title}, by {analysis.tool}", f"{said}.", port_drawing(analysis))]
+
+
+def _accesses(plan: Plan) -> Figure:
+    """Return the memory accesses of a small gather like that of a plan."""
+    who = "each slice that a small reduction" if plan.problem.reduces else "each element of a small gather"
+    verb = "sums is read from" if plan.problem.reduces else "reads"
+    said = f"Which line of data {who} with the same loops {verb}, by which thread."
+    return Figure("The memory accesses", said, access_drawing(plan))

@@ -78,7 +78,7 @@ def explain(
     plan = whole.plan
     if plan.action != "run":
         raise ExplainError("nothing runs for these sizes, so there is nothing to measure; pass larger arrays")
-    result = np.empty(whole.problem.result.shape, arrays[0].dtype) if out is None else out
+    result = np.empty(whole.problem.result.shape, whole.problem.result.dtype) if out is None else out
     say("measuring the machine")
     measured = ceilings(progress=lambda done, most: say(f"measuring the machine, pass {done} of {most} at most"))
     kernels, rejected = _shorter_kernels(whole, arrays, result, say)

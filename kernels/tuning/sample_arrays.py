@@ -4,6 +4,7 @@ import numpy as np
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError
+from ...ir.operator_spec import GatherWeighted
 from ...ir.problem import Problem
 from ..host.cpu import free_memory_bytes
 
@@ -38,7 +39,21 @@ def sample_arrays(problem: Problem, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     limits = [min(size, int(np.iinfo(indices.dtype).max) + 1) for size in problem.axis_sizes]
     drawn = np.array(limits if len(limits) > 1 else limits[0], np.int64)
     indices[...] = rng.integers(0, np.maximum(drawn, 1), indices.shape).astype(indices.dtype)
+    if isinstance(problem.operator, GatherWeighted):
+        fill_weights(indices, rng)
     return data, indices
+
+
+def fill_weights(places: np.ndarray, rng: np.random.Generator) -> None:
+    """Put the bits of made-up weights, and of biases, beside the indices of a gather_weighted.
+
+    They are small whole numbers, so sums of small whole numbers are exact.
+
+    Args:
+        places: (..., 2 or 3) int32 or int64; changed.
+    """
+    beside = places[..., 1:]
+    beside[...] = rng.integers(1, 4, beside.shape).astype(f"f{places.itemsize}").view(places.dtype)
 
 
 def _span_bytes(spec: ArraySpec) -> int:

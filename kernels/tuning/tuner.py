@@ -184,7 +184,7 @@ class Tuner:
         self._predict = partial(predict_us, machine=machine_model() if machine is None else machine)
         self.default = plan.schedule
         self._space = Space(plan.layout.nest, self.default, sharing_threads(), problem.adds)
-        self._out = np.zeros(problem.result.shape, problem.table.dtype)
+        self._out = np.zeros(problem.result.shape, problem.result.dtype)
         self._trials: dict[Schedule, Trial] = {}
         self._calls: dict[str, Call] = {}
         self._ratios: dict[str, list[float]] = {}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.registry import PIPELINES, Pipeline
 

@@ -284,6 +284,41 @@ def test_reduction_of_gathered_rows_has_the_order_of_onnx_runtime(load, make, ch
         assert same(got, found[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape", "name", "indices"),
+    [
+        ("ReduceSum", "40x9", "gather_reduce", (40, 2, 4)),
+        ("ReduceMean", "3x2x9", "gather_reduce", (6, 2, 4)),
+        ("ReduceSum", "?x3", "gather_reduce", (128, 3)),
+        ("ReduceMean", "1x9", "gather_reduce", (1, 9)),
+    ],
+)
+def test_bags_are_among_the_gathers(load, make, kind, shape, name, indices):
+    axes = {"ReduceSum": {}, "ReduceMean": {"axes": [-2]}}[kind]
+    nodes = [
+        make_node("Gather", ["table", "i"], ["rows"]),
+        make_node(kind, ["rows", *["axes"][: not axes]], ["y"], keepdims=0, name="bags", **axes),
+    ]
+    out = "x".join([*shape.split("x")[:-1], "20xf32"])
+    model = make(nodes, {"i": f"{shape}xi64"}, {"y": out}, {"table": TABLE, "axes": np.array([-2])}, opset=13)
+    (found,) = load(model).gathers().items()
+    assert (found[0], found[1].name, found[1].indices.shape) == ("bags", name, indices)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weighted", "name", "places"),
+    [
+        ("ReduceSum", True, "gather_weighted", (128, 128, 2)),
+        ("ReduceSum", False, "gather_reduce", (128, 128)),
+        ("ReduceMax", False, "gather_max", (128, 128)),
+    ],
+)
+def test_bags_of_a_loop_are_among_the_gathers(load, make, kind, weighted, name, places):
+    found = load(looped(make, kind, weighted=weighted)).gathers(128)
+    bags = [problem for problem in found.values() if problem.reduces]
+    assert [(problem.name, problem.indices.shape) for problem in bags] == [(name, places)]
+
+
 def test_sums_of_no_rows_are_zeros(load, make):
     nodes = [make_node("Gather", ["t", "i"], ["x"]), make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
     inputs = {"t": "?x20xf32", "i": "?x?xi64"}

@@ -18,7 +18,8 @@ from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
 from ...kernels.host.machine_files.described_machine import said_of_machine
 from ...kernels.host.timing import time_interleaved
-from ...kernels.kernel import Kernel, problem_of
+from ...kernels.kernel import Kernel
+from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS

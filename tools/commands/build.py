@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require_compiler
-from ...kernels.kernel import problem_of
+from ...kernels.problems.named_problem import problem_of
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, progress
 

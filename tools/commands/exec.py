@@ -158,8 +158,8 @@ def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]"
     """Return the problem that the options name, with its arrays."""
     from ...ir.array_spec import ArraySpec
     from ...ir.element_types import element_type_name
-    from ...kernels.kernel import problem_of
     from ...kernels.playground.stage_file import filled, read_array
+    from ...kernels.problems.named_problem import problem_of
 
     for name in ("data", "indices"):
         if given[name] is None:

@@ -12,20 +12,22 @@ from ...ir.errors import ModelError, did_you_mean
 from ...ir.problem import Problem
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ...kernels.kernel import Kernel, problem_of
+from ...kernels.kernel import Kernel
 from ...kernels.model import load
+from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
+from ..models.gather_lines import ASSUMED_SIZE, described
 
 if TYPE_CHECKING:
     from ...kernels.report.section import Section
     from ...kernels.report.side_by_side.beside import Beside
 
-# Timings of each schedule; the gathers of a model that are shown in full; what is taken for an unknown size.
-ROUNDS, MOST_IN_FULL, ASSUMED_SIZE = 9, 8, 128
+# Timings of each schedule, and the gathers of a model that are shown in full.
+ROUNDS, MOST_IN_FULL = 9, 8
 EXAMPLES = """examples:
   gathernest report --data 100000x64xf32 --indices 20000xi64 -o report.html
   gathernest report --data 8x8xf32 --indices 5xui8 --bounds zero --schedule "" --no-timing
@@ -138,7 +140,7 @@ def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int
     for name, problem in problems.items():
         keys.setdefault(make_plan(problem, schedule).key, name)
     in_full = [options.node] if options.node is not None else list(keys.values())[:MOST_IN_FULL]
-    others = [(name, _line(problem)) for name, problem in problems.items() if name not in in_full]
+    others = [(name, described(problem)) for name, problem in problems.items() if name not in in_full]
     remark = f"Sizes that only a run of the model knows are taken as {ASSUMED_SIZE}."
     jobs = [_Job(name, problems[name], schedule, (remark,)) for name in in_full]
     return _write(options, jobs, others, title=f"gathernest report: {model.name}")
@@ -203,7 +205,3 @@ def _save(path: str, text: str, sections: Sequence["Section"]) -> int:
     share = f"{100 * mapped / of:.0f} %" if of else "none"
     make_console().print(f"{path}: {len(text.encode()) / 1000:.0f} kB; {share} of the work of the hot loops maps to it")
     return DONE
-
-
-def _line(problem: Problem) -> str:
-    return f"{problem.name} {problem.table} by {problem.indices}, bounds {problem.bounds}"

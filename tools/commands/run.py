@@ -16,6 +16,7 @@ from ...kernels.model import Model, load
 from ...kernels.models.tensor_spec import check_input_names
 from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..models.gather_lines import ASSUMED_SIZE, described
 from ..models.input_files import named_files, read_input
 
 Arrays = dict[str, np.ndarray]
@@ -23,6 +24,7 @@ Arrays = dict[str, np.ndarray]
 EXAMPLES = """examples:
   gathernest run model.onnx --input tokens=tokens.npy --output results
   gathernest run model.onnx --random 0 --size batch=4 --size length=128 --compare
+  gathernest run model.onnx --list
   gathernest run model.onnx --stage gather-to-slice"""
 
 
@@ -48,6 +50,11 @@ def add_arguments(parser: Parser) -> None:
         help="print the module instead of running it: operator, the name of a pass, or all of them",
     )
     parser.add_argument(
+        "--list",
+        action="store_true",
+        help=f"print its gathers and bags instead of running it, with {ASSUMED_SIZE} for sizes that only a run knows",
+    )
+    parser.add_argument(
         "--allow-external-data", action="store_true", help="read weights from other files in the model's folder"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -57,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
     given = named_files(options.input)
     model = load(options.model, allow_external_data=options.allow_external_data)
+    if options.list:
+        return _print_list(model, as_json=options.json)
     if options.stage is not None:
         return _print_stage(model, options.stage, as_json=options.json)
     inputs = _inputs(model, given, options.random, options.size)
@@ -134,6 +143,20 @@ def _print_stage(model: Model, name: str, *, as_json: bool) -> int:
     separator = "\n// -----\n"
     texts = [f"// after {stage}\n{text}" if len(stages) > 1 else text for stage, text in stages.items()]
     sys.stdout.write(separator.join(texts))
+    return DONE
+
+
+def _print_list(model: Model, *, as_json: bool) -> int:
+    problems = model.gathers(ASSUMED_SIZE)
+    if as_json:
+        entries = [{"node": name, "gather": described(problem)} for name, problem in problems.items()]
+        print(json.dumps({"model": model.name, "gathers": entries}))
+        return DONE
+    console = make_console()
+    for name, problem in problems.items():
+        console.print(f"{name}: {described(problem)}")
+    if not problems:
+        console.print(f"{model.name} has no gather left that runs as a kernel")
     return DONE
 
 

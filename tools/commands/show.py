@@ -6,14 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ...ir.array_spec import ArraySpec
-from ...ir.errors import GathernestError, InvalidGatherError, ScheduleError, did_you_mean
-from ...ir.semantics import parse_bounds
+from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
-from ...kernels.kernel import TWO_PIPELINES, Kernel
+from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
-from ...kernels.reduction.operands import weighted_problem
-from ...lowering.registry import SCHEDULED_NEST, Pipeline
+from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
@@ -39,10 +37,6 @@ FOLDERS = {
     "dump_dir": "write every stage there, in a folder of the gather's own",
     "override_dir": "replace stages by those that were edited in such a dump",
 }
-FACTORS = {
-    "weights": "of gather_reduce: each index has a weight, as with weights= of gathernest.gather_reduce",
-    "quantised": "of gather_reduce and gather_mean: rows of int8 or uint8 have a scale and a bias",
-}
 NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
 ROUNDS = 9
 NOT_RUN = {
@@ -67,8 +61,6 @@ EXAMPLES = """examples:
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     add_problem_options(parser)
-    for name, said in FACTORS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=said)
     parser.add_argument(
         "--schedule",
         metavar="TEXT",
@@ -129,10 +121,7 @@ def _show(options: argparse.Namespace) -> int:
     arguments = problem_arguments(options)
     schedule = None if options.schedule is None else Schedule.parse(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
-        if options.weights or options.quantised:
-            kernel = _weighted(options, arguments, schedule)
-        else:
-            kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
+        kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan
@@ -169,23 +158,6 @@ def _show(options: argparse.Namespace) -> int:
     if failure is not None:
         raise failure
     return DONE
-
-
-def _weighted(options: argparse.Namespace, arguments: dict[str, Any], schedule: Schedule | None) -> Kernel:
-    """Return the kernel of rows that are multiplied before they are added; raises InvalidGatherError."""
-    for name in ("axis", "batch_dims"):
-        if arguments[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise InvalidGatherError(f"{options.operator} has no {name}, got {arguments[name]}; leave out {flag}")
-    if schedule is not None and options.passes is not None:
-        raise ScheduleError(TWO_PIPELINES)
-    data, indices = (ArraySpec.parse(arguments[name]) for name in ("data", "indices"))
-    if indices.dtype.kind not in "iu":
-        raise InvalidGatherError(f"--indices must be integers, got {indices.dtype}")
-    parse_bounds(options.bounds)
-    factors = {name: getattr(options, name) for name in FACTORS}
-    problem = weighted_problem(options.operator, data, indices, **factors)
-    return Kernel(problem, schedule if options.passes is None else Pipeline(options.passes))
 
 
 def _print_explanation(kernel: Kernel, rounds: int, *, as_json: bool) -> int:
@@ -244,10 +216,6 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.explain and (options.stage is not None or options.picture):
         other = "--picture" if options.stage is None else f"--stage {options.stage}"
         raise InvalidGatherError(f"--explain measures the kernel and shows no stage; leave out {other}")
-    if (options.weights or options.quantised) and (options.explain or options.upstream):
-        flag = "--weights" if options.weights else "--quantised"
-        other = "--explain" if options.explain else "--upstream"
-        raise InvalidGatherError(f"{other} makes up indices without weights; leave out {flag} or {other}")
     if options.rounds is not None and not options.explain and not options.upstream:
         raise InvalidGatherError(
             "--rounds is for --explain and --upstream, which are not there; add one, or leave out --rounds"

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
-from ...kernels.kernel import OPERATORS
+from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from .terminal import UsageError
 
 
@@ -15,7 +15,7 @@ def add_problem_options(
     """Declare the options; without `required`, the arrays may be left out. `action` is what argparse does with each."""
 
     def add(flag: str, **settings: Any) -> None:
-        parser.add_argument(flag, action=action, **settings)
+        parser.add_argument(flag, **{"action": action, **settings})
 
     add("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
     add("--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
@@ -24,10 +24,15 @@ def add_problem_options(
     add("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
     add("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
     add("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+    for name, said in FACTORS.items():
+        add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), default=False, help=said)
 
 
 def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `gathernest.compile` that the options name; both arrays must be given and readable."""
+    """Return the arguments of `gathernest.compile` that the options name; both arrays must be given and readable.
+
+    Of rows with weights or scales they name the operator of the kernel, with places for indices: "gather_weighted".
+    """
     for name in ("data", "indices"):
         if getattr(options, name) is None:
             raise UsageError(f"--{name} is missing; name the gather with --data and --indices")
@@ -36,4 +41,8 @@ def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:
         except GathernestError as error:
             raise InvalidGatherError(f"--{name}: {error}") from None
     names = ("operator", "data", "indices", "axis", "batch_dims", "bounds", "scale")
-    return {name: getattr(options, name) for name in names}
+    arguments = {name: getattr(options, name) for name in names}
+    if not any(getattr(options, name) for name in FACTORS):
+        return arguments
+    problem = problem_of(**arguments, **{name: getattr(options, name) for name in FACTORS})
+    return arguments | {"operator": problem.name, "indices": str(problem.indices), "bounds": str(problem.bounds)}

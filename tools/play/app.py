@@ -14,7 +14,7 @@ def imports():
     import marimo as mo
 
     from gathernest.ir.semantics import Bounds
-    from gathernest.kernels.kernel import OPERATORS
+    from gathernest.kernels.problems.named_problem import OPERATORS
     from gathernest.tools.play import live_stages, panels
     from gathernest.tools.play.bytes_check import check_bytes
     from gathernest.tools.play.session import NO_STAGE, Session

@@ -2,6 +2,7 @@
 
 import argparse
 
+from ...kernels.reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console
 
@@ -11,6 +12,7 @@ EXAMPLES = """examples:
   gathernest play --port 8000 --no-browser"""
 
 LARGEST_PORT = 65535
+BAGS = {*REDUCTIONS, *WEIGHTED_REDUCTIONS}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -30,7 +32,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--port: expected a whole number from 1 to {LARGEST_PORT}, got {options.port}")
     query: dict[str, str] = {}
     if options.data is not None or options.indices is not None:
-        query = Settings(**problem_arguments(options)).to_query()
+        arguments = problem_arguments(options)
+        if arguments["operator"] in BAGS:
+            raise UsageError(
+                f"the steps of the playground are of gathers and gradients, got {options.operator}; gathernest show "
+                f"--operator {options.operator} prints the stages of bags"
+            )
+        query = Settings(**arguments).to_query()
     console = make_console()
     serve(
         options.port,

@@ -99,7 +99,7 @@ def _kernel(script: ScheduleScript, settings: Settings) -> Iterator[Kernel]:
 def _timed(kernel: Kernel) -> Part:
     """Return the time of a call with made-up arrays, and how its bytes differ from the reference."""
     data, indices = sample_arrays(kernel.problem)
-    out = np.empty(kernel.problem.result.shape, data.dtype)
+    out = np.empty(kernel.problem.result.shape, kernel.problem.result.dtype)
     start = time.perf_counter()
     kernel(data, indices, out)
     first_s = time.perf_counter() - start

@@ -43,7 +43,7 @@ def timed_in_turn(a: "Kernel", b: "Kernel", rounds: int) -> InTurn:
     calls = {}
     for name, kernel in (("A", a), ("B", b)):
         data, indices = given if kernel.problem == a.problem else sample_arrays(kernel.problem)
-        out = np.empty(kernel.problem.result.shape, data.dtype)
+        out = np.empty(kernel.problem.result.shape, kernel.problem.result.dtype)
         calls[name] = functools.partial(kernel, data, indices, out)
     timings = time_interleaved(calls, rounds=rounds, settle_s=0)
     times_us = 1e6 * timings.median_s("A"), 1e6 * timings.median_s("B")

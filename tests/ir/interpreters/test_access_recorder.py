@@ -8,7 +8,7 @@ from gathernest.ir.array_spec import ArraySpec
 from gathernest.ir.interpreters.access_recorder import record_accesses
 from gathernest.ir.interpreters.scalar import interpret
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule

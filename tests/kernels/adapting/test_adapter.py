@@ -12,7 +12,7 @@ from gathernest.kernels.adapting import adapter as adapters
 from gathernest.kernels.adapting.adapter import COMPILING_S, MOST_CLASSES, Adapter
 from gathernest.kernels.adapting.budget import SHARE
 from gathernest.kernels.adapting.call_class import FIRST_CALLS, LEAST_SPENT_S, SHORTEST_S, Subject
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.kernels.runtime.select_schedule import tuned_schedule
 from gathernest.kernels.tune import recorded
@@ -129,7 +129,7 @@ def test_a_faster_candidate_is_found_recorded_and_varied_further():
 def test_a_later_process_has_the_winner_and_says_where_it_comes_from(python, tmp_path):
     World({FASTER: 1.3}, compiling_s=0.0).run(60)
     code = """
-        from gathernest.kernels.kernel import problem_of
+        from gathernest.kernels.problems.named_problem import problem_of
         from gathernest.kernels.runtime.plan import make_plan
         from gathernest.tools import cli
         plan = make_plan(problem_of("gather", "1000x64xf32", "4000xi64"))

@@ -12,7 +12,7 @@ from gathernest.kernels.drawings import access_drawing as drawing_module
 from gathernest.kernels.drawings.access_drawing import access_drawing
 from gathernest.kernels.drawings.accesses import Accesses, accesses_of
 from gathernest.kernels.host.knobs import knobs
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.kernels.stepping.thread_share import thread_of

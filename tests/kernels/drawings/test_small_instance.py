@@ -6,7 +6,7 @@ import pytest
 from gathernest.ir.array_spec import ArraySpec
 from gathernest.kernels.drawings.accesses import accesses_of
 from gathernest.kernels.drawings.small_instance import MOST_TILES, small_instance, spread_indices
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.schedule import Schedule

@@ -6,7 +6,7 @@ import pytest
 import gathernest as gn
 from gathernest.ir.problem import Problem
 from gathernest.kernels.host.runtime import RUNTIME
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule

@@ -8,8 +8,8 @@ import pytest
 import gathernest as gn
 from gathernest.ir import reference
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.kernels.kernel import problem_of
 from gathernest.kernels.playground.stage_file import filled
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import module_of, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.kernels.stepping.stage_steps import step_stage

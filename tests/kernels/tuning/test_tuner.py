@@ -9,7 +9,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.host_load import OtherLoad
 from gathernest.kernels.host.timing import Timings
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.tune import tune
 from gathernest.kernels.tuned_schedules.records import TuningWarning, read_records
 from gathernest.kernels.tuning import tuner

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from gathernest.ir.dialects.gather_dialect import LoopOp
 from gathernest.ir.modules.context import parse_module
-from gathernest.kernels.kernel import problem_of
+from gathernest.kernels.problems.named_problem import problem_of
 from gathernest.kernels.runtime.compile import run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.drawings.nest_boxes import LOOPS, loop_names

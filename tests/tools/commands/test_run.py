@@ -61,6 +61,39 @@ def test_outputs_are_written_and_described(gathernest, model, tokens, tmp_path):
     assert np.load(tmp_path / "results" / "rows_0.npy").tobytes() == TABLE[np.load(tokens)].tobytes()
 
 
+def test_list_names_gathers_and_bags(gathernest, tmp_path):
+    nodes = [
+        helper.make_node("Gather", ["table", "tokens"], ["rows"], name="pick"),
+        helper.make_node("ReduceSum", ["rows", "axes"], ["sums"], name="sum", keepdims=0),
+        helper.make_node("Gather", ["sums", "tokens"], ["y"], name="again"),
+    ]
+    path = write(
+        tmp_path / "bags.onnx",
+        nodes,
+        {"tokens": (TensorProto.INT64, [6, 3])},
+        {"y": (TensorProto.FLOAT, [6, 3, 4])},
+        {"table": TABLE, "axes": np.array([1])},
+    )
+    ended = gathernest("run", path, "--list")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        "sum: gather_reduce 6x4xf32 by 6x3xi64, bounds error",
+        "again: gather 6x4xf32 by 6x3xi64, bounds error",
+    ]
+    listed = json.loads(gathernest("run", path, "--list", "--json").out)["gathers"]
+    assert [entry["node"] for entry in listed] == ["sum", "again"]
+    report = tmp_path / "report.html"
+    assert gathernest("report", path, "--no-timing", "-o", str(report)).status == 0
+    assert "gather_reduce 6x4xf32" in report.read_text()
+
+
+def test_list_of_a_model_without_gathers_says_so(gathernest, tmp_path):
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    spec = (TensorProto.FLOAT, [2])
+    ended = gathernest("run", write(tmp_path / "neg.onnx", nodes, {"x": spec}, {"y": spec}), "--list")
+    assert (ended.status, ended.out.strip()) == (0, "neg.onnx has no gather left that runs as a kernel")
+
+
 def test_json_says_what_was_run(gathernest, model, tokens):
     answer = json.loads(gathernest("run", model, "--input", f"tokens={tokens}", "--json").out)
     assert answer["model"] == "model.onnx"

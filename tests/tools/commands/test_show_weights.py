@@ -1,14 +1,15 @@
 """`show --weights` and `--quantised`: the stages that `gather_reduce` runs for rows that are multiplied."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import gathernest as gn
 from gathernest.ir.array_spec import ArraySpec
-from gathernest.kernels.reduction import widened
-from gathernest.kernels.reduction.operands import weighted_problem
+from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.kernels.runtime import dispatch
 
 BAGS = ("show", "--operator", "gather_reduce", "--data", "40x6xf32", "--indices", "5x3xi64")
 
@@ -26,9 +27,11 @@ BAGS = ("show", "--operator", "gather_reduce", "--data", "40x6xf32", "--indices"
 )
 def test_the_kernel_is_that_of_a_call(gathernest, monkeypatch, dtype, reduce, factors, title):
     data, indices = np.ones((40, 6), dtype), np.arange(15).reshape(5, 3)
-    seen, prepare = [], widened.prepare_problem
-    monkeypatch.setattr(widened, "prepare_problem", lambda problem: seen.append(problem) or prepare(problem))
-    widened.RUNTIME.prepared.clear()
+    seen, prepare = [], dispatch.prepare_problem
+    monkeypatch.setattr(
+        dispatch, "prepare_problem", lambda problem, *rest: seen.append(problem) or prepare(problem, *rest)
+    )
+    dispatch.RUNTIME.forget()
     given = (
         {"weights": np.ones((5, 3), np.float32 if dtype != "float64" else np.float64)} if "weights" in factors else {}
     )
@@ -37,7 +40,7 @@ def test_the_kernel_is_that_of_a_call(gathernest, monkeypatch, dtype, reduce, fa
     gn.gather_reduce(data, indices, reduce=reduce, **given)
     operator = {"sum": "gather_reduce", "mean": "gather_mean"}[reduce]
     flags = {name: name in factors for name in ("weights", "quantised")}
-    assert seen == [weighted_problem(operator, ArraySpec.of(data), ArraySpec.of(indices), **flags)]
+    assert [replace(problem, is_fresh=True) for problem in seen] == [problem_of(operator, data, indices, **flags)]
     words = "show", "--operator", operator, "--data", str(ArraySpec.of(data)), "--indices", "5x3xi64"
     ended = gathernest(*words, *[f"--{name}" for name in factors], "--json")
     assert (ended.status, json.loads(ended.out)["gather"]) == (0, title)
@@ -59,13 +62,18 @@ ERRORS = {
     "mean": (("--operator", "gather_mean", "--weights"), "weights are of gather_reduce, as in torch, got gather_mean"),
     "integers": (
         ("--data", "40x6xi32", "--weights"),
-        "weights are of rows of floats, or of int8 and uint8 with a scale",
+        "weights are of rows of floats, or of int8 and uint8 with a scale, got int32; convert data, for instance to",
     ),
     "floats": (("--quantised",), "quantised rows are of int8 or uint8, got float32"),
-    "axis": (("--weights", "--axis", "1"), "gather_reduce has no axis, got 1; leave out --axis"),
+    "axis": (("--weights", "--axis", "1"), "gather_reduce has no axis, got 1; leave it out"),
     "batch dims": (("--weights", "--batch-dims", "1"), "gather_reduce has no batch_dims, got 1"),
-    "explain": (("--weights", "--explain"), "--explain makes up indices without weights; leave out --weights"),
-    "upstream": (("--quantised", "--upstream"), "leave out --quantised or --upstream"),
+    "scale": (("--weights", "--scale", "2"), "scale is for gradients, and gather_reduce is none; multiply its result"),
+    "clip": (("--weights", "--bounds", "clip"), "one kernel for all bounds, got bounds clip: indices become positions"),
+    "small integers": (("--data", "40x6xi8", "--weights"), "got int8; name quantised as well"),
+    "index dtype": (
+        ("--operator", "gather_weighted", "--indices", "5x3x2xi64"),
+        "by int32, an index and the bits of its weight, got float32 by int64; name gather_reduce with weights",
+    ),
     "two pipelines": (("--weights", "--schedule", "", "-p", "cse"), "give schedule or pipeline, not both"),
     "float indices": (("--weights", "--indices", "5x3xf32"), "indices"),
     "bounds": (("--weights", "--bounds", "zeroes"), "zeroes"),

@@ -11,7 +11,7 @@ import numpy as np
 from ....ir.array_spec import ArraySpec
 from ....ir.errors import GathernestError
 from ....kernels.host.machine_files.described_machine import said_of_machine
-from ....kernels.kernel import problem_of
+from ....kernels.problems.named_problem import problem_of
 from ....kernels.runtime.layout import Layout
 from ....kernels.runtime.select_schedule import choice_for
 from ....lowering.schedule.cost_model import CostModel, Prediction

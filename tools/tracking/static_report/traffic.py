@@ -5,7 +5,7 @@ import numpy as np
 from ....asv_bench.benchmarks.cases import Case
 from ....ir.array_spec import ArraySpec
 from ....kernels.host.knobs import knobs
-from ....kernels.kernel import problem_of
+from ....kernels.problems.named_problem import problem_of
 from ....kernels.roofline.lower_bound import fewest_bytes
 
 

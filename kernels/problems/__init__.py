@@ -1,0 +1,1 @@
+"""How callers name the problem that a kernel is of."""
