@@ -185,8 +185,8 @@ class Pipeline:
     def most_axis_size(self) -> int | None:
         """The positions that an axis may have where `stage-positions` is told their bits; None for any."""
         given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == STAGING)
-        bits = [int(options["bits"]) for options in given if options.get("bits", "").isdecimal()]
-        return 1 << min(bits) if bits else None
+        bits = [each for options in given if (each := options.get("bits", "").lstrip("+-")).isdecimal()]
+        return 1 << min(map(int, bits)) if bits else None
 
     def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""

@@ -36,7 +36,6 @@ from .torch_tensors import (
 _OF_TORCH = (torch.int64, torch.int32)
 _SUMMED = (torch.float32, torch.float64, *NARROW)
 _OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
-_KEYS = {operator.name: keys_of_gather(operator, Bounds.ERROR) for operator in _OPERATORS.values()}
 _PLAIN, _Missing = (torch.Tensor, torch.nn.Parameter), type(None)
 
 
@@ -86,16 +85,18 @@ def found_bags(
 ) -> Any:
     """Return the result of a call that was made before, with its gradient if that `is_ours`, or None.
 
-    The arguments need no checks: a call with others finds nothing.
+    The arguments need few checks: a call with others finds nothing.
     """
     if is_traced() or is_transformed() or has_function_mode():
         return None
-    if type(index) is not torch.Tensor or type(offsets) not in (torch.Tensor, _Missing):
+    if type(index) is not torch.Tensor or type(offsets) not in (torch.Tensor, _Missing) or type(weight) not in _PLAIN:
         return None
     try:
         count, is_max = weight.shape[0], mode == "max"
         is_derived = is_grad_enabled() and (weight.requires_grad or (factors is not None and factors.requires_grad))
         if weight.ndim != 2 or weight.dtype not in _SUMMED or (is_derived and not is_ours):
+            return None
+        if not weight.is_cpu or weight.layout is not torch.strided:
             return None
         if padding_idx is not None and not -count <= padding_idx < count:
             return None
@@ -123,7 +124,7 @@ def found_bags(
 
 def _found_rows(operator: GatherReduce, weight: Any, index: Any) -> Any:
     """Return what a call by rows of indices that was made before gives, or None; raises BoundsError."""
-    found = finders().elements.run(CALLS.find, weight, index, None, *_KEYS[operator.name])
+    found = finders().elements.run(CALLS.find, weight, index, None, *keys_of_gather(operator, Bounds.ERROR))
     return None if found is None else rounded_to(weight.dtype, found)
 
 

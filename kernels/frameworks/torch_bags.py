@@ -8,6 +8,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from torch.overrides import handle_torch_function  # pyright: ignore[reportMissingImports]
 
 from ...ir.errors import InvalidGatherError
+from ...ir.semantics import integer_argument
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, found_bags, reduced
 from .torch_operators import GATHER
 from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, must_see
@@ -54,6 +55,8 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
+    if padding_idx is not None and type(padding_idx) is not int:
+        padding_idx = integer_argument(padding_idx, "padding_idx")
     if max_norm is None and mode in _MODES:
         is_ours = not (sparse or scale_grad_by_freq)
         given = per_sample_weights, mode, include_last_offset, padding_idx, is_ours

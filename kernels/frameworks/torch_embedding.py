@@ -8,6 +8,7 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 
 from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather
+from ...ir.semantics import integer_argument
 from ..gather import gather
 from .torch_fast_call import OwnGradient, finders
 from .torch_few_bags import NARROW
@@ -44,6 +45,8 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
+    if padding_idx is not None and type(padding_idx) is not int:
+        padding_idx = integer_argument(padding_idx, "padding_idx")
     is_matrix = isinstance(weight, Tensor) and weight.ndim == 2
     if max_norm is None and is_matrix and not (scale_grad_by_freq and (sparse or weight.requires_grad)):
         rows = weight.shape[0] if padding_idx is not None else 0

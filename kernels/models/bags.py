@@ -11,11 +11,12 @@ from ...ir.dialects.graph.bag_ops import BagsOp, check_bags, flat_bags, least_of
 from ...ir.importers.file_limits import FileLimits
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
+from ..reduction.bags import LARGEST, MEAN, OPERATOR
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.grouped_sums import grouped_sum
-from ..reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS, weighted_places
+from ..reduction.operands import WEIGHTED_REDUCTIONS, weighted_places
 
-_OPERATORS = dict(zip(("sum", "mean", "max"), REDUCTIONS.values(), strict=True))
+_OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
 
 
 def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndarray) -> np.ndarray:

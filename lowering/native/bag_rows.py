@@ -100,7 +100,7 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     size, padding, most_places = (code.call_python("PyLong_AsSsize_t", code.word(args, place)) for place in (3, 4, 6))
     bags = code.sub(shapes[1], has_last)
     code.need(code.icmp_signed(">", bags, I64(0)), none)
-    last = code.select(code.same(has_last, I64(1)), offsets[bags], shapes[0])
+    last = code.select(code.same(has_last, I64(1)), offsets[code.sub(shapes[1], I64(1))], shapes[0])
     code.need(code.icmp_unsigned("<=", last, shapes[0]), none)
     code.need(code.same(offsets[I64(0)], I64(0)), none)
     weights = code.variable(NULL)

@@ -4,10 +4,13 @@ import gc
 import itertools
 import sys
 import tracemalloc
+from functools import partial
 
+import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.runtime.call_cache import MOST_REMEMBERED, one_object
 
 torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip install 'gathernest[torch]'")
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
@@ -189,6 +192,47 @@ def test_errors_of_a_repeated_call_are_those_of_the_first_one(mode, is_derived):
         gnt.embedding_bag(matrix[0], table, mode=mode)
     with pytest.raises(gn.InvalidGatherError, match="offsets must be None"):
         gnt.embedding_bag(matrix, table, offsets, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_other_weights_of_a_repeated_call_are_errors_or_functions_of_their_own(mode, is_derived):
+    class Named(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is gnt.embedding_bag:
+                return "its own"
+            return super().__torch_function__(func, types, args, kwargs)
+
+    table = table_of("float32").requires_grad_(is_derived)
+    index, offsets = inputs_of("int64", False)
+    for _ in range(3):
+        gnt.embedding_bag(index, table, offsets, mode=mode)
+    assert gnt.embedding_bag(index, table.as_subclass(Named), offsets, mode=mode) == "its own"
+    for wrong in (table.detach().to("meta"), table.detach().to_sparse()):
+        with pytest.raises(gn.InvalidGatherError, match="weight"):
+            gnt.embedding_bag(index, wrong.requires_grad_(is_derived), offsets, mode=mode)
+
+
+@pytest.mark.parametrize("padding", [np.int64(1), torch.tensor(1)], ids=["numpy", "torch"])
+def test_padding_is_any_integer(padding):
+    table, (index, offsets) = table_of("float32").nan_to_num(), inputs_of("int64", False)
+    for _ in range(3):
+        ours = gnt.embedding_bag(index, table, offsets, mode="sum", padding_idx=padding)
+        assert torch.equal(ours, gnt.embedding_bag(index, table, offsets, mode="sum", padding_idx=1))
+        assert torch.equal(gnt.embedding(index, table, padding_idx=padding), table[index])
+    for function in (partial(gnt.embedding_bag, offsets=offsets), gnt.embedding):
+        with pytest.raises(gn.InvalidGatherError, match=r"padding_idx must be an int, got 1\.0"):
+            function(index, table, padding_idx=1.0)
+
+
+def test_calls_are_found_when_the_keys_of_others_were_many():
+    table, (matrix, _) = table_of("float32"), inputs_of("int64", True)
+    for number in range(MOST_REMEMBERED + 1):
+        one_object(("another", number))
+    for _ in range(4):
+        gnt.embedding_bag(matrix, table, mode="sum")
+    assert torch_bag_operators.found_bags(table, matrix, None, None, "sum", False, None, True) is not None
 
 
 def test_a_call_of_gathernest_that_is_like_it_is_another():

@@ -127,6 +127,7 @@ def test_a_call_that_keeps_positions_gathers_and_leaves_out_as_it_was_where_an_i
         ("stage-positions{bits=8}", 1 << 8),
         ("cse,stage-positions{ bits=16 },cse", 1 << 16),
         ("stage-positions{bits=16},stage-positions{bits=8}", 1 << 8),
+        ("stage-positions{bits=+8}", 1 << 8),
         ("my-stage-positions{bits=8}", None),
         ("stage-positions", None),
         ("cse", None),

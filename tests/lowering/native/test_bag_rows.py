@@ -1,5 +1,8 @@
 """Rows of bags in machine code are those that NumPy makes."""
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 
@@ -14,6 +17,22 @@ def rows(
     indices=INDICES, offsets=OFFSETS, size=10, *, has_last=False, padding=-1, is_largest=False, most=4, weights=None
 ):
     return bag_rows()(indices, offsets, has_last, size, padding, is_largest, most, weights)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4"])
+def test_nothing_is_read_behind_the_offsets(dtype):
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    first = np.frombuffer(memory, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    offsets = first[:page].view(dtype)[-3:]
+    for last, has_last in ((5, False), (7, True)):
+        offsets[:] = [0, 2, last]
+        assert protect(first.ctypes.data + page, page, 0) == 0
+        found = rows(offsets=offsets, has_last=has_last)
+        assert found.tolist() == rows(offsets=offsets.copy(), has_last=has_last).tolist()
+        assert protect(first.ctypes.data + page, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
 def test_rows_are_those_of_bags_of_random_lengths():

@@ -36,6 +36,12 @@ def njit_by_all_passes(*signature: Any, cache: bool = False, **options: Any) -> 
         ("gather_nd", "20x30x8xf32", "900x2xi16", {"bounds": "clip"}),
         ("gather_mean", "1000x24xf32", "60x7xui8", {"bounds": "zero"}),
         ("gather_grad", "200000x20xf32", "90000xi64", {}),
+        ("gather_grad", "2000x4xc64", "900xi32", {"scale": 0.5}),
+        ("gather_elements", "9000x60xf32", "9000x60xi64", {"axis": 1}),
+        ("gather_max", "1000x24xi16", "60x7xi64", {}),
+        ("gather_reduce", "1000x24xf16", "60x7xi64", {"weights": True}),
+        ("gather_reduce", "1000x24xbf16", "60x7xi64", {"weights": True}),
+        ("gather_mean", "1000x24xui8", "60x7xi64", {"quantised": True}),
     ],
 )
 def test_passes_that_are_left_out_change_no_instruction(operator, data, indices, options):
