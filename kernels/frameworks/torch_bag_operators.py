@@ -12,7 +12,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from ...ir.errors import BoundsError
 from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
-from ..reduction.bags import LARGEST, MEAN, OPERATOR, WEIGHTED, make_bags, read_ends
+from ..reduction.bags import OPERATORS, WEIGHTED, make_bags, read_ends
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.largest import rows_of_largest, rows_of_largest_in
 from ..reduction.operands import Reduction
@@ -23,6 +23,7 @@ from .torch_fast_call import finders
 from .torch_few_bags import FEW, NARROW, even_offsets, few_bags, found_few, reduced_few, rounded_to, rows_of
 from .torch_operators import GATHER, Operator, added_up, plain_function
 from .torch_tensors import (
+    PLAIN,
     array_of,
     has_function_mode,
     is_grad_enabled,
@@ -34,16 +35,15 @@ from .torch_tensors import (
 )
 
 _OF_TORCH = (torch.int64, torch.int32)
-_SUMMED = (torch.float32, torch.float64, *NARROW)
-_OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
-_PLAIN, _Missing = (torch.Tensor, torch.nn.Parameter), type(None)
+SUMMED = (torch.float32, torch.float64, *NARROW)
+_Missing = type(None)
 
 
 def reduced(
     weight: Any, index: Any, offsets: Any, mode: Reduction, has_last: bool, padding: int, factors: Any = None
 ) -> Any:
     """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
-    operator = _OPERATORS[mode]
+    operator = OPERATORS[mode]
     try:
         if factors is None or weight.dtype is not torch.float64:
             few = few_bags(index, offsets, factors, has_last, weight.shape[0], padding, mode == "max")
@@ -89,12 +89,12 @@ def found_bags(
     """
     if is_traced() or is_transformed() or has_function_mode():
         return None
-    if type(index) is not torch.Tensor or type(offsets) not in (torch.Tensor, _Missing) or type(weight) not in _PLAIN:
+    if type(index) is not torch.Tensor or type(offsets) not in (torch.Tensor, _Missing) or type(weight) not in PLAIN:
         return None
     try:
         count, is_max = weight.shape[0], mode == "max"
         is_derived = is_grad_enabled() and (weight.requires_grad or (factors is not None and factors.requires_grad))
-        if weight.ndim != 2 or weight.dtype not in _SUMMED or (is_derived and not is_ours):
+        if weight.ndim != 2 or weight.dtype not in SUMMED or (is_derived and not is_ours):
             return None
         if not weight.is_cpu or weight.layout is not torch.strided:
             return None
@@ -103,13 +103,13 @@ def found_bags(
         padding = -1 if padding_idx is None else padding_idx % count
         has_last = has_last and offsets is not None
         if factors is not None:
-            if mode != "sum" or type(factors) not in _PLAIN or factors.shape != index.shape:
+            if mode != "sum" or type(factors) not in PLAIN or factors.shape != index.shape:
                 return None
             if weight.dtype is torch.float64 or factors.dtype is not weight.dtype:
                 return None
         elif is_max and is_derived:
             return _largest_of_few(weight, index, offsets, has_last, padding)
-        operator = _OPERATORS[mode] if factors is None else WEIGHTED
+        operator = OPERATORS[mode] if factors is None else WEIGHTED
         if offsets is None and factors is None:
             found = _found_rows(operator, weight, index) if index.ndim == 2 and padding < 0 else None
         else:

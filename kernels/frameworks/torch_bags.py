@@ -9,12 +9,11 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 
 from ...ir.errors import InvalidGatherError
 from ...ir.semantics import integer_argument
-from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, found_bags, reduced
+from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, SUMMED, found_bags, reduced
 from .torch_operators import GATHER
 from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, must_see
 
 _MODES = ("sum", "mean", "max")
-_SUMMED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
 def embedding_bag(
@@ -55,7 +54,7 @@ def embedding_bag(
         IndexTypeError: `input` or `offsets` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, or the shapes do not fit.
     """
-    if padding_idx is not None and type(padding_idx) is not int:
+    if padding_idx is not None:
         padding_idx = integer_argument(padding_idx, "padding_idx")
     if max_norm is None and mode in _MODES:
         is_ours = not (sparse or scale_grad_by_freq)
@@ -74,7 +73,7 @@ def embedding_bag(
             check_index(offsets, "offsets", "embedding_bag")
     if mode not in _MODES:
         raise InvalidGatherError(f'mode must be "sum", "mean" or "max", got {mode!r}')
-    if weight.dtype not in _SUMMED:
+    if weight.dtype not in SUMMED:
         raise InvalidGatherError(
             f"weight must be float16, bfloat16, float32 or float64, got {weight.dtype}; convert it, as by .float()"
         )

@@ -45,7 +45,7 @@ def embedding(
         IndexTypeError: `input` has no integers.
         InvalidGatherError: an argument is no dense CPU tensor, `weight` is no matrix, or `padding_idx` is outside.
     """
-    if padding_idx is not None and type(padding_idx) is not int:
+    if padding_idx is not None:
         padding_idx = integer_argument(padding_idx, "padding_idx")
     is_matrix = isinstance(weight, Tensor) and weight.ndim == 2
     if max_norm is None and is_matrix and not (scale_grad_by_freq and (sparse or weight.requires_grad)):

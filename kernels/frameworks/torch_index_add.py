@@ -14,9 +14,10 @@ from ..gradient import keys_of_gradient
 from ..host.knobs import knobs
 from ..runtime.call_cache import CALLS
 from .torch_fast_call import finders
-from .torch_few_bags import rounded_to
+from .torch_few_bags import NARROW, rounded_to
 from .torch_operators import SELECT, Operator, added_up, converted, plain_function
 from .torch_tensors import (
+    PLAIN,
     check_index,
     check_tensor,
     checked_dim,
@@ -27,10 +28,8 @@ from .torch_tensors import (
     outside,
 )
 
-_PLAIN = (Tensor, torch.nn.Parameter)
-_ROUNDED = {torch.float16, torch.bfloat16}
 _WHOLE = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-_ADDED = {*_ROUNDED, *_WHOLE, torch.float32, torch.float64, torch.complex64, torch.complex128}
+_ADDED = {*NARROW, *_WHOLE, torch.float32, torch.float64, torch.complex64, torch.complex128}
 
 
 def index_add(
@@ -87,7 +86,7 @@ def _found(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Any:
     """Return the result of a call that was made before, with its gradient, or None; the arguments need no checks."""
     if is_traced() or is_transformed() or has_function_mode() or type(dim) is not int or type(index) is not Tensor:
         return None
-    if type(input) not in _PLAIN or type(source) not in _PLAIN:
+    if type(input) not in PLAIN or type(source) not in PLAIN:
         return None
     try:
         dtype, rank = input.dtype, input.ndim
@@ -98,7 +97,7 @@ def _found(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Any:
         place = dim + rank if dim < 0 else dim
         is_derived = torch.is_grad_enabled() and (input.requires_grad or source.requires_grad)
         slices = source.detach() if source.requires_grad else source
-        slices = slices.float() if dtype in _ROUNDED else slices
+        slices = slices.float() if dtype in NARROW else slices
         keys = _keys(place, input.shape, knobs.num_threads)
         sums = finders().elements.run(CALLS.find, slices, index, None, *keys)
         if sums is None:
@@ -160,7 +159,7 @@ def _check_out(input: Any, source: Any, out: Any) -> None:
 
 
 def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
-    is_rounded = input.dtype in _ROUNDED
+    is_rounded = input.dtype in NARROW
     slices = converted(source, torch.float32) if is_rounded else source
     try:
         sums = added_up(Gather(dim), finders().elements, slices, input.shape, index)

@@ -21,7 +21,7 @@ UNSIGNED = {
     dtype: np.dtype(str(dtype).rpartition(".")[2].replace("uint", "int").replace("int", "uint")) for dtype in _WHOLE
 }
 
-_PLAIN, _NO_DISPATCH = (Tensor, torch.nn.Parameter), Tensor.__torch_dispatch__
+PLAIN, _NO_DISPATCH = (Tensor, torch.nn.Parameter), Tensor.__torch_dispatch__
 _functorch = torch._C._functorch
 
 is_compiling = torch.compiler.is_dynamo_compiling
@@ -52,7 +52,7 @@ def is_dispatched(*tensors: Any) -> bool:
     if is_transforming() and _functorch.peek_interpreter_stack().key() == _functorch.TransformType.Functionalize:
         return True
     for tensor in tensors:
-        if type(tensor) not in _PLAIN and isinstance(tensor, Tensor) and tensor.__torch_dispatch__ is not _NO_DISPATCH:
+        if type(tensor) not in PLAIN and isinstance(tensor, Tensor) and tensor.__torch_dispatch__ is not _NO_DISPATCH:
             return True
         if isinstance(tensor, Tensor) and _functorch.is_legacy_batchedtensor(tensor):
             return True

@@ -11,12 +11,10 @@ from ...ir.dialects.graph.bag_ops import BagsOp, check_bags, flat_bags, least_of
 from ...ir.importers.file_limits import FileLimits
 from ...ir.problem import Problem
 from ...ir.semantics import Bounds
-from ..reduction.bags import LARGEST, MEAN, OPERATOR
+from ..reduction.bags import OPERATORS
 from ..reduction.gather_reduce import gather_reduce
 from ..reduction.grouped_sums import grouped_sum
 from ..reduction.operands import WEIGHTED_REDUCTIONS, weighted_places
-
-_OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
 
 
 def reduced_bags(fields: Mapping[str, Any], limits: FileLimits, *arrays: np.ndarray) -> np.ndarray:
@@ -79,4 +77,4 @@ def problem_of_bags(fields: Mapping[str, Any], specs: Sequence[ArraySpec], size:
         )
         return Problem.checked(WEIGHTED_REDUCTIONS[name], table, places, Bounds.ZERO)
     bounds = Bounds.ZERO if fields["bounds"] == "zero" or (has_parts and reduce != "max") else Bounds.ERROR
-    return Problem.checked(_OPERATORS[reduce], table, ArraySpec(shape, indices.dtype), bounds)
+    return Problem.checked(OPERATORS[reduce], table, ArraySpec(shape, indices.dtype), bounds)

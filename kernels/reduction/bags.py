@@ -20,6 +20,8 @@ from .widened import with_weights
 
 OPERATOR, LARGEST, WEIGHTED = GatherReduce(), GatherMax(), GatherWeighted()
 MEAN, WEIGHTED_MEAN = GatherMean(), GatherWeightedMean()
+# Those of rows without weights, by the reduction that a caller names.
+OPERATORS = {"sum": OPERATOR, "mean": MEAN, "max": LARGEST}
 # Bags of different lengths are one array of positions up to so many times as many places as there are indices.
 MOST_PLACES_AN_INDEX = 4
 

@@ -9,6 +9,7 @@ from gathernest.kernels.host.knobs import knobs
 from gathernest.tools.bench.cases.case import Case
 from gathernest.tools.bench.scaling import predict, threads_together
 from gathernest.tools.bench.scaling.compare import CASES, NO_MEMORY, Scaled, as_markdown, scale
+from gathernest.tools.bench.scaling.compute_loops import UNITS
 
 ROWS = Case("rows", "latency", (400, 64), (500,))
 
@@ -29,7 +30,7 @@ def test_gathers_and_loops_without_memory_are_timed_on_one_thread_and_on_several
 def test_all_threads_are_timed_beside_one_and_one_thread_is_not(monkeypatch):
     counts: list[int] = []
     monkeypatch.setattr(threads_together, "COPIED_BYTES", 1 << 20)
-    monkeypatch.setattr(threads_together, "compute_loops", lambda: {"loop": lambda: counts.append(knobs.num_threads)})
+    monkeypatch.setattr(threads_together, "compute_loops", lambda: {UNITS: lambda: counts.append(knobs.num_threads)})
     found = threads_together.threads_together(2)
     assert found is not None
     assert found.computing > 0

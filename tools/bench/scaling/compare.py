@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....kernels.host.knobs import knobs
@@ -53,6 +53,11 @@ def scale(cases: Sequence[Case], *, rounds: int, threads: int, advance: Callable
     for case in cases:
         calls[case.family, f"{case.name}: {describe(case)}"] = _call_of(case)
         advance(1)
+    return scale_calls(calls, rounds=rounds, threads=threads)
+
+
+def scale_calls(calls: Mapping[tuple[str, str], Callable[[], object]], *, rounds: int, threads: int) -> list[Scaled]:
+    """Time calls, by their bottleneck and name, on one thread and on 2 or more, all of them in turn."""
     candidates = {f"{count} {name}": _on(count, call) for (_, name), call in calls.items() for count in (1, threads)}
     timings = time_interleaved(candidates, rounds=rounds, settle_s=0.0)
     return [_scaled(name, bound, threads, timings) for bound, name in calls]

@@ -16,6 +16,7 @@ from ....lowering.numba.intrinsics import store_i64
 from ....lowering.schedule.machine_model import LINE_BYTES
 
 SHARES, STEPS = 16, 5_000
+UNITS, LATENCY = "a core's units: 6 chains of shifts", "latency: 1 chain of shifts"
 
 
 @njit
@@ -73,4 +74,4 @@ def compute_loops() -> dict[str, Callable[[], object]]:
     def call(chains: int) -> Callable[[], object]:
         return lambda: launch(_run, (chains, address(sums), SHARES, STEPS), True)
 
-    return {"a core's units: 6 chains of shifts": call(6), "latency: 1 chain of shifts": call(1)}
+    return {UNITS: call(6), LATENCY: call(1)}

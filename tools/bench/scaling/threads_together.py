@@ -5,15 +5,15 @@ share, or two hardware threads of one core. Runs that met different ones are not
 """
 
 import itertools
-from collections.abc import Callable
+import statistics
 from typing import NamedTuple
 
 from ....kernels.host.knobs import knobs
-from ....kernels.host.timing import time_interleaved
 from ....kernels.roofline.probe_calls import aligned, copy_ways, touch
 from ....kernels.roofline.probe_kernels import LINE_BYTES
 from ....kernels.runtime.array_checks import address
-from .compute_loops import compute_loops
+from .compare import scale_calls
+from .compute_loops import UNITS, compute_loops
 
 # As much as no last cache of two chiplets holds, in source and target each.
 COPIED_BYTES = 64 * 1024**2
@@ -28,25 +28,14 @@ class Together(NamedTuple):
 
 
 def threads_together(threads: int) -> Together | None:
-    """Return how many times as fast so many threads are as one; None of one thread. It takes 0.2 seconds on two."""
+    """Return how many times as fast so many threads are as one; None of one thread."""
     if threads == 1:
         return None
     memory = aligned(2 * COPIED_BYTES + LINE_BYTES)
     with knobs.scope(num_threads=threads):
         touch(memory, threads)
-        window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
-        copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
-        fills = next(iter(compute_loops().values()))
-        return Together(_times_as_fast(fills, threads), _times_as_fast(copy, threads))
-
-
-def _times_as_fast(call: Callable[[], object], threads: int) -> float:
-    def with_threads(count: int) -> Callable[[], None]:
-        def run() -> None:
-            with knobs.scope(num_threads=count):
-                call()
-
-        return run
-
-    calls = {"one": with_threads(1), "all": with_threads(threads)}
-    return time_interleaved(calls, rounds=ROUNDS, settle_s=0.0).ratio("all", "one")
+    window = address(memory), address(memory) + COPIED_BYTES, 0, COPIED_BYTES
+    copy = copy_ways(itertools.repeat(window), [memory], threads)["non-temporal stores"]
+    calls = {("units", UNITS): compute_loops()[UNITS], ("bandwidth", "copy"): copy}
+    scaled = scale_calls(calls, rounds=ROUNDS, threads=threads)
+    return Together(*[statistics.median(one.gains) for one in scaled])
