@@ -101,11 +101,14 @@ _SPEC = re.compile(
     r"(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$"
 )
 
+# What stands in no name of an element type, and so belongs to sizes written another way: `-3xf32`, `3 x f32`, `3×f32`.
+_NO_NAME = re.compile(r"^-|[X×\s]")
+
 
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
     """Read `2x64x128xf32` or `4x3xf32 strided<[1, 4]>`: sizes, element type, strides in elements (None: contiguous)."""
     match = _SPEC.match(text.strip())
-    if match is None or "?" in match["sizes"] or match["element"].isdigit() or "X" in match["element"]:
+    if match is None or "?" in match["sizes"] or match["element"].isdigit() or _NO_NAME.search(match["element"]):
         raise InvalidGatherError(
             f"{text!r} does not describe an array; write sizes and an element type, as in 2x64x128xf32, "
             "or with strides in elements, as in '4x3xf32 strided<[1, 4]>'"

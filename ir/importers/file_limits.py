@@ -113,6 +113,8 @@ def _naming_file(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # a null byte in the name
+        raise ModelError(f"{str(path)!r} cannot be read: {error}") from None
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -3,6 +3,7 @@
 Nothing is recorded here; `gathernest.tune` (`kernels.tune`) does that.
 """
 
+import numbers
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -164,6 +165,10 @@ class Tuner:
         busy_cores: Callable[[], float] | None = None,
         machine: MachineModel | None = None,
     ):
+        if not isinstance(rounds, numbers.Integral):
+            raise InvalidGatherError(f"rounds must be a whole number, got {rounds!r}")
+        if not isinstance(time_limit_s, numbers.Real):
+            raise InvalidGatherError(f"time_limit_s must be a number, got {time_limit_s!r}")
         if rounds < LEAST_PAIRS:
             raise InvalidGatherError(f"rounds must be {LEAST_PAIRS} or more to confirm a winner, got {rounds}")
         if time_limit_s <= 0:

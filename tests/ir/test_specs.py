@@ -63,6 +63,10 @@ def test_spec_reads_back_from_its_text(text):
     [
         ("2x64xf33", "'f33' is not an element type; use one of "),
         ("5", "'5' does not describe an array; write sizes and an element type, as in 2x64x128xf32"),
+        ("-3xf32", "'-3xf32' does not describe an array; write sizes and an element type"),
+        ("10 x 10 x f32", "'10 x 10 x f32' does not describe an array; write sizes and an element type"),
+        ("10×10×f32", "'10×10×f32' does not describe an array; write sizes and an element type"),
+        ("file.npy", "'file.npy' is not an element type; use one of "),
         ("?xf32", "'?xf32' does not describe an array"),
         ("3xM8[lightyears]", "'M8[lightyears]' is not an element type"),
         ("3xvoid23", "'void23' is not an element type"),

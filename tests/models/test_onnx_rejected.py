@@ -58,6 +58,8 @@ def test_bytes_that_are_damaged_anywhere_raise_nothing_else(load, make):
 def test_missing_file_folder_and_pipe_are_rejected(load, tmp_path):
     with pytest.raises(gn.ModelError, match=r"there\.onnx cannot be read: No such file or directory"):
         gn.load(tmp_path / "there.onnx")
+    with pytest.raises(gn.ModelError, match="cannot be read: embedded null byte"):
+        gn.load("a\0b.onnx")
     (tmp_path / "folder.onnx").mkdir()
     with pytest.raises(gn.ModelError, match=r"folder\.onnx cannot be read: Is a directory"):
         gn.load(tmp_path / "folder.onnx")

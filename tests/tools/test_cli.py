@@ -171,6 +171,29 @@ def test_closed_pipe_ends_quietly_with_141():
         assert process.wait() == 141
 
 
+@pytest.mark.parametrize("closed", ["show", "opt"])
+def test_closed_standard_output_is_no_crash(closed, tmp_path):
+    file = tmp_path / "empty.mlir"
+    file.write_text("builtin.module {}\n")
+    words = {
+        "show": ["gathernest.tools.cli", *SHOW, "--stage", "all"],
+        "opt": ["gathernest.tools.mlir_opt.opt", str(file)],
+    }[closed]
+    script = 'exec "$@" >&-'
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_closed_standard_input_is_one_line():
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "gathernest.tools.cli", "exec", "-"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "gathernest: error: standard input is closed, and - reads it; name a file\n",
+    )
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_full_disk_is_one_line():
     with open("/dev/full", "w") as full:

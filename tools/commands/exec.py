@@ -133,6 +133,8 @@ def read_file(file: str) -> "tuple[str, ModuleOp]":
 def _text_of(file: str) -> str:
     import sys
 
+    if file == "-" and sys.stdin is None:
+        raise GathernestError("standard input is closed, and - reads it; name a file")
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -84,6 +84,7 @@ def run_tool(program: str, body: Callable[[], int]) -> int:
         What `body` returns; 1 after an error, 2 when the command line is wrong, 130 after Ctrl-C, 141 when the reader
         of the output has gone, as for a program that SIGPIPE ends.
     """
+    _open_closed_output()
     _accept_any_text()
     try:
         with warnings.catch_warnings():
@@ -131,6 +132,12 @@ def _described(error: Exception) -> str:
 def _say(program: str, text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(f"{program}: {text}", file=sys.stderr, flush=True)
+
+
+def _open_closed_output() -> None:
+    """Write to nothing where standard output is closed, so that no file that is opened later takes its place."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _accept_any_text() -> None:

@@ -245,6 +245,13 @@ def test_a_result_that_cannot_be_written_is_a_warning(timed, serial_default, tmp
             gn.InvalidGatherError,
             "rounds must be 15 or more to confirm a winner",
         ),
+        (("gather", DATA, INDICES), {"rounds": "x"}, gn.InvalidGatherError, "rounds must be a whole number, got 'x'"),
+        (
+            ("gather", DATA, INDICES),
+            {"time_limit_s": "x"},
+            gn.InvalidGatherError,
+            "time_limit_s must be a number, got 'x'",
+        ),
         (("gather", DATA, INDICES), {"time_limit_s": 0}, gn.InvalidGatherError, "time_limit_s must be above 0, got 0"),
         (
             ("gather", DATA, "0xi64"),

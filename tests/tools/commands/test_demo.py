@@ -21,6 +21,7 @@ def test_demo_prints_every_part_in_a_hundred_columns_and_agrees_with_numpy(gathe
         "Its loop nest\n  for batch",
         "parallel for indices_o",
         "store_i32(",
+        "more lines of this kind",
         "4x512x384xf32, byte for byte what numpy.take gives",
         "  numpy.take   ",
         "MiB a look-up",
@@ -29,6 +30,18 @@ def test_demo_prints_every_part_in_a_hundred_columns_and_agrees_with_numpy(gathe
     ):
         assert part in ended.out
     assert max(map(len, ended.out.splitlines())) <= 100
+
+
+def test_copying_function_is_found_where_all_stores_are_non_temporal():
+    source = "@njit()\ndef copy_tile(k):\n    stream_i32(out, 0, 1)\n\n\n@njit()\ndef gather(k):\n    copy_tile(k)\n"
+    assert demo._copying_function(source) == ["def copy_tile(k):", "    stream_i32(out, 0, 1)"]
+
+
+def test_long_runs_of_lines_of_one_kind_are_cut():
+    prefetches = [f"  prefetch data[i, line_{number}]" for number in range(24)]
+    cut = demo._without_long_runs(["for i:", *prefetches, "  last = 3"])
+    assert cut == ["for i:", *prefetches[:2], "  ... 22 more lines of this kind", "  last = 3"]
+    assert demo._without_long_runs(prefetches[:4]) == prefetches[:4]
 
 
 def test_json_has_sizes_times_and_the_verdict(gathernest):
