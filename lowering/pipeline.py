@@ -77,6 +77,7 @@ def parse_passes(text: str) -> list[ModulePass]:
     for spec in specs:
         if spec.name not in known:
             hints = why_unknown() + did_you_mean(spec.name, [*known, *PIPELINES])
+            hints = hints or "; gathernest-opt --list-passes prints their names"
             raise ScheduleError(f"there is no pass {spec.name!r}{hints}") from import_error()
         kind = known[spec.name]()
         options: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(kind) if field.name != "name"}

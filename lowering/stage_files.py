@@ -40,7 +40,14 @@ class StageFile:
 
 
 def write_stages(folder: Path, stages: Sequence["Stage"], comment: str = "") -> None:
-    """Write every stage to a file of its own, below a comment of whole lines; raises OSError."""
+    """Write every stage to a file of its own, below a comment of whole lines.
+
+    Raises:
+        GathernestError: the folder is a file.
+        OSError: it cannot be written.
+    """
+    if folder.is_file():
+        raise GathernestError(f"{folder} is a file, and stages go to a folder; name another")
     folder.mkdir(parents=True, exist_ok=True)
     for number, stage in enumerate(stages):
         text = f"{comment}// {stage.name} (as made: {_digest(stage.text)})\n{stage.text}"

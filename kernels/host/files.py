@@ -21,7 +21,11 @@ def publish(path: Path, text: str) -> None:
         OSError: it cannot be written; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # the temporary name says nothing to who asked for the file
+        raise
     try:
         with open(handle, "w", encoding="utf-8") as file:
             file.write(text)

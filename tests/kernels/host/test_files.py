@@ -1,10 +1,12 @@
 """Files that other users could have written: what is opened and read, and what is not."""
 
+import errno
 import os
 import stat
 
 import pytest
 
+from gathernest.kernels.host import files
 from gathernest.kernels.host.files import MOST_BYTES, check_own, read_own
 
 
@@ -47,3 +49,13 @@ def test_a_folder_is_not_read_and_no_handle_of_it_stays_open(tmp_path):
     after = os.dup(0)
     os.close(after)
     assert after == before
+
+
+def test_publishing_where_no_file_can_be_names_the_file_itself(tmp_path, monkeypatch):
+    def refuse(prefix, dir):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}k3x")
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    with pytest.raises(PermissionError) as caught:
+        files.publish(tmp_path / "a.h", "")
+    assert caught.value.filename == str(tmp_path / "a.h")

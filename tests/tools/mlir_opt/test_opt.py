@@ -182,6 +182,7 @@ def test_traceback_of_an_error_of_the_input_is_shown_when_asked_for(gathernest_o
     [
         ("tile-loop", "there is no pass 'tile-loop'; did you mean 'tile-loops'?"),
         ("nets", "did you mean 'nest'?"),
+        ("zzz", "there is no pass 'zzz'; gathernest-opt --list-passes prints their names"),
         ("tile-loops", "pass tile-loops: "),
         ("tile-loops{", "the pipeline does not parse: "),
         ("tile-loops{loops=indices sizes=a}", "pass tile-loops: "),

@@ -37,6 +37,14 @@ def test_dump_has_a_numbered_file_for_each_stage(gathernest_opt, operator_text, 
     assert rest == gathernest_opt("-p", TILE, stdin=operator_text).out
 
 
+def test_dump_into_a_file_says_what_to_name(gathernest_opt, operator_text, tmp_path):
+    (tmp_path / "stages").write_text("mine")
+    ended = gathernest_opt("-p", TILE, "--dump-dir", str(tmp_path / "stages"), stdin=operator_text)
+    assert ended.status == 1
+    assert ended.err == f"gathernest-opt: error: {tmp_path}/stages is a file, and stages go to a folder; name another\n"
+    assert (tmp_path / "stages").read_text() == "mine"
+
+
 def test_dump_has_the_stages_before_a_failure(gathernest_opt, operator_text, tmp_path):
     gathernest_opt("-p", "canonical,tile-loops{loops=a sizes=4}", "--dump-dir", str(tmp_path), stdin=operator_text)
     assert sorted(tmp_path.iterdir())[-1].name == "04-collapse-dims.mlir"
