@@ -1,5 +1,7 @@
 """Random rows of a large table on a cluster of this machine, beside dask's own ways; and with a worker that dies.
 
+Needs the extra `dask`.
+
     python examples/cluster.py --gib 4 --rows 1000000 --rounds 5
 
 Each way is timed in turn, after all have given the same bytes. Memory is what a worker process has for itself at its

@@ -1,4 +1,4 @@
-"""Rows of a file that is larger than memory, mapped and as a dask array."""
+"""Rows of a file that is larger than memory, mapped and as a dask array. Needs the extra `dask`."""
 
 import tempfile
 from pathlib import Path

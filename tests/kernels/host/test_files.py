@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import tempfile
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_publishing_where_no_file_can_be_names_the_file_itself(tmp_path, monkeyp
     def refuse(prefix, dir):
         raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}k3x")
 
-    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
     with pytest.raises(PermissionError) as caught:
         files.publish(tmp_path / "a.h", "")
     assert caught.value.filename == str(tmp_path / "a.h")
