@@ -40,6 +40,15 @@ class Difference:
         return self.message
 
 
+def rejection(problem: Problem, data: np.ndarray, indices: np.ndarray) -> BoundsError | None:
+    """Return the error with which the operator's reference rejects a call; None where it has a result."""
+    try:
+        reference.of_problem(problem, data, indices)
+    except BoundsError as error:
+        return error
+    return None
+
+
 def check_stage(
     module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
 ) -> Difference | None:

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
-    from ...kernels.playground.check_stage import check_stage, difference
+    from ...kernels.playground.check_stage import check_stage, difference, rejection
     from ...kernels.playground.run_stage import execute, lowered
 
     text, module = read_file(options.file)
@@ -90,7 +90,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**facts, "difference": None if found is None else str(found)}))
     elif found is None:
-        make_console().print(f"{options.file}: {engine} gives the bytes of {compare}: {problem.result}")
+        rejected = rejection(problem, data, indices)
+        said = (
+            f"gives the bytes of {compare}: {problem.result}" if rejected is None else f"rejects the call: {rejected}"
+        )
+        make_console().print(f"{options.file}: {engine} {said}")
     else:
         make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")
     return DONE if found is None else FAILED

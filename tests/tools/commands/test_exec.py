@@ -49,6 +49,11 @@ def test_the_command_line_goes_before_the_comment_of_the_file(stage, capsys, tmp
     assert outcome(capsys, stage, "--indices", "[4,-5,0]xi64", "--engine", "numba")[0] == 0
 
 
+def test_a_call_that_is_rejected_is_not_said_to_give_bytes(stage, capsys):
+    status, printed, _ = outcome(capsys, stage, "--indices", "[4,9,0]xi64")
+    assert (status, printed) == (0, f"{stage}: interpreter rejects the call: index 9 is out of range [-5, 4]")
+
+
 def test_passes_run_first(capsys, tmp_path):
     assert main([*SHOW[:-1], "operator"]) == 0
     file = tmp_path / "operator.mlir"
