@@ -17,6 +17,7 @@ from ..dialects.graph_op import shape_of_value, tensor_type
 from ..dialects.types import numpy_dtype
 from ..errors import ModelError
 from ..semantics import DYNAMIC, Shape, shapes_agree
+from .bags.onnx_sequences import bags_of_sequence, loops_over_sequences
 from .file_limits import FileLimits, read_file
 from .graph_builder import GraphBuilder, ImportedModel, lookup, unsupported
 from .onnx_nodes import read_node
@@ -107,7 +108,8 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     graph, opset = model.graph, _opset(model)
     if graph.sparse_initializer:
         raise ModelError("the model has sparse initializers, which are not supported; store them dense")
-    _check_supported(graph)
+    skipped, loops = loops_over_sequences(graph, opset)
+    _check_supported(graph, {*skipped, *loops})
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     values: dict[str, SSAValue] = {}
     for info in graph.input:
@@ -119,6 +121,13 @@ def _import_graph(model: onnx.ModelProto, builder: GraphBuilder, reader: TensorR
     with builder.naming_nodes():
         for number, proto in enumerate(graph.node):
             builder.kind, builder.node = proto.op_type, _name_of(proto, number)
+            first = proto.output[0] if proto.output else ""
+            if first in skipped:
+                continue
+            if first in loops:
+                builder.kind, builder.node = "Loop", _name_of(loops[first].node, number)
+                _define(values, first, bags_of_sequence(loops[first], first, values, builder, reader), "output")
+                continue
             node = read_node(proto, opset, values, reader)
             given = CONVERTERS[node.op_type](node, builder)
             for name, value in zip(node.outputs, [given] if isinstance(given, SSAValue) else given, strict=True):
@@ -156,10 +165,12 @@ def _name_of(node: onnx.NodeProto, number: int) -> str:
     return node.name or (node.output[0] if node.output else "") or f"#{number}"
 
 
-def _check_supported(graph: onnx.GraphProto) -> None:
-    """Check the operator of every node; raises ModelError, which names all that are not supported."""
+def _check_supported(graph: onnx.GraphProto, others: set[str]) -> None:
+    """Check the operator of every node but those that make `others`; raises ModelError, which names all that fail."""
     found: dict[str, list[str]] = {}
     for number, node in enumerate(graph.node):
+        if node.output and node.output[0] in others:
+            continue
         if node.domain not in OWN_DOMAINS or node.op_type not in CONVERTERS:
             operator = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
             found.setdefault(operator, []).append(_name_of(node, number))

@@ -257,3 +257,39 @@ CASES |= {
     "patches": on_states(lambda m, x: x.reshape(x.shape[0], x.shape[1], 2, 4).permute(0, 2, 1, 3).flatten(2)),
     "best": on_states(lambda m, x: F.embedding(x.argmax(-1), TABLE[:8])),
 }
+
+
+def _bags(mode: str, form: str, padding: int | None, *, weighted: bool) -> Case:
+    """Return embedding bags of rows of indices, or of parts of a vector of them, with a last offset or without."""
+    sizes = LENGTH if form == "rows" else BATCH
+    others = {} if form == "rows" else {"offsets": {0: "bags"}}
+
+    def forward(m: Model, indices: Tensor, *rest: Tensor) -> Tensor:
+        weights, offsets = (rest[-1] if weighted else None), (None if form == "rows" else rest[0])
+        last = form == "last"
+        settings = {"mode": mode, "padding_idx": padding, "include_last_offset": last, "per_sample_weights": weights}
+        return F.embedding_bag(indices, m.table, offsets, **settings)
+
+    def inputs(batch: int, length: int) -> dict[str, Tensor]:
+        shape = (batch, length) if form == "rows" else (batch * length,)
+        made = {"tokens": torch.randint(0, 20, shape)}
+        if others:
+            starts = torch.randint(0, batch * length, (batch,)).sort()[0]
+            starts[0] = 0
+            made["offsets"] = torch.cat([starts, torch.tensor([batch * length][: form == "last"]).long()])
+        return made | ({"weights": torch.randn(shape)} if weighted else {})
+
+    dynamic = {"tokens": sizes, **others, **({"weights": sizes} if weighted else {})}
+    return Case(lambda: Model(forward, table=TABLE), inputs, dynamic)
+
+
+# Embedding bags; a padding index is exported by dynamo alone.
+CASES |= {
+    f"bag_{mode}_{form}{'_padded' if padding else ''}{'_weighted' if weighted else ''}": _bags(
+        mode, form, padding, weighted=weighted
+    )
+    for mode in ("sum", "mean", "max")
+    for form in ("offsets", "rows", "last")
+    for padding in (None, 3)
+    for weighted in ([False, True] if mode == "sum" else [False])
+}

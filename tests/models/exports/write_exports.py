@@ -152,6 +152,18 @@ def count(folder: Path, words: list[str]) -> None:
         print(suffix, ", ".join(f"{name} {number}" for name, number in found.most_common()))
 
 
+def _clear(graph: onnx.GraphProto) -> None:
+    """Leave out what exporters say of their own source files, in subgraphs, too."""
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    graph.ClearField("value_info")
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _clear(attribute.g)
+
+
 def store(folder: Path, names: list[str]) -> None:
     """Copy models to `data/`, with what goes in and what comes out."""
     data = Path(__file__).parent / "data"
@@ -163,10 +175,8 @@ def store(folder: Path, names: list[str]) -> None:
         np.savez_compressed(data / f"{path.stem}.npz", allow_pickle=False, **inputs, **outputs)
         if path.suffix == ".onnx":
             model = onnx.load(path)
-            for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
-                part.ClearField("metadata_props")
-                part.ClearField("doc_string")
-            model.graph.ClearField("value_info")
+            model.ClearField("metadata_props")
+            _clear(model.graph)
             onnx.save(model, data / path.name)
         else:
             shutil.copy(path, data)
