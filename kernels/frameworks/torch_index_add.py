@@ -101,7 +101,6 @@ def _found(input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> Any:
         keys = _keys(place, input.shape, knobs.num_threads)
         sums = finders().elements.run(CALLS.find, slices, index, None, *keys)
         if sums is None:
-            _keys.cache_clear()  # the call cache may have forgotten their objects
             return None
         result = rounded_to(dtype, sums.add_(input.detach() if is_derived else input))
     except (AttributeError, RuntimeError, TypeError, BoundsError):  # the way with checks says why

@@ -8,6 +8,7 @@ changes the kernel. While there is such a setting, every call goes through `prep
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from .prepare import Prepared, Watched, kernel_error
 
 Keys = tuple[Any, Any, Any]
 
-MOST_REMEMBERED = 4096  # calls, prepared kernels, or keys of one process
+MOST_REMEMBERED = 4096  # calls, or prepared kernels, of one process
 # What watching a call takes beside its kernel at most: 15 to 250 us, as the kernel leaves none of Python's code in the
 # caches (Zen 4, calls of 3 ms). What takes longer is a stall of the machine.
 LONGEST_BESIDE_S = 500e-6
@@ -30,36 +31,47 @@ def _finds_nothing(*arguments: Any) -> None:
     """Stand for the native `find` while there is no call to find."""
 
 
+class _Key:
+    """Stands for a value in the call cache."""
+
+    __slots__ = ("__weakref__",)
+
+
 _WHOLE_NUMBERS = {number: number for number in range(-64, 65)}
-_objects: dict[Any, Any] = {**_WHOLE_NUMBERS}
+_keys: WeakValueDictionary[Any, _Key] = WeakValueDictionary()
 
 
 def one_object(value: Any) -> Any:
     """Return one object for all values equal to this one, so that the fast call can compare identities.
 
-    For a small integer it is the object that a caller's literal is.
+    For a small integer it is the object that a caller's literal is. For others it is the same one for as long as
+    somebody has it, as a caller who looks for calls again has, and as remembered calls have.
     """
-    if len(_objects) >= MOST_REMEMBERED:
-        _objects.clear()
-        _objects.update(_WHOLE_NUMBERS)
-    return _objects.setdefault(value, value)
+    if type(value) is int:
+        return _WHOLE_NUMBERS.get(value, value)
+    key = _keys.get(value)
+    if key is None:
+        with RUNTIME.lock:
+            return _keys.setdefault(value, _Key())
+    return key
 
 
 class RememberedCall:
     """One call in the fast call's layout, with the objects that its words point to."""
 
     def __init__(
-        self, prepared: Prepared, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], keys: Keys, entry: Any
+        self,
+        prepared: Prepared,
+        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        result_dtype: np.dtype,
+        keys: Keys,
+        entry: Any,
     ):
         from ...lowering.native.call_layout import call_words, section
 
         data, indices, out = arrays
         self._prepared, self._keys, self._has_out = prepared, keys, out is not None
-        problem = prepared.plan.problem
-        result = problem.result
-        result_dtype = data.dtype if problem.gradient is not None else problem.operator.result_dtype(data.dtype)
-        if out is not None:
-            result_dtype = out.dtype
+        result = prepared.plan.problem.result
         self._dtypes = result_dtype, data.dtype, indices.dtype
         self._is_shared = prepared.is_shared
         is_watched = isinstance(prepared, Watched)
@@ -151,25 +163,28 @@ class CallTable:
         data: np.ndarray,
         indices: np.ndarray,
         out: np.ndarray | None,
+        result_dtype: np.dtype,
         keys: Keys,
         settings: Settings,
     ) -> None:
         """Add a call that has run under some settings, where the fast call can find such calls; else do nothing.
 
-        `out` does not overlap itself; every call checks whether it overlaps the inputs.
+        `out` does not overlap itself, and has the dtype of the result; every call checks whether it overlaps the
+        inputs.
         """
         if _is_plain(prepared, out):
-            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), keys, settings))
+            RUNTIME.make(lambda: self._remember(prepared, (data, indices, out), result_dtype, keys, settings))
 
     def _remember(
         self,
         prepared: Prepared,
         arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        result_dtype: np.dtype,
         keys: Keys,
         settings: Settings,
     ) -> None:
         if self.native() is not None:
-            call = RememberedCall(prepared, arrays, keys, native_entry())
+            call = RememberedCall(prepared, arrays, result_dtype, keys, native_entry())
             self._change(lambda: self._place(call, call.slot(self._hash(*arrays, *keys)), settings))
 
     def _change(self, change: Callable[[], None]) -> None:

@@ -163,11 +163,11 @@ def run(
     is_repeated = (prepared.was_run or table is not CALLS) and settings.override_dir is None
     prepared.run(read, indices, result)
     if is_copied and is_repeated:
-        table.remember(prepared, source, indices, None, keys, settings)
+        table.remember(prepared, source, indices, None, result.dtype, keys, settings)
     if read is not source or written is not out:
         return _delivered(request, result, dtype, out)
     if is_repeated:
-        table.remember(prepared, source, indices, out, keys, settings)
+        table.remember(prepared, source, indices, out, result.dtype, keys, settings)
     return result
 
 

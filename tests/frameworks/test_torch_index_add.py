@@ -7,6 +7,7 @@ import gathernest as gn
 torch = pytest.importorskip("torch", reason="gathernest.torch needs torch: pip install 'gathernest[torch]'")
 gnt = pytest.importorskip("gathernest.torch", reason="the package gathernest.torch is not installed")
 from gathernest.kernels.frameworks import torch_index_add  # noqa: E402
+from gathernest.kernels.runtime.call_cache import CALLS, MOST_REMEMBERED, one_object  # noqa: E402
 
 INDEX = torch.tensor([4, 0, 4, 3])
 DTYPES = ("uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
@@ -108,6 +109,20 @@ def test_index_add_has_the_same_bytes_for_one_and_two_threads():
     torch.testing.assert_close(
         results[0].double(), torch.index_add(input.double(), 0, index, source.double()), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="torch has no C functions of DLPack")
+def test_calls_of_index_add_are_found_again_after_the_call_cache_forgot_them():
+    given = arguments()
+    for _ in range(3):
+        gnt.index_add(*given)
+    CALLS.forget()
+    for number in range(MOST_REMEMBERED + 1):
+        one_object(("another", number))
+    for _ in range(3):
+        gnt.index_add(*given)
+    gnt.index_add(*arguments(shape=(5, 4)))  # not found
+    assert torch.equal(torch_index_add._found(*given, 1), torch.index_add(*given))
 
 
 TABLE, _, _, SOURCE = arguments()

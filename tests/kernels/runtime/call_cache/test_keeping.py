@@ -124,12 +124,24 @@ def test_a_table_holds_no_more_calls_than_it_has_slots():
     for size in range(1, 60):
         data, indices = np.arange(5.0), np.zeros(size, np.int64)
         prepared = prepared_gather(data, indices)
-        table.remember(prepared, data, indices, None, call_cache.NO_KEYS, gn.knobs.settings())
+        table.remember(prepared, data, indices, None, data.dtype, call_cache.NO_KEYS, gn.knobs.settings())
         assert table.find(data, indices, None, *call_cache.NO_KEYS).shape == (size,)
     assert 1 <= len(table._calls) <= 8
     found = [table.find(np.arange(5.0), np.zeros(size, np.int64), None, *call_cache.NO_KEYS) for size in range(1, 60)]
     assert 1 <= sum(result is not None for result in found) <= 8
     assert all(result is None or not result.any() for result in found)
+
+
+def test_keys_last_while_somebody_has_them_and_no_longer():
+    value, before = ("a key", 0), len(call_cache._keys)
+    key = call_cache.one_object(value)
+    for number in range(2 * call_cache.MOST_REMEMBERED):
+        call_cache.one_object(("another key", number))
+    assert call_cache.one_object(("a key", 0)) is key
+    assert call_cache.one_object(("a key", 1)) is not key
+    assert len(call_cache._keys) == before + 1
+    del key
+    assert len(call_cache._keys) == before
 
 
 def with_every_opcode(work, interruption, is_traced):
@@ -170,7 +182,8 @@ def test_whatever_comes_between_two_steps_of_the_table_a_slot_points_to_a_call_t
     ready = [prepared_gather(data, taken) for taken in indices]
 
     def remember(which):
-        table.remember(ready[which], data, indices[which], None, call_cache.NO_KEYS, gn.knobs.settings())
+        rest = data.dtype, call_cache.NO_KEYS, gn.knobs.settings()
+        table.remember(ready[which], data, indices[which], None, *rest)
 
     between = {
         "the same call": lambda: remember(1),
