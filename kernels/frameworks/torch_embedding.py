@@ -95,7 +95,7 @@ def _is_select(index: Any, weight: Any) -> bool:
     """Return whether `index_select` adds more of the gradients by torch, which rounds each addition of `embedding`."""
     if weight.dtype not in NARROW or not weight.requires_grad or not isinstance(index, Tensor):
         return False
-    return index.ndim == 1 and index.dtype is torch.int64
+    return index.ndim == 1 and index.dtype in (torch.int64, torch.int32)
 
 
 def _embedding(weight: Any, index: Any, padding: int = -1, is_scaled: bool = False, is_sparse: bool = False) -> Any:

@@ -68,6 +68,7 @@ class OwnGradient(NamedTuple):
         add: the method by which its gradient adds, `add(dim, index, slices)`, if it may add narrow floats in float32.
         takes_slices: whether an index is that of a slice, not of an element.
         has_complex: whether complex numbers are added as pairs; a slice times 1 + 0j makes NaN of infinity.
+        by_int64: the same function, which makes indices of 32 bits int64 first; for slices of narrow floats.
     """
 
     function: Callable[..., Any]
@@ -76,6 +77,7 @@ class OwnGradient(NamedTuple):
     add: Callable[..., Any] | None = None
     takes_slices: bool = True
     has_complex: bool = False
+    by_int64: Callable[..., Any] | None = None
 
 
 def own_function(own: OwnGradient) -> Any:
@@ -88,9 +90,10 @@ def own_function(own: OwnGradient) -> Any:
     wide = kinds((2, 4), (2, 8), *([(5, 8), (5, 16)] if own.has_complex else []))
     narrow = kinds((2, 2), (4, 2))
     added = wide | narrow if own.add is not None and _adds_in_float32(own.add) else wide
+    first = own.function, own.place, own.most, added
     if own.takes_slices:  # of other ranks and by int32 it rounds each addition
-        return Own(own.function, own.place, own.most, added, wide, narrow)
-    return Own(own.function, own.place, own.most, added, added, 0)
+        return Own(*first, wide, narrow, own.by_int64, added & narrow)
+    return Own(*first, added, 0, None, 0)
 
 
 def _adds_in_float32(add: Callable[..., Any]) -> bool:

@@ -32,6 +32,8 @@ class Own(NamedTuple):
         matrix_kinds: of elements, as `kinds` gives them, of which its gradient of a matrix by int64 has our bytes.
         other_kinds: those of a table of another rank, or by indices of 32 bits.
         distinct_kinds: those of which it has them where no index is there twice: it rounds each addition.
+        by_int64: the same function, which makes indices of 32 bits int64 first.
+        int64_kinds: those of a matrix of which that has our bytes, and `function` has not.
     """
 
     function: Callable[..., Any]
@@ -40,6 +42,8 @@ class Own(NamedTuple):
     matrix_kinds: int
     other_kinds: int
     distinct_kinds: int
+    by_int64: Callable[..., Any] | None
+    int64_kinds: int
 
 
 def kinds(*types: tuple[int, int]) -> int:
@@ -161,8 +165,11 @@ def run_own(module: ir.Module) -> None:
     words, args = code.arguments
     none = code.append_basic_block("none")
     data, indices, others, own = (code.word(args, place) for place in (1, 2, 7, 9))
-    function, *numbers = (code.load_at(own, _TUPLE_ITEMS + WORD_BYTES * number) for number in range(len(Own._fields)))
-    place, most, of_matrix, of_others, distinct = (code.call_python("PyLong_AsSsize_t", number) for number in numbers)
+    fields = {name: code.load_at(own, _TUPLE_ITEMS + WORD_BYTES * number) for number, name in enumerate(Own._fields)}
+    by_int64, function = fields.pop("by_int64"), code.variable(fields.pop("function"))
+    place, most, of_matrix, of_others, distinct, of_int64 = (
+        code.call_python("PyLong_AsSsize_t", number) for number in fields.values()
+    )
     few = code.call_function("count", words, indices, I64(_INDEX_KINDS), I64(_INDEX_KINDS))
     code.need(code.icmp_unsigned("<=", few, most), none)  # -1 is large
     wide = code.call_function("count", words, indices, I64(_WIDE_INDEX_KINDS), I64(_WIDE_INDEX_KINDS))
@@ -171,7 +178,9 @@ def run_own(module: ir.Module) -> None:
     with code.if_then(code.same(code.load(elements), I64(-1))):
         code.store(code.call_function("count", words, data, distinct, distinct), elements)
         code.need(code.not_(code.same(code.load(elements), I64(-1))), none)
-        code.need(code.same(code.call_function("are_distinct", words, indices), I64(1)), none)
+        with code.if_then(code.same(code.call_function("are_distinct", words, indices), NULL)):
+            code.store(code.call_function("count", words, data, of_int64, I64(0)), elements)
+            code.store(by_int64, function)
     code.need(code.icmp_unsigned("<=", code.load(elements), I64(_MOST_TABLE_ELEMENTS)), none)
     given = code.ptrtoint(code.variable(ir.ArrayType(I64, 2 + MOST_OTHERS)(ir.Undefined)), I64)
     code.store_at(data, given)
@@ -181,7 +190,8 @@ def run_own(module: ir.Module) -> None:
         other = code.load_at(code.after(others, number), _TUPLE_ITEMS)
         code.store_at(other, code.after(given, code.add(number, shift)), WORD_BYTES)
     code.store_at(indices, code.after(given, before), WORD_BYTES)
-    result = code.call_python("PyObject_Vectorcall", function, given, code.add(other_count, I64(2)), NULL)
+    count = code.add(other_count, I64(2))
+    result = code.call_python("PyObject_Vectorcall", code.load(function), given, count, NULL)
     with code.if_then(code.same(result, NULL)):
         code.call_python("PyErr_Clear", result=VOID)
     code.ret(result)

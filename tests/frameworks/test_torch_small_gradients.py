@@ -99,9 +99,9 @@ DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128"
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith("embedding")])
 def test_bytes_of_gradients_are_the_same_by_torch_and_by_our_own(name, dtype, monkeypatch):
-    for index_dtype, others in (("int64", DTYPES[2:4]), ("int32", ())):
+    for index_dtype in ("int64", "int32"):
         found = derivatives_of_all(*CALLS[name], dtype, index_of(dtype=index_dtype), monkeypatch)
-        is_torchs = name.startswith("gather") or dtype in (*DTYPES[:2], *others)
+        is_torchs = name.startswith("gather") or dtype in DTYPES[:4]
         assert [by_torch(each[0]) for each in found] == [is_torchs, is_torchs, False, False]
         assert_same_bytes(found)
 
@@ -119,9 +119,10 @@ def test_so_are_those_of_rows_of_narrow_floats_where_no_row_is_looked_up_twice(n
     assert_same_bytes(found)
 
 
+@pytest.mark.parametrize("index_dtype", ["int64", "int32"])
 @pytest.mark.parametrize("dtype", DTYPES[2:4])
-def test_so_are_those_of_rows_of_narrow_floats_by_one_dimension(dtype, monkeypatch):
-    index = index_of()[:, 0]
+def test_so_are_those_of_rows_of_narrow_floats_by_one_dimension(dtype, index_dtype, monkeypatch):
+    index = index_of(dtype=index_dtype)[:, 0]
     assert len(index.unique()) < len(index)
 
     def call(table, index):
@@ -186,6 +187,15 @@ def test_calls_of_more_or_of_other_elements_are_ours():
     assert not by_torch(gnt.index_select(table_of("float8_e5m2"), 0, few))
     for dtype in (torch.uint8, torch.int16, torch.uint32):
         assert not by_torch(gnt.index_select(table_of(), 0, few.to(dtype)))
+
+
+def test_an_int32_row_outside_is_named_where_another_is_there_twice():
+    table, index = table_of("bfloat16"), torch.tensor([3, 3], dtype=torch.int32)
+    for _ in range(2):
+        assert by_torch(gnt.embedding(index, table))
+        for number in (ROWS, -1):
+            with pytest.raises(gn.BoundsError, match=f"index {number} at position"):
+                gnt.embedding(torch.tensor([3, 3, number], dtype=torch.int32), table)
 
 
 def test_an_embedding_that_scales_by_frequency_is_ours():
