@@ -2,66 +2,47 @@
 
 The rows of all indices are gathered and multiplied by a column before the loop. Each iteration slices those between two
 offsets, reduces them, and appends the result to a sequence, which ConcatFromSequence makes one tensor. The body must be
-one of three patterns, node by node; any other loop is rejected.
+one of the patterns of `SequenceBody`; any other loop is rejected. With a padding index, the indices that are not it are
+gathered first, and the offsets become those among them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
 from ...dialects.gather_dialect import GatherOp
-from ...dialects.graph.bag_ops import BagsOp
+from ...dialects.graph.bag_ops import BagsOp, CountLessOp
 from ...dialects.graph.elementwise_ops import ElementwiseOp
 from ...dialects.graph.movement_ops import BroadcastOp
 from ...dialects.graph_op import shape_of_value
 from ...dialects.graph_ops import ReshapeOp, ShapeOfOp, UnsqueezeOp, WeightOp
-from ...errors import ModelError
 from ...operator_spec import Gather
 from ...semantics import DYNAMIC, Bounds
 from .. import operators
 from ..graph_builder import GraphBuilder, lookup
 from ..onnx_tensors import TensorReader
+from .sequence_body import SequenceBody
 
 # The opset that dynamo exports to at least; in older ones, reductions have their axes otherwise.
 LEAST_OPSET = 18
 
-# A pattern is a name, which stands for one value wherever it is; a number, which is a constant; or an operator with
-# patterns of its inputs, and of both results for If.
-_PLACE = ("Reshape", "i", -1)
-_NEXT = ("Add", _PLACE, 1)
-_START = ("Slice", "offsets", _PLACE, _NEXT)
-_END = ("Slice", "offsets", _NEXT, ("Add", _PLACE, 2))
-_ROWS = ("Slice", "rows", _START, _END)
-_IS_LAST = ("Equal", "i", "last")
-_SUM = ("ReduceSum", _ROWS, 0)
-_COUNT = ("Sub", "size", _START)
-_LAST_MEAN = ("If", ("Greater", _COUNT, 0), ("Div", _SUM, ("Cast", _COUNT)), _SUM)
-_REDUCTIONS = {
-    "sum": _SUM,
-    "mean": ("If", _IS_LAST, _LAST_MEAN, ("ReduceMean", _ROWS, 0)),
-    "max": ("ReduceMax", ("If", _IS_LAST, ("Slice", "rows", _START, "size"), _ROWS), 0),
-}
-# Attributes that nodes may have, with the only value that each may have.
-_ATTRIBUTES = {
-    "ReduceSum": {"keepdims": 1, "noop_with_empty_axes": 0},
-    "ReduceMean": {"keepdims": 1, "noop_with_empty_axes": 0},
-    "ReduceMax": {"keepdims": 1, "noop_with_empty_axes": 0},
-    "Reshape": {"allowzero": 0},
-    "Shape": {"start": 0, "end": 1},
-}
-_Scope = Mapping[str, onnx.NodeProto]
-
 
 @dataclass(frozen=True, slots=True)
 class SequenceLoop:
-    """A Loop that carries a sequence and a number; `place` is that of the sequence among the two."""
+    """A Loop that carries a sequence and a number.
+
+    Attributes:
+        node: the loop.
+        place: of the sequence among the two.
+        scattered: the ScatterElements whose results nothing reads but the bodies of loops, by these results.
+    """
 
     node: onnx.NodeProto
     place: int
+    scattered: Mapping[str, onnx.NodeProto]
 
     @property
     def sequence(self) -> str:
@@ -79,6 +60,7 @@ def loops_over_sequences(graph: onnx.GraphProto, opset: int) -> tuple[set[str], 
     for name in (*(name for node in graph.node for name in node.input), *(info.name for info in graph.output)):
         reads[name] = reads.get(name, 0) + 1
     empty: dict[str, int] = {}
+    scattered: dict[str, onnx.NodeProto] = {}
     loops: dict[str, SequenceLoop] = {}
     found: dict[str, SequenceLoop] = {}
     for node in graph.node if opset >= LEAST_OPSET else ():
@@ -86,13 +68,15 @@ def loops_over_sequences(graph: onnx.GraphProto, opset: int) -> tuple[set[str], 
             continue
         if node.op_type == "SequenceEmpty" and not node.input and len(node.output) == 1:
             empty[node.output[0]] = reads.get(node.output[0], 0)
+        if node.op_type == "ScatterElements" and len(node.output) == 1 and node.output[0] not in reads:
+            scattered[node.output[0]] = node
         is_loop = node.op_type == "Loop" and [len(node.input), len(node.output)] == [4, 2] and not node.input[0]
         for place in (0, 1) if is_loop else ():  # the exporter writes what a loop carries in any order
             if node.input[2 + place] in empty and [reads.get(node.output[at], 0) for at in (place, 1 - place)] == [
                 1,
                 0,
             ]:
-                loops[node.output[place]] = SequenceLoop(node, place)
+                loops[node.output[place]] = SequenceLoop(node, place, scattered)
         if node.op_type == "ConcatFromSequence" and len(node.output) == 1 and [*node.input] and node.input[0] in loops:
             given = {attribute.name: attribute.i for attribute in node.attribute}
             if len(node.input) == 1 and given in ({"axis": 0}, {"axis": 0, "new_axis": 0}):
@@ -101,7 +85,16 @@ def loops_over_sequences(graph: onnx.GraphProto, opset: int) -> tuple[set[str], 
         empty[loop.sequence] -= 1
     left = {name for name, count in empty.items() if count}
     found = {name: loop for name, loop in found.items() if loop.sequence not in left}
-    return {name for loop in found.values() for name in (loop.node.output[0], loop.sequence)}, found
+    skipped = {name for loop in found.values() for name in (loop.node.output[0], loop.sequence)}
+    inside = {name for loop in found.values() for name in _read_inside(loop.node)}
+    return skipped | (inside & {*scattered}), found
+
+
+def _read_inside(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the names that nodes of the graphs of a node read."""
+    for inner in (inner for attribute in node.attribute for inner in attribute.g.node):
+        yield from inner.input
+        yield from _read_inside(inner)
 
 
 def bags_of_sequence(
@@ -122,22 +115,20 @@ def bags_of_sequence(
     return _Sequence(loop, name, values, builder, reader).bags()
 
 
-class _Sequence:
-    """A loop, whose body is compared with the patterns from its results back to what it takes from outside."""
+class _Sequence(SequenceBody):
+    """A loop, as operations that compute the same."""
 
     def __init__(
         self, loop: SequenceLoop, name: str, values: Mapping[str, SSAValue], builder: GraphBuilder, reader: TensorReader
     ):
-        self.loop, self.place, self.name = loop.node, loop.place, name
-        self.values, self.builder, self.reader = values, builder, reader
-        self.found: dict[str, tuple[str, _Scope]] = {}
-        self.zeros: list[np.ndarray] = []
+        super().__init__(loop.node, loop.place, name, values, builder, reader)
+        self.scattered = loop.scattered
 
     def bags(self) -> SSAValue:
         """Add the bags."""
         builder, name = self.builder, self.name
         kind = self._kind()
-        offsets, rows, count = (self._outer(*self.found[key]) for key in ("offsets", "rows", "count"))
+        offsets, rows, count = self._offsets(), *(self._outer(*self.found[key]) for key in ("rows", "count"))
         self._check_trips(count)
         self._check(builder.dtype(offsets) == builder.dtype(count) == operators.INT64, "has other integers than int64")
         self._check(len(shape_of_value(offsets)) == 1, "has no vector of offsets")
@@ -147,12 +138,12 @@ class _Sequence:
         zero, one = (builder.constant(f"{name}.number", np.array(number, np.int64)) for number in (0, 1))
         numbers = operators.integers(builder, [zero, operators.scalar(builder, count, name), one], name)
         following = operators.elementwise(builder, "add", [numbers, one], name)
-        starts, ends = (
-            builder.gather(Gather(0), offsets, places, Bounds.ERROR, "onnx.Gather-13", name)
-            for places in (numbers, following)
-        )
+        starts, ends = (self._rows(offsets, places) for places in (numbers, following))
+        is_padded = "kept" in self.found
+        if is_padded:
+            indices, column, starts, ends = self._without_padding(table, indices, column, starts, ends)
         last_ends = ends
-        if kind != "sum":
+        if kind != "sum" and not is_padded:
             is_last = operators.elementwise(builder, "equal", [numbers, self._last(count, one)], name)
             last_ends = operators.elementwise(builder, "select", [is_last, self._size(), ends], name)
         operands = [table, indices, starts, last_ends if kind == "max" else ends]
@@ -173,87 +164,69 @@ class _Sequence:
             )
         return result
 
-    def _kind(self) -> str:
-        """Return which of the three reductions the body is; raises ModelError for another body."""
-        attributes = {attribute.name: attribute for attribute in self.loop.attribute}
-        self._check(len(self.loop.attribute) == 1 and {*attributes} == {"body"}, "has no body")
-        body = attributes["body"].g
-        self._check(len(body.input) == 4 and len(body.output) == 3, "carries other values than a sequence and a number")
-        scope = self._scope(body, {})
-        self.taken = {info.name for info in body.input}
-        self._check(len(self.taken) == 4 and not self.taken & {*scope}, "names a value twice")
-        carried = {"sequence": (body.input[2 + self.place].name, scope), "i": (body.input[3 - self.place].name, scope)}
-        on, sequence, number = (body.output[place].name for place in (0, 1 + self.place, 2 - self.place))
-        counted = ("Add", "i", 1)
-        for kind, reduction in _REDUCTIONS.items():
-            self.found, self.zeros = {**carried}, []
-            bag = ("If", ("Equal", _START, _END), "zeros", reduction)
-            whole = [(sequence, ("SequenceInsert", "sequence", bag)), (on, ("Less", counted, "count"))]
-            if all(self._matches(name, pattern, scope) for name, pattern in [*whole, (number, counted)]):
-                return kind
-        raise self._error("computes something else")
+    def _offsets(self) -> SSAValue:
+        """Return the offsets, whose last one a ScatterElements may replace by the number of indices."""
+        name, scope = self.found["offsets"]
+        if name in scope or name not in self.scattered:
+            return self._outer(name, scope)
+        node = self.scattered[name]
+        given = {(attribute.name, attribute.i, attribute.s) for attribute in node.attribute}
+        is_plain = given <= {("axis", 0, b""), ("reduction", 0, b"none")}
+        self._check(is_plain and len(node.input) == 3, "replaces other offsets than the last one")
+        offsets, place, last = (lookup(self.values, part, "input") for part in node.input)
+        ranks = [len(shape_of_value(value)) for value in (offsets, place, last)]
+        is_last = ranks == [1, 1, 1] and self._known(place) == [-1] and self.builder.dtype(offsets) == operators.INT64
+        self._check(is_last and shape_of_value(last) == (1,), "replaces other offsets than the last one")
+        first, end = (operators.numbers(self.builder, [number], f"{name}.at") for number in (0, -1))
+        kept = operators.strided_slice(self.builder, offsets, (first, end, None), [0], name)
+        return self.builder.concat([kept, last], 0, name)
 
-    def _matches(self, name: str, pattern: Any, scope: _Scope) -> bool:
-        name = _passed(name, scope)
-        node = scope.get(name)
-        if isinstance(pattern, int):
-            if node is not None and node.op_type == "CastLike" and len(node.input) == 2:
-                name = _passed(node.input[0], scope)
-            return name not in scope and name in self.values and self._known(self.values[name]) == [pattern]
-        if isinstance(pattern, str):
-            return self.found.setdefault(pattern, (name, scope))[0] == name
-        kind, *parts = pattern
-        if node is None or node.op_type != kind:
-            return False
-        if kind == "If":
-            return (
-                len(node.input) == 1
-                and self._matches(node.input[0], parts[0], scope)
-                and self._branches(node, parts[1:], scope)
+    def _without_padding(
+        self, table: SSAValue, indices: SSAValue, column: SSAValue | None, starts: SSAValue, ends: SSAValue
+    ) -> tuple[SSAValue, SSAValue | None, SSAValue, SSAValue]:
+        """Return the indices that are not the padding index, their column, and the starts and ends of bags among them.
+
+        A bag that ends where it starts, or before, is empty wherever that is.
+        """
+        builder, name, rows = self.builder, self.name, shape_of_value(table)[0]
+        self._check(self._outer(*self.found["indices"]) is indices, "has the padding of other indices")
+        padding, known_rows = (self._known(self._outer(*self.found[key])) for key in ("padding", "table_rows"))
+        is_row = padding is not None and known_rows == [rows] and 0 <= padding[0] < rows
+        self._check(is_row, "has a padding index that is no row of the table")
+        assert padding is not None
+        dtype = builder.dtype(indices)
+        zero, one, last = (builder.constant(f"{name}.number", np.array(value, np.int64)) for value in (0, 1, -1))
+        are_padding = [
+            operators.elementwise(
+                builder, "equal", [indices, builder.constant(f"{name}.padding", np.array(value, dtype))], name
             )
-        if len(node.input) != len(parts) or not self._has_attributes(node):
-            return False
-        return all(self._matches(one, part, scope) for one, part in zip(node.input, parts, strict=True))
+            for value in (padding[0], padding[0] - rows)
+        ]
+        is_kept = operators.elementwise(builder, "not", [operators.elementwise(builder, "or", are_padding, name)], name)
+        counts = builder.cast(is_kept, operators.INT64, name)
+        counts = operators.cumsum(builder, counts, 0, name, exclusive=False, reverse=False)
+        before = builder.concat([operators.numbers(builder, [0], name), counts], 0, name)
+        total = self._rows(before, last)
+        behind = operators.elementwise(builder, "add", [total, one], name)
+        numbers = operators.integers(builder, [one, behind, one], name)
+        places = builder.shape_operator(CountLessOp, [counts, numbers], name)
+        limits = zero, operators.element_count(builder, indices, name)
+        has_places = operators.elementwise(builder, "less", [starts, ends], name)
+        starts, ends = (
+            operators.elementwise(builder, "select", [has_places, offsets, zero], name) for offsets in (starts, ends)
+        )
+        starts, ends = (self._among_kept(offsets, limits, before) for offsets in (starts, ends))
+        return self._rows(indices, places), None if column is None else self._rows(column, places), starts, ends
 
-    def _branches(self, node: onnx.NodeProto, patterns: Sequence[Any], scope: _Scope) -> bool:
-        graphs = {attribute.name: attribute.g for attribute in node.attribute}
-        if len(node.attribute) != 2 or {*graphs} != {"then_branch", "else_branch"}:
-            return False
-        for graph, pattern in zip((graphs["then_branch"], graphs["else_branch"]), patterns, strict=True):
-            if graph.input or len(graph.output) != 1:
-                return False
-            if pattern == "zeros":
-                if graph.node or [tensor.name for tensor in graph.initializer] != [graph.output[0].name]:
-                    return False
-                array = self.reader.array(graph.initializer[0], "a constant of a loop")
-                if any(array.tobytes()):
-                    return False
-                self.zeros.append(array)
-            elif not self._matches(graph.output[0].name, pattern, self._scope(graph, scope)):
-                return False
-        return True
+    def _among_kept(self, offsets: SSAValue, limits: tuple[SSAValue, SSAValue], counts: SSAValue) -> SSAValue:
+        """Return how many indices before each offset are kept; an offset outside stays, which `graph.bags` rejects."""
+        inside = operators.clip(self.builder, offsets, *limits, self.name)
+        is_inside = operators.elementwise(self.builder, "equal", [offsets, inside], self.name)
+        choices = [is_inside, self._rows(counts, inside), offsets]
+        return operators.elementwise(self.builder, "select", choices, self.name)
 
-    def _has_attributes(self, node: onnx.NodeProto) -> bool:
-        given = {attribute.name: attribute.i for attribute in node.attribute}
-        if node.op_type == "Cast":
-            rows = lookup(self.values, self.found["rows"][0], "input") if "rows" in self.found else None
-            kinds = {"float32": onnx.TensorProto.FLOAT, "float64": onnx.TensorProto.DOUBLE}
-            return rows is not None and given == {"to": kinds.get(self.builder.dtype(rows).name)}
-        return given.items() <= _ATTRIBUTES.get(node.op_type, {}).items()
-
-    def _scope(self, graph: onnx.GraphProto, outer: _Scope) -> _Scope:
-        """Return what makes each value that a graph can read."""
-        self._check(not graph.initializer and not graph.sparse_initializer, "has initializers of its own")
-        scope = {**outer}
-        for node in graph.node:
-            self._check(len(node.output) == 1 and node.domain in ("", "ai.onnx"), f"has a {node.op_type}")
-            self._check(node.output[0] not in scope and node.output[0] not in self.values, "names a value twice")
-            scope[node.output[0]] = node
-        return scope
-
-    def _outer(self, name: str, scope: _Scope) -> SSAValue:
-        self._check(name not in scope and name not in self.taken, "computes more than bags")
-        return lookup(self.values, name, "input")
+    def _rows(self, data: SSAValue, places: SSAValue) -> SSAValue:
+        return self.builder.gather(Gather(0), data, places, Bounds.ERROR, "onnx.Gather-13", self.name)
 
     def _last(self, count: SSAValue, one: SSAValue) -> SSAValue:
         """Return the number of the last bag, which the body may compute."""
@@ -318,34 +291,6 @@ class _Sequence:
             is_long = is_long or (isinstance(sizes, ShapeOfOp) and sizes.operands[0] in vectors)
             source = source.operands[0].owner
         return is_long and isinstance(source, WeightOp) and bool((self.builder.weights[source.weight.data] == 1).all())
-
-    def _known(self, value: SSAValue) -> list[int] | None:
-        """Return a single integer that is known before the model runs, in a list; None for other values."""
-        known = self.builder.constants.known(value)
-        is_one = known is not None and known.size == 1 and known.ndim < 2 and known.flat[0] is not None
-        if not is_one or self.builder.dtype(value).kind not in "iu":
-            return None
-        assert known is not None
-        return [int(known.flat[0])]
-
-    def _check(self, holds: bool, what: str) -> None:
-        if not holds:
-            raise self._error(what)
-
-    def _error(self, what: str) -> ModelError:
-        return ModelError(
-            "a Loop over a sequence is supported where it is an embedding bag without a padding index, as torch "
-            f"exports one with dynamo=True; this one {what}; gathernest.split leaves it to ONNX Runtime"
-        )
-
-
-def _passed(name: str, scope: _Scope) -> str:
-    """Return the value that Identity nodes pass on; a damaged body may have them in a cycle."""
-    for _ in scope:
-        if name not in scope or scope[name].op_type != "Identity" or len(scope[name].input) != 1:
-            break
-        name = scope[name].input[0]
-    return name
 
 
 def _reshaped(value: SSAValue) -> Iterator[SSAValue]:
