@@ -45,7 +45,7 @@ def reduced(
     """Return the sums, the means or the largest elements of bags of dense tensors; raises BoundsError."""
     operator = OPERATORS[mode]
     try:
-        if factors is None or weight.dtype is not torch.float64:
+        if factors is None or factors.dtype is weight.dtype:
             few = few_bags(index, offsets, factors, has_last, weight.shape[0], padding, mode == "max")
             found = reduced_few(operator if factors is None else WEIGHTED, weight, few)
             if found is not None:
@@ -105,7 +105,7 @@ def found_bags(
         if factors is not None:
             if mode != "sum" or type(factors) not in PLAIN or factors.shape != index.shape:
                 return None
-            if weight.dtype is torch.float64 or factors.dtype is not weight.dtype:
+            if factors.dtype is not weight.dtype:
                 return None
         elif is_max and is_derived:
             return _largest_of_few(weight, index, offsets, has_last, padding)

@@ -22,14 +22,14 @@ FEW = 4096
 NARROW = (torch.float16, torch.bfloat16)
 # Those of calls by rows of positions. To make them takes 1 us.
 _KEYS = {operator.name: keys_of_gather(operator, Bounds.ZERO) for operator in (OPERATOR, MEAN, LARGEST, WEIGHTED)}
-# What `bag_rows` takes: indices, offsets, has_last, size, padding, repeats_first, most_places and weights of float32.
+# What `bag_rows` takes: indices, offsets, has_last, size, padding, repeats_first, most_places and weights.
 FewBags = tuple[Any, ...]
 
 
 def few_bags(
     index: Any, offsets: Any, factors: Any, has_last: Any, size: int, padding: int, is_max: bool = False
 ) -> FewBags | None:
-    """Return bags of few indices by offsets, or with factors; None of others. Factors are float32 or narrower."""
+    """Return bags of few indices by offsets, or with factors; None of others."""
     count = index.numel()
     if count > FEW or (is_max and padding >= 0):
         return None
@@ -42,7 +42,7 @@ def few_bags(
             if not count:
                 return None
             offsets, index, factors = even_offsets(*index.shape), index.reshape(-1), factors.reshape(-1)
-        if factors.dtype is not torch.float32:
+        if factors.dtype in NARROW:
             factors = factors.float()
     if offsets is None:
         return None

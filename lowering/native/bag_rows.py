@@ -14,8 +14,9 @@ from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word
 
 _ARGUMENTS = 8  # of the function that makes rows
 _NARROW = np.dtype(np.int32)
-_INDEX_DTYPES, _WEIGHT_DTYPES = (np.dtype(np.int64), np.dtype(np.uint64), _NARROW), (np.dtype(np.float32),)
-_PAIR_DTYPE = _NARROW
+_WIDE = np.dtype(np.int64)
+_INDEX_DTYPES = _WIDE, np.dtype(np.uint64), _NARROW
+_WEIGHT_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
 _NARROW_BYTES = 4
 
 
@@ -29,8 +30,8 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
 
     * indices: (indices) int64, uint64 or int32, side by side.
     * offsets: (bags) of these dtypes: where each bag begins; with `has_last` also where the last one ends.
-    * weights: None, or (indices) float32, side by side. Then `size` is below 2**31, and the array is (bags, longest, 2)
-      int32: each position, and the bits of its weight.
+    * weights: None, or (indices) float32 or float64, side by side. Then `size` is below 2**31, and the array is
+      (bags, longest, 2) int32 or int64: each position, and the bits of its weight.
 
     `padding` is an index that becomes `size`; -1 for none.
     """
@@ -44,7 +45,7 @@ def bag_rows() -> Callable[..., np.ndarray | None]:
     _numbers_of(module, "indices_of", _INDEX_DTYPES)
     _numbers_of(module, "weights_of", _WEIGHT_DTYPES)
     _rows(module, new)
-    IMMORTAL.append((_INDEX_DTYPES, _WEIGHT_DTYPES, _PAIR_DTYPE))
+    IMMORTAL.append((_INDEX_DTYPES, _WEIGHT_DTYPES))
     return builtin("rows", machine_code(module), FASTCALL)(None)
 
 
@@ -103,13 +104,15 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     last = code.select(code.same(has_last, I64(1)), offsets[code.sub(shapes[1], I64(1))], shapes[0])
     code.need(code.icmp_unsigned("<=", last, shapes[0]), none)
     code.need(code.same(offsets[I64(0)], I64(0)), none)
-    weights = code.variable(NULL)
+    weights, words = code.variable(NULL), code.variable(I64(1))
     with code.if_then(code.not_(code.same(code.word(args, 7), NONE))):
         found = code.call_function("weights_of", code.word(args, 7))
         code.need(code.not_(code.same(found, NULL)), none)
         count = code.load_at(code.load_at(code.word(args, 7), Field.SHAPE))
         code.need(code.icmp_unsigned("<=", last, count), none)
         code.store(found, weights)
+        with code.if_then(code.same(code.load_at(code.word(args, 7), Field.DESCR), I64(id(_WEIGHT_DTYPES[1])))):
+            code.store(I64(2), words)
     longest = code.variable(I64(0))
     with code.counted(bags) as bag:
         length = code.sub(_end(code, offsets, bag, bags, last), offsets[bag])
@@ -123,20 +126,24 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
     shape = code.ptrtoint(code.variable(ir.ArrayType(I64, 3)(ir.Undefined)), I64)
     for place, size_of in enumerate((bags, width, I64(2))):
         code.store_at(size_of, shape, WORD_BYTES * place)
-    is_bare = code.same(code.load(weights), NULL)
-    dtype = code.select(is_bare, I64(id(_INDEX_DTYPES[0])), I64(id(_PAIR_DTYPE)))
+    is_bare, words_a_place = code.same(code.load(weights), NULL), code.load(words)
+    are_wide = code.same(words_a_place, I64(2))
+    dtype = code.select(code.or_(is_bare, are_wide), I64(id(_WIDE)), I64(id(_NARROW)))
     array = new_array(code, new_from_descr, dtype, code.select(is_bare, I64(2), I64(3)), shape)
     with code.if_then(code.not_(code.same(array, NULL))):
         target = code.load_at(array, Field.DATA)
         with code.counted(bags) as bag:
             start = offsets[bag]
             length = code.sub(_end(code, offsets, bag, bags, last), start)
-            row = code.after(target, code.mul(bag, width))
+            row = code.after(target, code.mul(code.mul(bag, width), words_a_place))
             with code.counted(length) as number:
                 index = indices[code.add(start, number)]
                 position = code.select(code.same(index, padding), size, index)
-                code.store_at(position, code.after(row, number))
-            with code.if_then(code.not_(is_bare)), code.counted(length) as number:
+                code.store_at(position, code.after(row, code.mul(number, words_a_place)))
+            with code.if_then(are_wide), code.counted(length) as number:
+                bits = code.element(code.load(weights), code.add(start, number))
+                code.store_at(bits, code.after(row, code.mul(number, words_a_place)), WORD_BYTES)
+            with code.if_then(code.not_(code.or_(is_bare, are_wide))), code.counted(length) as number:
                 weight = code.add(code.load(weights), code.mul(code.add(start, number), I64(_NARROW_BYTES)))
                 bits = code.shl(code.zext(code.load_at(weight, 0, I32), I64), I64(32))
                 place = code.after(row, number)
@@ -146,7 +153,10 @@ def _rows(module: ir.Module, new_from_descr: int) -> None:
             with code.if_then(code.and_(code.same(repeats_first, I64(1)), code.icmp_signed(">", length, I64(0)))):
                 code.store(indices[start], filling)
             with code.counted(code.sub(width, length)) as number:
-                code.store_at(code.load(filling), code.after(row, code.add(length, number)))
+                place = code.after(row, code.mul(code.add(length, number), words_a_place))
+                code.store_at(code.load(filling), place)
+                with code.if_then(are_wide):
+                    code.store_at(I64(0), place, WORD_BYTES)
     code.ret(array)
     code.position_at_end(none)
     code.call_python("Py_IncRef", NONE, result=VOID)

@@ -63,13 +63,14 @@ def test_rows_are_those_of_bags_of_random_lengths():
     assert made > 200
 
 
-def test_weights_lie_beside_their_positions():
-    weights = np.arange(7, dtype=np.float32) - 3
+@pytest.mark.parametrize(("dtype", "pair_dtype"), [("f4", "i4"), ("f8", "i8")])
+def test_weights_lie_beside_their_positions(dtype, pair_dtype):
+    weights = np.arange(7, dtype=dtype) - 3
     halves = rows(weights=weights, padding=9)
-    assert halves.dtype == np.int32
+    assert halves.dtype == pair_dtype
     assert halves[..., 0].tolist() == rows(padding=9).tolist()
     expected = [[-3, -2, 0, 0], [0, 0, 0, 0], [-1, 0, 1, 2], [3, 0, 0, 0]]
-    assert halves[..., 1].copy().view(np.float32).tolist() == expected
+    assert halves[..., 1].copy().view(dtype).tolist() == expected
 
 
 def test_the_last_offset_may_leave_indices_out():
@@ -99,7 +100,8 @@ def test_the_last_offset_may_leave_indices_out():
         {"offsets": np.array([0, 3, -1], np.int32)},
         {"most": 1},
         {"weights": np.ones(6, np.float32)},
-        {"weights": np.ones(7)},
+        {"weights": np.ones(7, np.float16)},
+        {"weights": np.ones(14)[::2]},
         {"weights": np.ones(14, np.float32)[::2]},
     ],
     ids=str,
