@@ -53,10 +53,10 @@ def test_a_folder_is_not_read_and_no_handle_of_it_stays_open(tmp_path):
 
 
 def test_publishing_where_no_file_can_be_names_the_file_itself(tmp_path, monkeypatch):
-    def refuse(prefix, dir):
+    def reject(prefix, dir):
         raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}k3x")
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", reject)
     with pytest.raises(PermissionError) as caught:
         files.publish(tmp_path / "a.h", "")
     assert caught.value.filename == str(tmp_path / "a.h")
