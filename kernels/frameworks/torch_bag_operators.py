@@ -36,6 +36,7 @@ from .torch_tensors import (
 
 _OF_TORCH = (torch.int64, torch.int32)
 SUMMED = (torch.float32, torch.float64, *NARROW)
+_KEYS = {operator.name: keys_of_gather(operator, Bounds.ERROR) for operator in OPERATORS.values()}
 _Missing = type(None)
 
 
@@ -124,7 +125,7 @@ def found_bags(
 
 def _found_rows(operator: GatherReduce, weight: Any, index: Any) -> Any:
     """Return what a call by rows of indices that was made before gives, or None; raises BoundsError."""
-    found = finders().elements.run(CALLS.find, weight, index, None, *keys_of_gather(operator, Bounds.ERROR))
+    found = finders().elements.run(CALLS.find, weight, index, None, *_KEYS[operator.name])
     return None if found is None else rounded_to(weight.dtype, found)
 
 

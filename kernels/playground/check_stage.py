@@ -40,26 +40,31 @@ class Difference:
         return self.message
 
 
-def rejection(problem: Problem, data: np.ndarray, indices: np.ndarray) -> BoundsError | None:
-    """Return the error with which the operator's reference rejects a call; None where it has a result."""
+def reference_result(problem: Problem, data: np.ndarray, indices: np.ndarray) -> np.ndarray | BoundsError:
+    """Return what the operator's reference gives, or the error with which it rejects the call."""
     try:
-        reference.of_problem(problem, data, indices)
+        return reference.of_problem(problem, data, indices)
     except BoundsError as error:
         return error
-    return None
 
 
 def check_stage(
-    module: ModuleOp, problem: Problem, data: np.ndarray, indices: np.ndarray, engine: str, *, seed: int = 0
+    module: ModuleOp,
+    problem: Problem,
+    data: np.ndarray,
+    indices: np.ndarray,
+    engine: str,
+    *,
+    wanted: np.ndarray | BoundsError | None = None,
+    seed: int = 0,
 ) -> Difference | None:
     """Run a module by an engine, and return how it differs from the operator's reference; None where it does not.
 
     A gather that must be rejected may leave anything in its result. With `bounds="unchecked"` indices must be inside.
+    `wanted` is what `reference_result` returned, where the caller has it.
     """
-    try:
-        wanted: np.ndarray | BoundsError = reference.of_problem(problem, data, indices)
-    except BoundsError as error:
-        wanted = error
+    if wanted is None:
+        wanted = reference_result(problem, data, indices)
     try:
         got: np.ndarray | GathernestError = execute(module, problem, data, indices, engine, seed=seed)
     except (BoundsError, InternalError) as error:

@@ -44,8 +44,8 @@ _keys: WeakValueDictionary[Any, _Key] = WeakValueDictionary()
 def one_object(value: Any) -> Any:
     """Return one object for all values equal to this one, so that the fast call can compare identities.
 
-    For a small integer it is the object that a caller's literal is. For others it is the same one for as long as
-    somebody has it, as a caller who looks for calls again has, and as remembered calls have.
+    For a small integer it is the object that a caller's literal is, and a larger one is itself. For others it is the
+    same one for as long as somebody has it, as a caller who looks for calls again has, and as remembered calls have.
     """
     if type(value) is int:
         return _WHOLE_NUMBERS.get(value, value)

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
-    from ...kernels.playground.check_stage import check_stage, difference, rejection
+    from ...kernels.playground.check_stage import check_stage, difference, reference_result
     from ...kernels.playground.run_stage import execute, lowered
 
     text, module = read_file(options.file)
@@ -79,7 +79,8 @@ def _run(options: argparse.Namespace) -> int:
     _lower(module, given["passes"], engine, options, comment_of(problem, data, indices))
     compare = given["compare"] or "reference"
     if compare == "reference":
-        found = check_stage(module, problem, data, indices, engine)
+        wanted = reference_result(problem, data, indices)
+        found = check_stage(module, problem, data, indices, engine, wanted=wanted)
     else:
         if not Path(compare).exists() and (hint := did_you_mean(compare, ["reference"])):
             raise UsageError(f"--compare: there is no file {compare!r}{hint}")
@@ -90,10 +91,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**facts, "difference": None if found is None else str(found)}))
     elif found is None:
-        rejected = rejection(problem, data, indices)
-        said = (
-            f"gives the bytes of {compare}: {problem.result}" if rejected is None else f"rejects the call: {rejected}"
-        )
+        is_rejected = isinstance(wanted, GathernestError)
+        said = f"rejects the call: {wanted}" if is_rejected else f"gives the bytes of {compare}: {problem.result}"
         make_console().print(f"{options.file}: {engine} {said}")
     else:
         make_console(stderr=True).print(f"{options.file}: {engine} differs from {compare}: {found}")

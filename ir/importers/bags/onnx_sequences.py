@@ -72,14 +72,13 @@ def loops_over_sequences(graph: onnx.GraphProto, opset: int) -> tuple[set[str], 
             scattered[node.output[0]] = node
         is_loop = node.op_type == "Loop" and [len(node.input), len(node.output)] == [4, 2] and not node.input[0]
         for place in (0, 1) if is_loop else ():  # the exporter writes what a loop carries in any order
-            if node.input[2 + place] in empty and [reads.get(node.output[at], 0) for at in (place, 1 - place)] == [
-                1,
-                0,
-            ]:
-                loops[node.output[place]] = SequenceLoop(node, place, scattered)
-        if node.op_type == "ConcatFromSequence" and len(node.output) == 1 and [*node.input] and node.input[0] in loops:
+            sequence, number = node.output[place], node.output[1 - place]
+            if node.input[2 + place] in empty and reads.get(sequence) == 1 and number not in reads:
+                loops[sequence] = SequenceLoop(node, place, scattered)
+        is_concat = node.op_type == "ConcatFromSequence" and [len(node.input), len(node.output)] == [1, 1]
+        if is_concat and node.input[0] in loops:
             given = {attribute.name: attribute.i for attribute in node.attribute}
-            if len(node.input) == 1 and given in ({"axis": 0}, {"axis": 0, "new_axis": 0}):
+            if given in ({"axis": 0}, {"axis": 0, "new_axis": 0}):
                 found[node.output[0]] = loops[node.input[0]]
     for loop in found.values():
         empty[loop.sequence] -= 1

@@ -1,7 +1,5 @@
 """Loops over sequences that torch's dynamo exporter writes for embedding bags, and damaged ones, which are rejected."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -9,37 +7,13 @@ from onnx import numpy_helper
 
 import gathernest as gn
 
-DATA = Path(__file__).parent / "data"
+from .dynamo_bags import check_damaged, export, graphs, loop_of, put, tensor
+
 SUM, MEAN, MAX = "bag_sum_offsets_weighted", "bag_mean_last", "bag_max_last"
-ONLY = "a Loop over a sequence is supported where it is an embedding bag, as torch exports one"
-
-
-def export(name):
-    return onnx.load(DATA / f"{name}.dynamo.dynamic.onnx")
-
-
-def loop_of(model):
-    return next(node for node in model.graph.node if node.op_type == "Loop")
-
-
-def graphs(graph):
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from graphs(attribute.g)
 
 
 def nodes(model, kind):
     return [node for graph in graphs(loop_of(model).attribute[0].g) for node in graph.node if node.op_type == kind]
-
-
-def initializer(model, name):
-    return next(tensor for tensor in model.graph.initializer if tensor.name == name)
-
-
-def put(model, name, array):
-    initializer(model, name).CopyFrom(numpy_helper.from_array(np.asarray(array), name))
 
 
 @pytest.mark.parametrize("name", [SUM, MEAN, MAX])
@@ -60,7 +34,7 @@ def test_empty_bags_are_zeros(name, empty):
 def test_last_bag_that_ends_before_the_indices_is_that_of_the_exported_loop():
     """The loop divides by the number of indices behind the last start, and its maximum is of all of those."""
     inputs = {"tokens": np.array([1, 2, 3, 4]), "offsets": np.array([0, 1, 3])}
-    table = numpy_helper.to_array(initializer(export(MEAN), "table"))
+    table = numpy_helper.to_array(tensor(export(MEAN), "table"))
     mean, largest = (next(iter(gn.load(export(name)).run(inputs).values())) for name in (MEAN, MAX))
     assert mean[1].tobytes() == ((table[2] + table[3]) / np.float32(3)).tobytes()
     assert largest[1].tobytes() == table[2:5].max(0).tobytes()
@@ -132,12 +106,7 @@ def _cycle(model):
     ],
 )
 def test_damaged_loop_is_rejected_in_one_line(name, damage, message):
-    model = export(name)
-    damage(model)
-    with pytest.raises(gn.ModelError) as raised:
-        gn.load(model)
-    text = str(raised.value)
-    assert text.startswith("node ") and ONLY in text and f"; this one {message}; gathernest.split" in text
+    check_damaged(name, damage, message)
 
 
 @pytest.mark.parametrize("kind", ["trips", "output", "axis", "filled"])
