@@ -94,7 +94,7 @@ def test_each_line_of_the_source_came_from_the_operation_that_it_prints(traces):
     found = traces("rows")
     source = len(found.levels) - 3
     loops = found.levels[source - 1]
-    for pattern, printed in ((r"= load_v8xi32\(data", "vector.load %data"), (r"^\s+prefetch_3\(", "memref.prefetch")):
+    for pattern, printed in ((r"= load_v\d+xi32\(data", "vector.load %data"), (r"^\s+prefetch_3\(", "memref.prefetch")):
         lines = find(found.levels[source], pattern)
         assert lines
         for line in lines:

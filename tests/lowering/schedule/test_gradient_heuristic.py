@@ -252,7 +252,7 @@ def test_one_thread_adds_vectors():
     ],
 )
 def test_chosen_schedule_is_legal_for_its_nest(operator, table, indices, strides, threads):
-    with knobs.scope(num_threads=threads):
+    with knobs.scope(num_threads=threads, machine="zen4"):
         out, index = ArraySpec(table, "f4"), ArraySpec(indices, "i8", strides)
         grad = ArraySpec(operator.result_shape(table, indices), "f4")
         plan = make_plan(Problem.checked(operator, out, index, Bounds.ERROR, grad, gradient=Gradient(1.0)))
