@@ -17,6 +17,9 @@ from .machine_files.calibration_file import known_calibration
 from .machine_files.described_machine import GENERIC, said_of_machine
 
 AVX2_BYTES = 32  # of a vector
+# Processors whose cores share one last cache. Virtual machines get a part and are told the whole: 480 MB on a Granite
+# Rapids whose latencies end at 80. With the model's 60 MB, rows of 64 B to 64 KB take 0.57 to 0.77 of the time there.
+ONE_LAST_CACHE = ("xeon-avx512",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ def built_in_machine() -> KnownMachine:
         model = replace(model, wide_vector_bytes=min(model.wide_vector_bytes, AVX2_BYTES))
     l1, l2 = sizes.get("L1", model.l1_bytes), sizes.get("L2", model.l2_bytes)
     last = max(sizes.get("L3", 0), sizes.get("L2", 0)) or model.l3_bytes
+    if name in ONE_LAST_CACHE:
+        last = min(last, model.l3_bytes)
     return KnownMachine(replace(model, l1_bytes=l1, l2_bytes=l2, l3_bytes=last), because)
 
 

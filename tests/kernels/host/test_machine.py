@@ -81,6 +81,14 @@ def test_the_system_tells_the_sizes_of_this_machines_caches(monkeypatch, sizes, 
     assert (model.l1_bytes, model.l2_bytes, model.l3_bytes) == expected
 
 
+@pytest.mark.parametrize(("reported", "expected"), [(480 << 20, 60 << 20), (30 << 20, 30 << 20)])
+def test_of_the_last_cache_of_a_whole_xeon_no_more_is_counted_on_than_the_models(monkeypatch, reported, expected):
+    cpu = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "flags": "avx2 avx512f"}
+    monkeypatch.setattr(machine, "cpu_facts", lambda: cpu)
+    monkeypatch.setattr(machine, "cache_sizes", lambda: {"L3": reported})
+    assert machine.built_in_machine.__wrapped__().model.l3_bytes == expected
+
+
 def test_a_built_in_model_is_taken_by_its_name_with_its_own_caches(monkeypatch):
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen3")
     assert known_machine().model == BUILT_IN["zen3"]
