@@ -83,7 +83,7 @@ def test_the_result_of_25_mb_is_stored_past_a_cache_that_is_smaller_or_not_ours(
     streams = fields_of("stream", plans, "rows-256B")
     assert [machine for machine, stream in streams.items() if not stream] == ["two_sockets"]
     reason = plans["xeon_shared_cache"]["rows-256B"].reasons[-1]
-    assert reason.startswith("but non-temporal stores of 16 elements: ")
+    assert reason.startswith("but non-temporal stores of ")
     assert reason.endswith(" with cached stores of 16 elements")
 
 
