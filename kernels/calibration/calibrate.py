@@ -24,7 +24,7 @@ from ..host.machine_files.calibration_file import (
 )
 from ..host.runtime import RUNTIME
 from ..runtime.launch import available_threads
-from .derived_model import cache_ends, derived_fields, distance, element_fields, rounded
+from .derived_model import cache_ends, derived_fields, distance, element_fields, rounded, store_times
 from .probe_program import NEAR_ROWS
 from .probes import (
     BESIDE_FAR,
@@ -143,6 +143,7 @@ def _sizes_and_rates(
         for name, tried in (("far", FAR_LINES), ("near", NEAR_ROWS), ("rows", FAR_ROWS))
     )
     ahead, far_ahead, row_bytes = distance(near, base.near_rows), distance(far, base.far_rows), ROW_LINES * LINE_BYTES
+    copies_ns = [min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", "memory")]
     memory = threads / min(times_ns[f"all threads {way}"] for way in (CACHED, STREAMED))
     alone, line_ns = threads * LINE_BYTES / times_ns["all threads read"], min(far.values())
     return {
@@ -152,10 +153,10 @@ def _sizes_and_rates(
         "l1_misses": base.l1_misses if ahead == base.near_rows else ahead,
         "l2_misses": base.l2_misses if far_ahead == base.far_rows else far_ahead // FAR_ROWS_A_MISS,
         "near_bytes": distance(rows, base.near_bytes // row_bytes) * row_bytes,
-        "copy_bytes_per_ns": tuple(
-            1 / min(times_ns[f"{name} {way}"] for way in (CACHED, STREAMED)) for name in ("L2", "L3", "memory")
+        "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
+        "store_times": store_times(
+            *(times_ns[f"rows, {way}"] for way in (CACHED, STREAMED)), ROW_LINES * LINE_BYTES * copies_ns[-1]
         ),
-        "store_times": max(times_ns[f"memory {CACHED}"] / times_ns[f"memory {STREAMED}"], 1.0),
         "memory_bytes_per_ns": memory,
         "one_way_share": min(max(alone / memory, LEAST_ONE_WAY), 1.0),
         "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
@@ -191,4 +192,5 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], far_bytes: int) 
     for name, size in (("L3", l3 // 4), ("memory", far_bytes)):
         probes |= {f"{name} {way}": probe for way, probe in workplace.elements(size).items()}
     probes |= workplace.near_rows(l3 // 4)
+    probes |= workplace.row_stores()
     return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in FAR_ROWS}

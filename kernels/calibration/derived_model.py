@@ -96,6 +96,19 @@ def streamed_bytes(times_ns: Mapping[str, float], usual: int) -> int:
     return other if gains else usual
 
 
+def store_times(cached_ns: float, streamed_ns: float, copied_ns: float) -> float:
+    """Return how many times as long as non-temporal stores cached ones take, beside reads at random places.
+
+    A copy from end to end does not show it: processors fetch the lines ahead that it writes.
+
+    Args:
+        cached_ns: a row from a random place of memory to the next in memory, with cached stores.
+        streamed_ns: the same with non-temporal stores.
+        copied_ns: a copy in memory of as many bytes, half of which are read.
+    """
+    return 1 + max(cached_ns - streamed_ns, 0.0) / copied_ns
+
+
 def element_fields(times_ns: Mapping[str, float], line_ns: Sequence[float], uop_ns: float) -> dict[str, Any]:
     """Return the fields of elements at random places of the last cache and memory, prefetched in ways or not at all.
 

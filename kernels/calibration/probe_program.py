@@ -14,6 +14,8 @@ ROWS_BYTES, VECTORS_BYTES = (64, 256), (16, 32, 64)
 # How many rows of 64 bytes ahead are prefetched into the first cache.
 NEAR_ROWS = (4, 8, 16, 32)
 LONG_ROW_BYTES = 4096
+# The stores of rows of 256 bytes from random places of memory that are written to memory.
+ROW_STORES = {"rows, cached stores": False, "rows, non-temporal stores": True}
 # How elements at random places are prefetched, so many ahead and with which locality, and whether stores are
 # non-temporal.
 ELEMENTS = {
@@ -50,7 +52,8 @@ def _loops() -> dict[str, str]:
         "lane loads": _lanes(8),
         "wide lane loads": _lanes(16),
         **rows,
-        **{f"near {ahead}": _rows(64, 32, ahead) for ahead in NEAR_ROWS},
+        **{f"near {ahead}": _rows(64, 32, near=ahead) for ahead in NEAR_ROWS},
+        **{name: _rows(256, 32, 8, far=32, streams=streams) for name, streams in ROW_STORES.items()},
         **{name: _scalars(*how) for name, how in ELEMENTS.items()},
         "stream by 32": _streamed(32),
         "stream by 64": _streamed(64),
@@ -110,17 +113,22 @@ def _lanes(lanes: int) -> str:
 """
 
 
-def _rows(row_bytes: int, vector_bytes: int, ahead: int = 0) -> str:
-    """Return a gather of rows by indices of 8 bytes that may be negative, prefetched so many rows `ahead`."""
-    soon = f"        prefetch_3(data, {row_bytes} * load_i64(indices, 8 * at + {8 * ahead}))" if ahead else ""
-    kind = f"v{vector_bytes // 4}xi32"
+def _rows(row_bytes: int, vector_bytes: int, near: int = 0, far: int = 0, *, streams: bool = False) -> str:
+    """Return a gather of rows by indices of 8 bytes that may be negative, prefetched `near` and `far` rows ahead."""
+    prefetches = "\n".join(
+        f"        prefetch_{locality}(data, {row_bytes} * load_i64(indices, 8 * at + {8 * ahead}) + {line})"
+        for locality, ahead in ((2, far), (3, near))
+        if ahead
+        for line in range(0, row_bytes, 64)
+    )
+    store, kind = "stream" if streams else "store", f"v{vector_bytes // 4}xi32"
     copies = "\n".join(
-        f"        store_{kind}(out, {row_bytes} * at + {at}, load_{kind}(data, place + {at}))"
+        f"        {store}_{kind}(out, {row_bytes} * at + {at}, load_{kind}(data, place + {at}))"
         for at in range(0, row_bytes, vector_bytes)
     )
     return f"""
     for at in range(count):
-{soon}
+{prefetches}
         index = load_i64(indices, 8 * at)
         place = {row_bytes} * (index + (size & (index >> 63)))
 {copies}

@@ -15,7 +15,16 @@ from ..roofline import probe_kernels as shared_loops
 from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
 from ..runtime.array_checks import address
 from ..runtime.launch import available_threads
-from .probe_program import ELEMENTS, LONG_ROW_BYTES, NEAR_ROWS, ROWS_BYTES, VECTORS_BYTES, load_probes, probe_names
+from .probe_program import (
+    ELEMENTS,
+    LONG_ROW_BYTES,
+    NEAR_ROWS,
+    ROW_STORES,
+    ROWS_BYTES,
+    VECTORS_BYTES,
+    load_probes,
+    probe_names,
+)
 from .stable_times import Probe, timed
 
 Numbers = TypeVar("Numbers", bound=tuple[int, ...])
@@ -141,6 +150,21 @@ class Workplace:
         windows = self._windows(self._rows[table_bytes], rows, READ_LINES, 0)
         names = [f"near {each}" for each in NEAR_ROWS]
         return {name: self._windowed(name, windows, runs=len(windows), warm=len(windows)) for name in names}
+
+    def row_stores(self) -> dict[str, Probe]:
+        """Return probes of rows of 256 bytes at random places of half of the memory, which the other half gets.
+
+        They are written there in order. The times are nanoseconds for a row.
+        """
+        row_bytes, half = ROW_LINES * LINE_BYTES, len(self.memory) // 2
+        rows, table = half // row_bytes, address(self.memory)
+        places = self._rows[half] = random_places(rows).astype(np.int64)
+        window = min(rows, READ_LINES)
+        windows = [
+            (table, address(places) + 8 * first, table + half + row_bytes * first, window, rows)
+            for first in range(0, rows - window + 1, window)
+        ]
+        return {name: self._windowed(name, windows, runs=LEAST_RUNS, warm=1) for name in ROW_STORES}
 
     def elements(self, table_bytes: int) -> dict[str, Probe]:
         """Return probes of elements at random places of a table, one in each line: nanoseconds for an element.

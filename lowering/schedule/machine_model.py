@@ -249,9 +249,9 @@ def _power_of_two(number: float) -> int:
 # Zen 3: AMD's guide 56665 and anandtech.com/show/16214; rates: Zen 4 by clock, DDR4-3200 to DDR5-4800.
 # Checks: of int64, in vectors, in a nest of its own.
 # Xeon, Ice Lake and later: a calibration of a Granite Rapids with two cores of a shared processor; the last cache,
-# misses and launches from Intel's "Optimization Reference Manual" (248966). To that calibration cached stores seem as
-# fast as non-temporal ones, but rows of 256 B of 256 MB take 3.6 ms with them and 2.4 without: 2.0 is kept. With
-# these rates 27 cases take 0.93 of the time that they took with those of manuals, batches of tuples 0.48.
+# misses, launches and non-temporal stores from Intel's "Optimization Reference Manual" (248966). Three calibrations of
+# another hour have 2.15 to 2.19 `store_times`, and rates of lines 0.8 to 0.9 times as long. With these rates 27 cases
+# take 0.93 of the time that they took with those of manuals, batches of tuples 0.48.
 # AVX2: a client core from Haswell to Skylake, from the same manual and uops.info.
 _NAMES = ("zen5", "zen4", "zen3", "xeon-avx512", "avx2")
 _FIELDS: dict[str, tuple[Any, ...]] = {

@@ -9,6 +9,7 @@ from gathernest.kernels.calibration.derived_model import (
     element_fields,
     rounded,
     shared_from_ns,
+    store_times,
     streamed_bytes,
     vector_bytes,
 )
@@ -143,3 +144,8 @@ def test_a_time_of_elements_that_noise_made_negative_is_an_instruction():
 
 def test_times_have_three_digits():
     assert rounded({"a": 0.123456, "b": (1234.5, 2), "c": 1 << 20}) == {"a": 0.123, "b": (1230.0, 2), "c": 1 << 20}
+
+
+def test_cached_stores_take_as_much_longer_as_rows_written_by_them():
+    assert store_times(30.0, 20.0, 8.0) == pytest.approx(2.25)
+    assert store_times(20.0, 21.0, 8.0) == 1.0
