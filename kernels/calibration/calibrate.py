@@ -155,7 +155,7 @@ def _sizes_and_rates(
         "near_bytes": distance(rows, base.near_bytes // row_bytes) * row_bytes,
         "copy_bytes_per_ns": tuple(1 / each for each in copies_ns),
         "store_times": store_times(
-            *(times_ns[f"rows, {way}"] for way in (CACHED, STREAMED)), ROW_LINES * LINE_BYTES * copies_ns[-1]
+            times_ns[f"rows, {CACHED}"], times_ns[f"rows, {STREAMED}"], row_bytes * copies_ns[-1]
         ),
         "memory_bytes_per_ns": memory,
         "one_way_share": min(max(alone / memory, LEAST_ONE_WAY), 1.0),
