@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2  # since 2 of memory that has no zeros, which are written faster
 # Is called with the passes that are done, and the most there will be.
 ReportSteps = Callable[[int, int], None]
 

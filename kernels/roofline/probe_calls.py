@@ -42,6 +42,7 @@ class LoopCall:
         shares: how many equal parts the work has, one a thread.
         repeats: how often a call does it.
         lines, far, near: lines a piece, and the prefetch distances in pieces.
+        blocks_read: of a copy, the different blocks that it reads for `ALL_BLOCKS` that it writes.
         in_parallel: whether several threads share the work, where there are several.
     """
 
@@ -53,10 +54,11 @@ class LoopCall:
     lines: int = 1
     far: int = 0
     near: int = 0
+    blocks_read: int = loops.ALL_BLOCKS
     in_parallel: bool = True
 
     def __call__(self) -> None:
-        numbers = (address(self.memory[-1]), self.shares, self.repeats, self.lines, self.far, self.near)
+        numbers = address(self.memory[-1]), self.shares, self.repeats, self.lines, self.far, self.near, self.blocks_read
         launch(loops.run_loop, (self.loop, *next(self.windows), *numbers), self.in_parallel)
 
 
@@ -101,7 +103,11 @@ def _fastest_s(call: LoopCall, tried_s: float) -> float:
 
 
 def copy_ways(
-    windows: Iterator[Window], memory: Sequence[np.ndarray], shares: int, repeats: int = 1
+    windows: Iterator[Window],
+    memory: Sequence[np.ndarray],
+    shares: int,
+    repeats: int = 1,
+    blocks_read: int = loops.ALL_BLOCKS,
 ) -> dict[str, LoopCall]:
     """Return the ways to copy: with non-temporal stores, which read no line that they write, and with cached stores.
 
@@ -109,7 +115,7 @@ def copy_ways(
     """
     memory = (*memory, aligned(LINE_BYTES))
     return {
-        name: LoopCall(loop, windows, memory, shares, repeats)
+        name: LoopCall(loop, windows, memory, shares, repeats, blocks_read=blocks_read)
         for name, loop in (("non-temporal stores", loops.STREAM_COPY), ("cached stores", loops.CACHED_COPY))
     }
 
@@ -155,12 +161,12 @@ def aligned(size_bytes: int) -> np.ndarray:
 
 
 def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:
-    """Write to every line of some memory, each of its parts by the threads that will use it, so that it lies near them.
+    """Fill some memory with `FILL`, each of its parts by the threads that will use it, so that it lies near them.
 
     Nothing is read before: where a page of zeros has been read, Linux makes small pages of a huge one.
     """
     size = len(memory) // parts // loops.BLOCK_BYTES * loops.BLOCK_BYTES
     for first in range(0, parts * size, size or 1):
         window = 0, address(memory), first, first + size
-        launch(loops.run_loop, (loops.TOUCH, *window, 0, shares, 1, 1, 0, 0), True)
+        launch(loops.run_loop, (loops.TOUCH, *window, 0, shares, 1, 1, 0, 0, 0), True)
     memory[parts * size :] = 0

@@ -133,12 +133,14 @@ def loop_ways(
     """
     most = max(BLOCK_BYTES, min(MOST_BYTES, free_memory_bytes() // 8))
     read_bytes = max(table_bytes, traffic.lines * LINE_BYTES)
-    copied_bytes = max(table_bytes + sets * dict(traffic.streams).get("indices", 0.0), traffic.total_bytes / 2)
-    memory = _touched(max(read_bytes, copied_bytes), most, threads)
+    written_bytes = max(dict(traffic.streams).get("output", 0.0), traffic.total_bytes / 2)
+    copied_bytes = traffic.total_bytes - written_bytes
+    source_bytes = max(table_bytes + sets * dict(traffic.streams).get("indices", 0.0), copied_bytes)
+    memory = _touched(max(read_bytes, source_bytes), most, threads)
     table = memory[: _whole(read_bytes, BLOCK_BYTES)]
     lines = min(len(table) // LINE_BYTES, math.ceil(traffic.lines))
     ways = {
-        COPY: _copies(traffic, memory[: _whole(copied_bytes, BLOCK_BYTES)], threads, sets, most),
+        COPY: _copies(written_bytes, copied_bytes, memory[: _whole(source_bytes, BLOCK_BYTES)], threads, sets, most),
         LINES: _reads(traffic.lines, lines, traffic.piece_lines, table, threads, sets),
     }
     if in_order is not None and in_order.lines > traffic.lines:
@@ -156,17 +158,22 @@ def _touched(wanted_bytes: float, most_bytes: int, threads: int) -> np.ndarray:
     return memory[:size]
 
 
-def _copies(traffic: Traffic, source: np.ndarray, threads: int, sets: int, most: int) -> dict[str, TimedLoop]:
-    """Return the ways to copy half of the bytes, which reads that half and writes the other."""
-    size = _whole(min(traffic.total_bytes / 2, most, len(source)), BLOCK_BYTES)
+def _copies(
+    written_bytes: float, read_bytes: float, source: np.ndarray, threads: int, sets: int, most: int
+) -> dict[str, TimedLoop]:
+    """Return the ways to copy: to read some bytes and write as many, or more."""
+    blocks_read = math.floor(loops.ALL_BLOCKS * read_bytes / written_bytes) if written_bytes else 0
+    longest = len(source) * loops.ALL_BLOCKS // max(blocks_read, 1)
+    size = _whole(min(written_bytes, most, longest), BLOCK_BYTES)
+    read = ((size // BLOCK_BYTES - 1) * blocks_read // loops.ALL_BLOCKS + 1) * BLOCK_BYTES
     target = _touched(size, size, threads)
     places = [
-        (address(source) + first, address(target), 0, size) for first in _starts(len(source), size, sets, LINE_BYTES)
+        (address(source) + first, address(target), 0, size) for first in _starts(len(source), read, sets, LINE_BYTES)
     ]
-    work_ns = machine_model().serial_ns(2 * size, 0, len(source))
-    ways = copy_ways(itertools.cycle(places), (source, target), threads)
-    share = 2 * size / traffic.total_bytes if traffic.total_bytes else 1.0
-    return _offered(ways, threads, share, 2 * size, work_ns)
+    work_ns = machine_model().serial_ns(size + read, 0, len(source))
+    ways = copy_ways(itertools.cycle(places), (source, target), threads, blocks_read=blocks_read)
+    share = size / written_bytes if written_bytes else 1.0
+    return _offered(ways, threads, share, size + read, work_ns)
 
 
 def _reads(

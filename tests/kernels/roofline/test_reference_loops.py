@@ -18,8 +18,9 @@ READS = probe_kernels.READ_LINES
 ON_ONE = ", on one thread"
 
 
-def traffic_of(total_bytes: float, lines: float, piece_lines: float = 1.0) -> Traffic:
-    return Traffic((("output", total_bytes),), lines, piece_lines, is_counted=True)
+def traffic_of(total_bytes: float, lines: float, piece_lines: float = 1.0, output_bytes: float = 0.0) -> Traffic:
+    streams = ("data", total_bytes - output_bytes), ("output", output_bytes)
+    return Traffic(streams, lines, piece_lines, is_counted=True)
 
 
 def windows_of(call: LoopCall, count: int) -> list[tuple[int, int, int, int]]:
@@ -86,6 +87,8 @@ SIZES = [
     (traffic_of(70_000, 40, 7.0), 1000, 2),
     (traffic_of(300_000, 1000, 900.0), 64 * 1001, 2),
     (traffic_of(10_000, 30, 3.0), 10**6 + 7, 16),
+    (traffic_of(10_000, 30, 3.0, output_bytes=9_500), 200, 4),
+    (traffic_of(70_000, 40, 7.0, output_bytes=70_000), 1000, 2),
 ]
 
 
@@ -97,9 +100,12 @@ def test_every_window_lies_within_memory(traffic, table_bytes, sets):
         for source, to, first, last in windows_of(candidate.call, sets):
             assert (first, to % 64, source % 64) == (0, 0, 0)
             assert last % probe_kernels.BLOCK_BYTES == 0
-            assert address(table) <= source <= source + last <= address(table) + len(table)
+            blocks = last // probe_kernels.BLOCK_BYTES - 1
+            end = (blocks * candidate.call.blocks_read // probe_kernels.ALL_BLOCKS + 1) * probe_kernels.BLOCK_BYTES
+            assert address(table) <= source <= source + end <= address(table) + len(table)
             assert address(target) == to and last <= len(target)
-            assert 2 * last * candidate.call.repeats == pytest.approx(candidate.times * traffic.total_bytes)
+            written_bytes = max(traffic.total_bytes / 2, dict(traffic.streams)["output"])
+            assert last * candidate.call.repeats == pytest.approx(candidate.times * written_bytes)
     for candidate in ways["random lines"].values():
         call, (table, places, _) = candidate.call, candidate.call.memory
         assert places.max() < len(table) // (64 * call.lines)
@@ -230,6 +236,36 @@ def test_copy_copies_the_place_that_it_is_given():
                     call()
                     start = window[0] - address(table)
                     np.testing.assert_array_equal(target, table[start : start + len(target)])
+
+
+def test_loops_read_and_write_no_half_of_a_line_that_is_all_zeros():
+    ways = ways_of(traffic_of(2**14, 64), 2**16)
+    copy, read = ways["copy"]["cached stores"].call, ways["random lines"]["without prefetching"].call
+    for memory in (*copy.memory[:2], read.memory[0]):
+        assert memory.reshape(-1, 32).any(axis=1).all()
+
+
+@pytest.mark.parametrize(
+    ("output_bytes", "read_blocks"),
+    [
+        (0, 32),  # half of all is written
+        (64 * 128, 32),
+        (64 * 192, 16),
+        (64 * 252, 1),
+        (64 * 256, 1),  # nothing but stores
+    ],
+)
+def test_copy_reads_less_where_the_gather_writes_more_than_it_reads(output_bytes, read_blocks):
+    block, traffic = probe_kernels.BLOCK_BYTES, traffic_of(64 * 256, 1, output_bytes=output_bytes)
+    for candidate in loop_ways(traffic, 10**5, 1)["copy"].values():
+        table, target, _ = candidate.call.memory
+        (window,) = windows_of(candidate.call, 1)
+        assert len(target) == window[3] == max(output_bytes, 64 * 128)
+        table[:] = np.arange(len(table)) // block % 256
+        candidate.call()
+        first = (window[0] - address(table)) // block
+        assert sorted({*target.tolist()}) == list(range(first, first + read_blocks))
+        assert (np.diff(target.reshape(-1, block)[:, 0].astype(int)) >= 0).all()
 
 
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
