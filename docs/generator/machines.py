@@ -198,8 +198,12 @@ def _condition(run: Run, runs: list[Run]) -> str:
 def _lost(cases: Iterable[tuple[dict[str, Any] | None, str]]) -> str:
     """Return the cases that a peer wins, of figures and names."""
     named = [(found, name) for found, name in cases if found is not None and found["ratio"] is not None]
-    worse = [(found, name) for found, name in named if found["ratio"] < 1]
-    return "; ".join(f"`{name}` {ratio_text(found['ratio'])} ({found['best_peer']})" for found, name in worse)
+    worse = [(found, name, found.get("of_bound")) for found, name in named if found["ratio"] < 1]
+    return "; ".join(
+        f"`{name}` {ratio_text(found['ratio'])} ({found['best_peer']}"
+        f"{'' if part is None else f', at {100 * part:.0f} % of the roofline bound'})"
+        for found, name, part in worse
+    )
 
 
 def _older(run: Run, kind: str) -> float | None:

@@ -123,6 +123,24 @@ def test_run_of_an_older_format_has_no_new_results(tmp_path):
     assert (run["format"], run["new"], run["cases"][0]["new"], run["cases"][0]["ratio"]) == (1, None, None, 2.0)
 
 
+@pytest.mark.parametrize(("number", "part"), [(2, None), (3, 0.5)])
+def test_bounds_that_were_too_short_are_left_out(tmp_path, number, part):
+    run = run_of("17", 2.0, 0.5) | {"format": number, "of_bound_in_order_beyond_cache": 0.5}
+    run["cases"][0] |= dict.fromkeys(("bound_us", "of_bound", "of_bound_in_order"), 0.5) | {"bound": {}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    (found,) = stored_runs(tmp_path)
+    assert [found["of_bound_beyond_cache"], found["of_bound_in_order_beyond_cache"]] == [part, part]
+    assert [found["cases"][0][name] for name in ("bound_us", "of_bound", "of_bound_in_order")] == [part] * 3
+    assert (found["cases"][0]["bound"] is None) == (part is None)
+
+
+def test_a_case_that_a_peer_wins_has_its_part_of_the_bound(pages):
+    run = run_of("17", 0.5, 0.5) | {"new": None}
+    run["cases"][0]["of_bound"] = 0.957
+    told = " ".join(pages.PARTS["conditions"]([run]).split())
+    assert "A peer wins `rows-8B` 0.50× (numpy, at 96 % of the roofline bound)." in told
+
+
 def test_run_of_a_newer_format_is_rejected(tmp_path):
     (tmp_path / "next.json").write_text(json.dumps({"format": FORMAT + 1, "cases": []}))
     with pytest.raises(GathernestError) as rejected:

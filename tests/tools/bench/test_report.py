@@ -181,7 +181,7 @@ def test_new_results_have_columns_of_their_own():
 def test_json_has_new_results_beside_the_given_ones():
     found = json.loads(json.dumps(as_json(report(BOTH, SLOW))))
     both, alone = found["cases"]
-    assert (found["format"], both["ratio"], both["new"]["ratio"], both["new"]["best_peer"]) == (2, 2.5, 0.5, "torch")
+    assert (found["format"], both["ratio"], both["new"]["ratio"], both["new"]["best_peer"]) == (3, 2.5, 0.5, "torch")
     assert (both["new"]["median_us"], both["new"]["rounds_us"]) == (NEW.median_us, NEW.rounds_us)
     assert alone["new"] is None
     assert (found["gathers"]["cases"], found["new"]["gathers"]["cases"]) == (2, 1)
