@@ -20,7 +20,17 @@ from ..reduction.reduce_gradients import gather_reduce_grad, gather_reduce_weigh
 from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import keys_of_gather
 from .torch_fast_call import finders
-from .torch_few_bags import FEW, NARROW, even_offsets, few_bags, found_few, reduced_few, rounded_to, rows_of
+from .torch_few_bags import (
+    FEW,
+    NARROW,
+    even_offsets,
+    few_bags,
+    found_few,
+    positions_of,
+    reduced_few,
+    rounded_to,
+    rows_of,
+)
 from .torch_operators import GATHER, Operator, added_up, plain_function
 from .torch_tensors import (
     PLAIN,
@@ -35,6 +45,8 @@ from .torch_tensors import (
 )
 
 _OF_TORCH = (torch.int64, torch.int32)
+# Elements of few rows of grad times their factors: 0.2 to 0.5 of the time of sums of bags up to 2**18, 0.7 to 1.1 from 2**20.
+MOST_PRODUCTS = 2**20
 SUMMED = (torch.float32, torch.float64, *NARROW)
 _KEYS = {operator.name: keys_of_gather(operator, Bounds.ERROR) for operator in OPERATORS.values()}
 _Missing = type(None)
@@ -172,13 +184,15 @@ def _backward(
     padding: int = -1,
 ) -> Any:
     columns = grad.shape[-1]
+    found = positions_of(few_bags(index, offsets, factors, has_last, rows, padding))
+    if found is not None and (factors is None or found[0].numel() * columns <= MOST_PRODUCTS):
+        places, weights = found
+        spread = _spread(grad, _counts(places, rows) if is_mean else None, places.shape[1])
+        if weights is not None:
+            spread = spread * weights.unsqueeze(2)
+        sums = added_up(Gather(0), finders().elements, spread, (rows, columns), places, Bounds.ZERO)
+        return sums.to(grad.dtype)
     if factors is None:
-        places = rows_of(few_bags(index, offsets, None, has_last, rows, padding))
-        if places is not None:
-            places = torch.from_numpy(places)
-            spread = _spread(grad, _counts(places, rows) if is_mean else None, places.shape[1])
-            sums = added_up(Gather(0), finders().elements, spread, (rows, columns), places, Bounds.ZERO)
-            return sums.to(grad.dtype)
         index, offsets = _as_rows(index, offsets, has_last)
         length = index.shape[1] if offsets is None else 0
         if offsets is None and padding < 0 and (grad.dtype not in NARROW or index.numel() <= FEW):
@@ -200,11 +214,34 @@ def _spread(grad: Any, counts: Any, length: int) -> Any:
 def _factors_backward(
     grad: Any, weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1
 ) -> Any:
+    if index.numel() <= FEW and grad.dtype == weight.dtype and (offsets is None or not has_last):
+        return _factors_of_few(grad, weight, index, offsets, padding)
     picks, options = _bags(index, offsets, has_last, padding)
     found = tensor_of(gather_reduce_weights_grad(array_of(grad), array_of(weight), picks, **options), grad.dtype)
     if len(found) == len(index):
         return found
     return torch.cat([found, found.new_zeros(len(index) - len(found))])  # after the last offset
+
+
+def _factors_of_few(grad: Any, weight: Any, index: Any, offsets: Any, padding: int) -> Any:
+    """Return the gradient with respect to few factors, with the bytes of `gather_reduce_weights_grad`.
+
+    The indices are those of a forward pass, which has checked them.
+    """
+    places, sums = array_of(index).reshape(-1), array_of(grad)
+    rows = array_of(weight).take(places, axis=0)
+    if grad.dtype in NARROW:
+        rows, sums = rows.astype(np.float32), sums.astype(np.float32)
+    lengths: Any = index.shape[-1]
+    if offsets is not None:
+        begins = array_of(offsets)
+        lengths = np.empty(len(begins), np.int64)
+        lengths[:-1], lengths[-1:] = begins[1:], len(places)
+        lengths -= begins
+    found = np.einsum("nj,nj->n", rows, sums.repeat(lengths, axis=0))
+    if padding >= 0:
+        found[places == padding] = 0
+    return torch.from_numpy(found).to(grad.dtype).reshape(index.shape)
 
 
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:

@@ -69,6 +69,19 @@ def rows_of(few: FewBags | None) -> Any:
     return _bag_rows()(index.numpy(), offsets.numpy(), *options, None if factors is None else array_of(factors))
 
 
+def positions_of(few: FewBags | None) -> tuple[Any, Any] | None:
+    """Return few bags as positions and factors, tensors (bags, longest) each, where `size` adds nothing.
+
+    The factors are None without any. Returns None of other bags, and of errors.
+    """
+    rows = rows_of(few)
+    if rows is None or few is None:
+        return None
+    if few[-1] is None:
+        return torch.from_numpy(rows), None
+    return torch.from_numpy(rows[..., 0].copy()), torch.from_numpy(rows[..., 1].view(f"f{rows.itemsize}"))
+
+
 def found_few(operator: GatherReduce, weight: Any, few: FewBags) -> Any:
     """Return what a call that was made before gives, or None."""
     found = finders().signed.bags(CALLS.find, weight, *_KEYS[operator.name], _bag_rows(), *few)

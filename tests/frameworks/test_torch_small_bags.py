@@ -266,3 +266,27 @@ def test_nothing_is_leaked_by_repeated_calls():
     tracemalloc.stop()
     assert kept_bytes < 30_000  # the rows of these calls have 60,000
     assert [sys.getrefcount(each) for each in kept] == counts
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_matrix", [True, False])
+def test_gradients_of_few_weighted_rows_have_those_bytes_for_every_length(dtype, is_matrix):
+    index, offsets = inputs_of("int64", is_matrix)
+    factors = factors_of((index, offsets), dtype)
+    for columns in (1, 8, 64, 257, 1000):
+        torch.manual_seed(4)
+        table, grad = (torch.randn(rows, columns).to(factors.dtype) for rows in (ROWS, 6))
+        found = [
+            torch_bag_operators._factors_backward(grad, table, index, offsets),
+            torch_bag_operators._backward(grad, index, offsets, factors, ROWS, False),
+        ]
+        given = [None if each is None else each.numpy() for each in (index, offsets)]
+        grad, table, weights = (
+            each.float().numpy() if dtype == "bfloat16" else each.numpy() for each in (grad, table, factors)
+        )
+        wanted = [
+            gn.gather_reduce_weights_grad(grad, table, *given),
+            gn.gather_reduce_grad(grad, given[0], (ROWS, columns), given[1], weights=weights),
+        ]
+        for each, expected in zip(found, wanted, strict=True):
+            assert_same(each, torch.from_numpy(expected).to(each.dtype))

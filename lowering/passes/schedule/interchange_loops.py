@@ -16,7 +16,7 @@ from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
 from ...nest.builder import insert_loop, kind_of
 from ...nest.located import replace_op
-from ...nest.queries import chain, find_loop, functions, sole_inner_loop, written
+from ...nest.queries import chain, find_loop, functions, sole_inner_loop, viewed, written
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     made: list[LoopOp] = []
     for name in order:
         old = by_name[name]
-        _place_ready(pending, root if block is None else block, available)
+        _place_ready(pending, root if block is None else block, nest, available)
         _check_bounds(old, pending, by_name, made)
         builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
         bounds = old.lower, old.upper, old.step
@@ -97,7 +97,8 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
         made.append(loop)
         block = loop.body.block
     assert block is not None
-    _place_ready(pending, block, available)
+    _place_ready(pending, block, nest, available)
+    assert not pending
     block.add_ops(core)
     value = counted
     for loop in reversed(made):
@@ -138,33 +139,29 @@ def _computations(loop: LoopOp) -> list[Operation]:
     for op in found:
         if inner.total is not None and inner.total in op.operands:
             raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
-        if not is_side_effect_free(op) and not _is_of_groups(op, loop):
+        if not is_side_effect_free(op) and not _loads_what_stays(op, loop):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found
 
 
-def _is_of_groups(op: Operation, loop: LoopOp) -> bool:
-    """Return whether an operation loads where the group of a position begins or ends, which nothing here changes."""
-    return (
-        isinstance(op, memref.LoadOp) and isinstance(op.memref.owner, memref.AllocOp) and op.memref not in written(loop)
-    )
+def _loads_what_stays(op: Operation, loop: LoopOp) -> bool:
+    """Return whether an operation loads from memory that nothing here changes: a weight, or where a group begins."""
+    return isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
 
 
-def _place_ready(pending: list[Operation], place: Block | LoopOp, available: set[SSAValue]) -> None:
+def _place_ready(pending: list[Operation], place: Block | LoopOp, nest: list[LoopOp], available: set[SSAValue]) -> None:
     """Put the computations whose operands are there by now at the end of a block, or before the nest."""
     for op in list(pending):
-        if all(_is_outside(operand, pending) or operand in available for operand in op.operands):
+        if all(_is_outside(operand, pending, nest) or operand in available for operand in op.operands):
             Rewriter.insert_op(op, InsertPoint.at_end(place) if isinstance(place, Block) else InsertPoint.before(place))
             available.update(op.results)
             pending.remove(op)
 
 
-def _is_outside(value: SSAValue, pending: list[Operation]) -> bool:
-    """Return whether a value comes from outside the nest: neither an induction variable nor a pending computation."""
+def _is_outside(value: SSAValue, pending: list[Operation], nest: list[LoopOp]) -> bool:
+    """Return whether a value is neither an induction variable of the nest, as it was, nor a pending computation."""
     owner = value.owner
-    if isinstance(owner, Block):
-        return not isinstance(owner.parent_op(), LoopOp)
-    return owner not in pending
+    return owner.parent_op() not in nest if isinstance(owner, Block) else owner not in pending
 
 
 def _check_bounds(loop: LoopOp, pending: list[Operation], by_name: dict[str, LoopOp], made: list[LoopOp]) -> None:

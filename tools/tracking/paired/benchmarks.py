@@ -1,4 +1,4 @@
-"""What a comparison times: cases of the suite with small arrays, the pipeline, the import and the first call."""
+"""What a comparison times: cases of the suite, mostly with small arrays, the pipeline, the import and the first call."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -34,10 +34,12 @@ class Benchmark:
     Attributes:
         name: of the case; or import, first-call (with a cached kernel), or pipeline (operator to source).
         case: None for those.
+        is_full: whether the arrays have the sizes of the case. Both sides make them, since files take gigabytes.
     """
 
     name: str
     case: Case | None = None
+    is_full: bool = False
 
     @property
     def family(self) -> str:
@@ -55,8 +57,8 @@ class Benchmark:
         return self.name in FORKS
 
     def write_arrays(self, folder: Path) -> None:
-        """Write its arrays to a folder of its name; nothing where it has none."""
-        if self.case is None:
+        """Write its arrays to a folder of its name; nothing where it has none, or each side makes them."""
+        if self.case is None or self.is_full:
             return
         case = self.case if self.case.family == "call" else small(self.case)
         inputs = case.make(1 if self.case.family == "call" else SETS)
@@ -73,8 +75,10 @@ BENCHMARKS = {
 }
 
 
-def chosen(patterns: Sequence[str]) -> list[Benchmark]:
+def chosen(patterns: Sequence[str], *, full_size: bool = False) -> list[Benchmark]:
     """Return the benchmarks that patterns of names select; without one, a few of each kind, the most telling first.
+
+    With `full_size` kernels are timed with arrays of the cases' own sizes.
 
     Raises:
         UsageError: there is none of a name.
@@ -85,9 +89,9 @@ def chosen(patterns: Sequence[str]) -> list[Benchmark]:
                 f"no benchmark is called {pattern!r}; `gathernest bench --list` prints the cases, {', '.join(OTHERS)} "
                 f"are others, and * stands for anything{did_you_mean(pattern, BENCHMARKS)}"
             )
-    if not patterns:
-        return [BENCHMARKS[name] for name in DEFAULT]
-    return [one for name, one in BENCHMARKS.items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    of_patterns = [name for name in BENCHMARKS if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    found = [BENCHMARKS[name] for name in (of_patterns if patterns else DEFAULT)]
+    return [dataclasses.replace(one, is_full=full_size and one.is_kernel) for one in found]
 
 
 def small(case: Case) -> Case:

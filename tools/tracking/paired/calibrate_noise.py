@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
     options.markdown = False
     compare.check_outputs(options)
-    benchmarks = chosen(options.case)
+    benchmarks = chosen(options.case, full_size=options.full_size)
     begin = compare.clock()
     with compare.wrong_revision_is_misuse(), two_sides(options.revision, options.revision) as sides:
         session = compare.prepared(sides, benchmarks, options.threads)

@@ -35,6 +35,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 EXAMPLES = """examples:
   gathernest bench compare main
   gathernest bench compare v1.0 main --case 'rows-*,pipeline' --budget 5m
+  gathernest bench compare v1.0 --case '*' --full-size --threads 2 --budget 20m
   gathernest bench compare main --json compared.json --markdown > comment.md
 
 The exit status is 0 where nothing is slower, 1 where something is, 3 where nothing is found slower and of something it
@@ -66,6 +67,9 @@ def add_sampling_arguments(parser: Parser, budget: str) -> None:
         "--budget", type=seconds, default=seconds(budget), metavar="TIME", help=f"90s, 2m (default: {budget})"
     )
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="that gathernest may use (default: 1)")
+    parser.add_argument(
+        "--full-size", action="store_true", help="kernels with arrays of the cases' own sizes; takes minutes"
+    )
 
 
 def words(text: str) -> list[str]:
@@ -90,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from .sides import two_sides
 
     check_outputs(options)
-    benchmarks = chosen(options.case)
+    benchmarks = chosen(options.case, full_size=options.full_size)
     with wrong_revision_is_misuse(), two_sides(options.base, options.head) as sides:
         comparison = compare_sides(sides, benchmarks, options)
     return show(comparison, options)

@@ -280,7 +280,8 @@ def _ready(benchmark: Benchmark, arrays: Path, number: int = 0) -> dict[str, Any
     given = {"slot_ns": SLOT_NS, "number": number}
     if benchmark.case is None:
         return {"ready": benchmark.name, **given}
-    return {"ready": dataclasses.asdict(benchmark.case), "arrays": str(arrays / benchmark.name), **given}
+    folder = None if benchmark.is_full else str(arrays / benchmark.name)
+    return {"ready": dataclasses.asdict(benchmark.case), "arrays": folder, **given}
 
 
 def _turns(number: int, ns: float) -> Turns:

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     for text in options.versions:
         _check(text)
     compare.check_outputs(options)
-    benchmarks = chosen(options.case)
+    benchmarks = chosen(options.case, full_size=options.full_size)
     with compare.wrong_revision_is_misuse(), ExitStack() as stack:
         with progress(f"installing {' '.join(options.versions)}"):
             sides = stack.enter_context(two_sides(None, None, options.versions))

@@ -7,7 +7,7 @@ public functions alone. It reads one JSON object a line from standard input and 
     {"fork": "import", "turns": 8, "starts": true}     {"ns": [..]}: of children that import gathernest
     {"fork": "first-call", ..}                         {"ns": [..]}: and call it once
     {"ready": "pipeline", "number": 0, "slot_ns": 3e5} {"ns": .., "number": ..}: calls that fill the slot
-    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel
+    {"ready": CASE, "arrays": FOLDER, ..}              the same, of a kernel; null for arrays of the case's sizes
     {"turns": 60, "number": 9, "starts": true}         {"ns": [..]}: of a call, in each turn
 
 The process that `starts` has the first turn of each pair, and in the second half of the turns the second; a byte in a
@@ -127,12 +127,14 @@ class Worker:
             kernel = gn.compile(*PIPELINE)
         return [lambda: kernel.source]
 
-    def _kernel(self, given: Answer, folder: str) -> list[Call]:
+    def _kernel(self, given: Answer, folder: str | None) -> list[Call]:
         """Return calls with small arrays, in several places, of a kernel that is scheduled for the case's own sizes."""
         import numpy as np
 
         gn = importlib.import_module("gathernest")
         cases, case = self._case(given)
+        if folder is None:
+            return [cases.bind(case, case.make(), gn)]
         data, indices, out = (np.load(Path(folder, f"{name}.npy")) for name in ("data", "indices", "out"))
         small = cases.Inputs(data, tuple(indices), out)
         if case.into == "new":

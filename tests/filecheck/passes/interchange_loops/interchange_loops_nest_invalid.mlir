@@ -15,6 +15,21 @@ func.func @gather(%out: memref<6xi32>, %x: i32, %n: index) {
 
 // -----
 
+// expected-error@unknown {{memref.load between a and the next loop may not move}}
+func.func @gather(%out: memref<6xi32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    %x = memref.load %out[%i] : memref<6xi32>
+    gather.loop b(%j) = %c0 to %n step %c1 {
+      memref.store %x, %out[%j] : memref<6xi32>
+    }
+  }
+  func.return
+}
+
+// -----
+
 // expected-error@unknown {{a does not yield what b sums}}
 func.func @gather(%x: i64, %n: index) -> i64 {
   %c0 = arith.constant 0 : index

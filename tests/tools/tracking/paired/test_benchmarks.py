@@ -41,3 +41,15 @@ def test_default_has_every_family():
     default = chosen([])
     assert {one.name for one in default} == set(DEFAULT)
     assert {one.family for one in default} >= {case.family for case in SUITE} - {"distributions"}
+
+
+def test_kernels_of_full_size_have_no_files_and_others_stay(tmp_path):
+    found = {one.name: one for one in chosen(["rows-16B", "call-kernel", "pipeline"], full_size=True)}
+    assert {name: one.is_full for name, one in found.items()} == {
+        "rows-16B": True,
+        "call-kernel": False,
+        "pipeline": False,
+    }
+    for one in found.values():
+        one.write_arrays(tmp_path)
+    assert [folder.name for folder in tmp_path.iterdir()] == ["call-kernel"]
