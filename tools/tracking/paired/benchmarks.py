@@ -1,4 +1,4 @@
-"""What a comparison times: cases of the suite, mostly with small arrays, the pipeline, the import and the first call."""
+"""What a comparison times: cases of the suite with small or full arrays, the pipeline, import and first call."""
 
 import dataclasses
 from collections.abc import Sequence
