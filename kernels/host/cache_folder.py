@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def cache_folder() -> Path:
     except (KeyError, RuntimeError):  # neither HOME nor an entry of the user in the passwd file
         return NO_HOME
     return NO_HOME if folder.startswith("~") else Path(folder)
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Return why a file cannot be made in a folder, or in the first of its parents that is there; None if it can."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 WARNED: set[Path] = set()  # folders that a warning has been given for

@@ -59,6 +59,10 @@ def _remedy(source: Any) -> str:
 def _read_file(file: Path, limits: FileLimits, *, allow_external_data: bool) -> tuple["ImportedModel", str]:
     if file.suffix not in EXTRAS:
         raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
+    try:
+        file.stat()
+    except (OSError, ValueError) as error:  # said before a package is asked for
+        raise ModelError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     require("xdsl", EXTRAS[file.suffix])
     if file.suffix == ".onnx":
         from ...ir.importers.onnx import import_onnx

@@ -175,9 +175,13 @@ def test_missing_package_is_named_with_the_command(monkeypatch, tmp_path, packag
     found = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: found("no-such-package" if name == package else name))
     dependencies.require.cache_clear()
+    file = tmp_path / f"model.{suffix}"
     try:
+        with pytest.raises(gn.ModelError, match="cannot be read: No such file or directory"):
+            gn.load(file)
+        file.touch()
         with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install 'gathernest\["):
-            gn.load(tmp_path / f"model.{suffix}")
+            gn.load(file)
     finally:
         dependencies.require.cache_clear()
 

@@ -39,13 +39,15 @@ def run(options: argparse.Namespace) -> int:
     if options.limit_mb is not None and options.action != "prune":
         raise UsageError(f"--limit-mb is for gathernest cache prune, got {options.action}; leave it out")
     require("numba", "llvmlite")
-    from ...kernels.host.cache_folder import cache_folder
+    from ...kernels.host.cache_folder import cache_folder, why_not_writable
     from ...kernels.runtime.disk_cache import MEGABYTE, prune, usage
 
     limit_mb = options.limit_mb or knobs.cache_limit_mb
     removed = [] if options.action == "info" else prune(0 if options.action == "clear" else limit_mb * MEGABYTE)
+    problem = why_not_writable(cache_folder())
     facts = {
         "folder": str(cache_folder()),
+        "writable": problem is None,
         "limit_mb": limit_mb,
         **usage(),
         "removed": len(removed),
@@ -61,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     say = make_console().print
     if options.action != "info":
         say(f"removed         {counted(facts['removed'], facts['removed_bytes'])}")
-    say(f"folder          {facts['folder']}")
+    say(f"folder          {facts['folder']}{'' if problem is None else f' (cannot be written: {problem})'}")
     say(f"these versions  {counted(facts['entries'], facts['size_bytes'])}")
     say(f"other versions  {counted(facts['entries_of_other_versions'], facts['size_bytes_of_other_versions'])}")
     say(f"limit           {limit_mb} MB")

@@ -8,14 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import GathernestError, did_you_mean
 from ...kernels.host import cpu
+from ...kernels.host.cache_folder import why_not_writable
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
 from ...kernels.host.machine_files.calibration_file import BUSY_CORES
@@ -159,7 +158,7 @@ def _cache_facts(findings: Findings) -> dict[str, Any]:
     from ...kernels.runtime.disk_cache import cache_root, usage
 
     root = cache_root()
-    folder, problem = root.parent, _why_not_writable(root)
+    folder, problem = root.parent, why_not_writable(root)
     if problem is not None:
         findings.notes.append(
             f"the cache folder {folder} cannot be written ({problem}), so every process compiles anew; "
@@ -168,17 +167,6 @@ def _cache_facts(findings: Findings) -> dict[str, Any]:
     if knobs.always_compile:
         findings.notes.append("GATHERNEST_ALWAYS_COMPILE is set, so the cache is not used")
     return {"folder": str(folder), "writable": problem is None, **usage()}
-
-
-def _why_not_writable(folder: Path) -> str | None:
-    """Return why a file cannot be made in a folder, or in the first of its parents that is there; None if it can."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return None
-    except OSError as error:
-        return error.strerror or str(error)
 
 
 def _check(findings: Findings) -> dict[str, Any]:
@@ -221,6 +209,7 @@ def _settings(findings: Findings) -> dict[str, Any]:
             value = getattr(knobs, name)
         except GathernestError as error:
             findings.problems.append(str(error))
+            settings[knob.variable] = f"{os.environ.get(knob.variable)!r}, not allowed"
             continue
         if value != knob.default:
             settings[knob.variable] = value if isinstance(value, bool | int) else str(value)

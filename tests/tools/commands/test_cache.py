@@ -49,6 +49,7 @@ def test_info_counts_kernels_of_these_versions_and_of_others(gathernest, folder)
 def test_json_has_every_number(gathernest, folder):
     assert json.loads(gathernest("cache", "prune", "--limit-mb", "5", "--json").out) == {
         "folder": str(folder),
+        "writable": True,
         "limit_mb": 5,
         "entries": 2,
         "size_bytes": 5 * 2**20,
@@ -89,6 +90,14 @@ def test_a_cache_without_a_folder_is_empty(gathernest, monkeypatch, tmp_path):
         ended = gathernest("cache", action)
         assert (ended.status, "these versions  0 kernels, 0.0 MB" in ended.out) == (0, True)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(gathernest, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "cache"
+    monkeypatch.setenv("GATHERNEST_CACHE_DIR", str(folder))
+    assert f"folder          {folder} (cannot be written: Not a directory)\n" in gathernest("cache").out
+    assert json.loads(gathernest("cache", "--json").out)["writable"] is False
 
 
 def test_links_to_folders_are_no_kernels(gathernest, folder, tmp_path_factory):

@@ -137,6 +137,7 @@ def test_setting_that_is_not_allowed_is_a_problem_once(gathernest, monkeypatch):
     assert facts_of(ended)["problems"] == [
         "GATHERNEST_NUM_THREADS='many' is not allowed; set it to a whole number from 1"
     ]
+    assert facts_of(ended)["settings"]["GATHERNEST_NUM_THREADS"] == "'many', not allowed"
 
 
 def test_setting_that_does_not_exist_is_a_note(gathernest, monkeypatch):
