@@ -160,6 +160,26 @@ def _mean(mean: dict[str, Any]) -> list[str]:
     return [str(mean["cases"]), ratio_text(mean["geometric_mean"]), worst]
 
 
+def _summary(runs: list[Run]) -> str:
+    """Return a row for each machine: its means, into a given result and into a new one, and where a peer wins."""
+    rows = []
+    for run in runs:
+        means = [
+            " / ".join(ratio_text(mean["geometric_mean"]) if mean else "–" for mean in _both(run, family))
+            for family in (ALL, "gradient", "bags")
+        ]
+        lost = _lost((case, case["name"]) for case in run["cases"])
+        new = _lost((_of_new_results(case), case["name"]) for case in run["cases"]) if run["new"] else ""
+        told = "; ".join([*([lost] if lost else []), *([f"new results: {new}"] if new else [])])
+        rows.append([_short(run, runs) if len(runs) > 1 else _name(run), *means, told or "nowhere"])
+    headings = ["", "gathers", "gradients", "bags", "a peer wins"]
+    return markdown_table(headings, ["---", "--:", "--:", "--:", "---"], rows)
+
+
+def _both(run: Run, family: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    return _mean_of(run, family), _mean_of(run["new"], family)
+
+
 def _conditions(runs: list[Run]) -> str:
     """Return a line for each machine: what it is, how it was measured, and where a peer wins."""
     wrap = partial(fill, width=WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -244,5 +264,6 @@ PARTS: dict[str, Callable[[list[Run]], str]] = {
     "families_plot": _families_plot,
     "families": _families,
     "conditions": _conditions,
+    "summary": _summary,
     "sockets": lambda runs: _sockets(),
 }

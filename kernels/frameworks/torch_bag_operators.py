@@ -24,6 +24,7 @@ from .torch_few_bags import (
     FEW,
     NARROW,
     even_offsets,
+    factors_of_few,
     few_bags,
     found_few,
     positions_of,
@@ -215,33 +216,12 @@ def _factors_backward(
     grad: Any, weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1
 ) -> Any:
     if index.numel() <= FEW and grad.dtype == weight.dtype and (offsets is None or not has_last):
-        return _factors_of_few(grad, weight, index, offsets, padding)
+        return factors_of_few(grad, weight, index, offsets, padding)
     picks, options = _bags(index, offsets, has_last, padding)
     found = tensor_of(gather_reduce_weights_grad(array_of(grad), array_of(weight), picks, **options), grad.dtype)
     if len(found) == len(index):
         return found
     return torch.cat([found, found.new_zeros(len(index) - len(found))])  # after the last offset
-
-
-def _factors_of_few(grad: Any, weight: Any, index: Any, offsets: Any, padding: int) -> Any:
-    """Return the gradient with respect to few factors, with the bytes of `gather_reduce_weights_grad`.
-
-    The indices are those of a forward pass, which has checked them.
-    """
-    places, sums = array_of(index).reshape(-1), array_of(grad)
-    rows = array_of(weight).take(places, axis=0)
-    if grad.dtype in NARROW:
-        rows, sums = rows.astype(np.float32), sums.astype(np.float32)
-    lengths: Any = index.shape[-1]
-    if offsets is not None:
-        begins = array_of(offsets)
-        lengths = np.empty(len(begins), np.int64)
-        lengths[:-1], lengths[-1:] = begins[1:], len(places)
-        lengths -= begins
-    found = np.einsum("nj,nj->n", rows, sums.repeat(lengths, axis=0))
-    if padding >= 0:
-        found[places == padding] = 0
-    return torch.from_numpy(found).to(grad.dtype).reshape(index.shape)
 
 
 def _rows_of_largest(weight: Any, index: Any, offsets: Any, has_last: bool = False, padding: int = -1) -> Any:

@@ -6,6 +6,7 @@ NumPy makes bags of many indices as fast; of few it takes 10 times as long as th
 import functools
 from typing import Any
 
+import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
 from ...ir.operator_spec import GatherReduce
@@ -101,6 +102,27 @@ def reduced_few(operator: GatherReduce, weight: Any, few: FewBags | None) -> Any
     request = Request(operator, Bounds.ZERO, None, (), None, None, None)
     result = run(request, array_of(weight), rows, None, CALLS, _KEYS[operator.name])
     return rounded_to(weight.dtype, tensor_of(result, torch.float32 if weight.dtype in NARROW else weight.dtype))
+
+
+def factors_of_few(grad: Any, weight: Any, index: Any, offsets: Any, padding: int) -> Any:
+    """Return the gradient with respect to few factors, with the bytes of `gather_reduce_weights_grad`.
+
+    The indices are those of a forward pass, which has checked them.
+    """
+    places, sums = array_of(index).reshape(-1), array_of(grad)
+    rows = array_of(weight).take(places, axis=0)
+    if grad.dtype in NARROW:
+        rows, sums = rows.astype(np.float32), sums.astype(np.float32)
+    lengths: Any = index.shape[-1]
+    if offsets is not None:
+        begins = array_of(offsets)
+        lengths = np.empty(len(begins), np.int64)
+        lengths[:-1], lengths[-1:] = begins[1:], len(places)
+        lengths -= begins
+    found = np.einsum("nj,nj->n", rows, sums.repeat(lengths, axis=0))
+    if padding >= 0:
+        found[places == padding] = 0
+    return torch.from_numpy(found).to(grad.dtype).reshape(index.shape)
 
 
 def rounded_to(dtype: Any, sums: Any) -> Any:

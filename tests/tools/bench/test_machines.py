@@ -206,6 +206,16 @@ def test_plot_of_families_has_a_column_for_each_machine_with_its_values(pages):
     assert f"as fast as the best of NumPy. {told}" in pages.PARTS["families_plot"](runs)
 
 
+def test_summary_has_means_and_every_case_that_a_peer_wins(pages):
+    slow, fast = run_of("17", 0.5, 0.5), run_of("1", 2.0, 0.5) | {"new": None}
+    slow["cases"][0]["new"] = {"ratio": 0.8, "best_peer": "jax"}
+    slow["new"] = {"families": {}, "gathers": slow["gathers"] | {"geometric_mean": 0.8}}
+    lines = pages.PARTS["summary"]([slow, fast]).splitlines()
+    lost = "`rows-8B` 0.50× (numpy); new results: `rows-8B` 0.80× (jax)"
+    assert lines[2] == f"| AMD EPYC 25-17, 2 cores | 0.50× / 0.80× | – / – | – / – | {lost} |"
+    assert lines[3] == "| AMD EPYC 25-1, 2 cores | 2.00× / – | – / – | – / – | nowhere |"
+
+
 def test_new_results_stand_in_a_column_behind_the_others(pages, tmp_path):
     old, run = run_of("17", 2.0, 0.5), run_of("1", 2.0, 0.5)
     (case,) = run["cases"]
