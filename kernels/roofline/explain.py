@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...ir.errors import CompileError, GathernestError, InternalError, ScheduleError
-from ...lowering.schedule.gradient_cost import predict_us
+from ...lowering.schedule.candidates import predict_us
 from ...lowering.schedule.schedule import shorter_schedules
 from ..host.knobs import knobs
 from ..host.machine import machine_model
@@ -30,8 +30,8 @@ class ExplainError(GathernestError, ValueError):
 
 
 def predicted_us(plan: Plan) -> float | None:
-    """Return what the cost model expects of a plan on this machine; None of sums of bags, and of a given pipeline."""
-    if plan.problem.operator.adds or plan.given is not None:
+    """Return what the cost model expects of a plan on this machine; None of a given pipeline."""
+    if plan.given is not None:
         return None
     is_gradient = plan.problem.gradient is not None
     return predict_us(plan.layout.nest, plan.schedule, machine_model(), is_gradient=is_gradient)

@@ -2,7 +2,6 @@
 
 from ...ir.errors import ScheduleError
 from ...lowering.schedule.gather_heuristic import choose_schedule
-from ...lowering.schedule.gradient_heuristic import choose_reduction_schedule
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
@@ -39,14 +38,16 @@ def reject_tuned(problem_class: str, error: ScheduleError) -> None:
 
 
 def chosen_schedule(nest: NestShape, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
-    """Return the schedule that is predicted to be the fastest; of a sum the one that the rules choose."""
+    """Return the schedule that is predicted to be the fastest."""
     return choice_for(nest, machine_model(), is_gradient=is_gradient, is_reduction=is_reduction)
 
 
 def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_reduction: bool = False) -> Choice:
     """Return the same for a machine."""
     if is_reduction:
-        return choose_reduction_schedule(nest, machine)
+        from ...lowering.schedule.candidates import choose_reduction
+
+        return choose_reduction(nest, machine)
     if is_gradient:
         from ...lowering.schedule.candidates import choose_gradient_schedule
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...ir.problem import Problem
-from ...lowering.schedule.gradient_cost import predict_us
+from ...lowering.schedule.candidates import predict_us
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Schedule
 from ...lowering.schedule.search.search_space import best_predicted, search

@@ -16,10 +16,11 @@ from . import thresholds as fixed
 from .cost_model import CostModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
 from .gradient_cost import GradientModel
-from .gradient_heuristic import clears_in_vectors, gradient_ways
+from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
+from .reduction_cost import ReductionModel
 from .schedule import Choice, Prefetch, Schedule
 
 # The fields of a schedule with their values, by name.
@@ -30,6 +31,12 @@ Options = Callable[[NestShape, MachineModel, Schedule], list[Variation]]
 
 TRIED_LANE_BYTES = (STREAM_BYTES, 32, 64)
 TILE_FACTOR = 4  # between the tiles of a candidate and those that are chosen
+
+
+def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_gradient: bool = False) -> float:
+    """Return about how many microseconds a call takes; the machine has the number of threads."""
+    model = ReductionModel if nest.sums_bags else GradientModel if is_gradient else CostModel
+    return model(nest, machine).predict(schedule).time_us
 
 
 def variations(nest: NestShape, machine: MachineModel, chosen: Schedule) -> list[Variation]:
@@ -252,6 +259,21 @@ def choose_gradient_schedule(nest: NestShape, machine: MachineModel) -> Choice:
             reasons = (*reasons, f"{why}: {time_us:.3g} µs predicted, {least_us:.3g} otherwise")
             found, least_us = other, time_us
     return Choice(found, reasons)
+
+
+def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
+    """Return what the rules propose, with non-temporal stores of whole rows where they are predicted to take less."""
+    proposed = choose_reduction_schedule(nest, machine)
+    cached = proposed.schedule
+    name, size = nest.innermost
+    if cached.specialize is None or name in dict(cached.tiles) or size % (cached.lanes or size + 1) != 0:
+        return proposed
+    model, streamed = ReductionModel(nest, machine), replace(cached, stream=True)
+    cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
+    if streamed_us * fixed.LEAST_GAIN_OF_STORES > cached_us:
+        return proposed
+    told = f"{_time(streamed_us)} predicted, {_time(cached_us)} with cached ones"
+    return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))
 
 
 def gradient_candidates(nest: NestShape, machine: MachineModel) -> Iterator[Schedule]:

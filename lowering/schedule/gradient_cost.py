@@ -18,27 +18,10 @@ from typing import NamedTuple
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .cost_model import (
-    IN_MEMORY,
-    MEMORY,
-    CostModel,
-    Parts,
-    Prediction,
-    copy_ns,
-    line_times,
-    parts_of,
-    piece_ns,
-    resolve_uops,
-)
+from .cost_model import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
 from .loop_sizes import NestShape, trips
 from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from .schedule import Schedule
-
-
-def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_gradient: bool = False) -> float:
-    """Return about how many microseconds a call takes; the machine has the number of threads."""
-    model = GradientModel(nest, machine) if is_gradient else CostModel(nest, machine)
-    return model.predict(schedule).time_us
 
 
 class Sharing(NamedTuple):

@@ -137,6 +137,30 @@ def test_long_rows_are_summed_in_pieces_that_registers_hold(oracle, operator, on
     assert got.tobytes() == wanted.tobytes()
 
 
+STREAMED = "specialize-inner{bytes=96},vectorize-inner{lanes=8},stream-stores"
+
+
+@pytest.mark.parametrize(
+    ("operator", "one_by_one"),
+    [(GatherReduce(), sums_one_by_one), (GatherMean(), averages_one_by_one), (GatherMax(), largest_one_by_one)],
+    ids=["sums", "means", "maxima"],
+)
+def test_streamed_sums_have_the_same_bytes_wherever_out_begins(oracle, operator, one_by_one):
+    data, indices = numbers((6, 24), np.dtype("f4")), bags((5, 3), 6, Bounds.ERROR)
+    schedule, wanted = Schedule.parse(STREAMED), one_by_one(data, indices, Bounds.ERROR)
+    plan = make_plan(Problem.checked(operator, ArraySpec.of(data), ArraySpec.of(indices), Bounds.ERROR), schedule)
+    assert "stream_v8xi32" in build_program(plan).source
+    check_stages(oracle, operator, data, indices, Bounds.ERROR, wanted, schedule)
+    room = np.zeros(wanted.nbytes + 128, np.uint8)
+    for start in range(0, 64, 4):
+        first = start - room.__array_interface__["data"][0] % 64 + 64
+        out = room[first : first + wanted.nbytes].view(np.float32).reshape(wanted.shape)
+        room[:] = 7
+        run_operator(operator, data, indices, Bounds.ERROR, out, schedule=schedule)
+        assert out.tobytes() == wanted.tobytes()
+        assert (room[:first] == 7).all() and (room[first + wanted.nbytes :] == 7).all()
+
+
 @pytest.mark.parametrize("inner", [301, 257])
 def test_long_rows_of_no_whole_vectors_are_summed_in_memory(inner):
     specs = ArraySpec.parse(f"6x{inner}xf32"), ArraySpec.parse("5x4xi64")

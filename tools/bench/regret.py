@@ -23,8 +23,7 @@ from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.layout import Layout
 from ...kernels.runtime.select_schedule import choice_for
 from ...kernels.tuning.successive_halving import FIRST_ROUNDS
-from ...lowering.schedule.candidates import candidates
-from ...lowering.schedule.gradient_cost import predict_us
+from ...lowering.schedule.candidates import candidates, predict_us
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import BUILT_IN, MachineModel
 from ...lowering.schedule.schedule import STEPS, Schedule
@@ -45,21 +44,19 @@ class Candidate:
     Attributes:
         schedule: its text; empty for the nest as it stands.
         measured_us: the median time of a call; None where it is not legal or gives other bytes.
-        predicted_us: what the cost model says; None of a reduction.
+        predicted_us: what the cost model says.
         rejected: why it was not timed.
     """
 
     schedule: str
     measured_us: float | None
-    predicted_us: float | None
+    predicted_us: float
     rejected: str = ""
 
     @property
     def error(self) -> float | None:
         """The predicted time divided by the measured one, minus 1."""
-        if self.measured_us is None or self.predicted_us is None:
-            return None
-        return self.predicted_us / self.measured_us - 1
+        return None if self.measured_us is None else self.predicted_us / self.measured_us - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,7 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
     nest, machine = chosen.plan.layout.nest, machine_model()
     predict = _predictions(case, nest, machine)
     proposed = candidates(nest, machine, chosen.schedule, is_gradient=not case.is_plain)
-    schedules = _first(proposed, most, lambda schedule: predict(schedule) or 0.0)
+    schedules = _first(proposed, most, predict)
     right = expected(case, inputs, 0)
     rejected, calls, wrong = dict.fromkeys(map(str, schedules), ""), {}, list[str]()
     for schedule in schedules:
@@ -165,10 +162,8 @@ def _regretted(case: Case, inputs: Inputs, rounds: int, most: int) -> Regretted:
     return Regretted(case, named, best, ratio, tuple(wrong))
 
 
-def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float | None]:
-    """Return what predicts the time of schedules, or None of a reduction."""
-    if case.is_reduction:
-        return lambda schedule: None
+def _predictions(case: Case, nest: NestShape, machine: MachineModel) -> Callable[[Schedule], float]:
+    """Return what predicts the time of schedules."""
     return lambda schedule: predict_us(nest, schedule, machine, is_gradient=case.is_gradient)
 
 

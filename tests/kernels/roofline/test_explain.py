@@ -12,7 +12,7 @@ from gathernest.kernels.roofline.ceilings import Ceilings
 from gathernest.kernels.roofline.explain import ExplainError, explain
 from gathernest.kernels.tuning import sample_arrays as sample_module
 from gathernest.kernels.tuning.sample_arrays import SampleError, sample_arrays
-from gathernest.lowering.schedule.gradient_cost import predict_us
+from gathernest.lowering.schedule.candidates import predict_us
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule, shorter_schedules
 

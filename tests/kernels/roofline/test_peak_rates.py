@@ -78,7 +78,7 @@ def test_another_number_of_threads_has_ceilings_of_its_own(measurings, cache_dir
         lambda text: text[: len(text) // 2],
         lambda text: "[]",
         lambda text: "[" * 100_000,
-        lambda text: text.replace('"format": 1', '"format": 0'),
+        lambda text: text.replace('"format": 2', '"format": 1'),
         lambda text: text.replace("100.0", "-100.0"),
         lambda text: text.replace("100.0", "NaN"),
         lambda text: text.replace("100.0", '"fast"'),

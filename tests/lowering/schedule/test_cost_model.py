@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from gathernest.lowering.schedule.candidates import predict_us
 from gathernest.lowering.schedule.cost_model import CostModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
-from gathernest.lowering.schedule.gradient_cost import predict_us
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, held
 from gathernest.lowering.schedule.schedule import Prefetch, Schedule

@@ -1,0 +1,109 @@
+"""What the cost model expects of sums of bags, and the stores that it chooses: an order, not a stopwatch."""
+
+from dataclasses import replace
+
+import pytest
+
+from gathernest.lowering.schedule.candidates import choose_reduction, predict_us
+from gathernest.lowering.schedule.cost_model import Prediction
+from gathernest.lowering.schedule.gradient_heuristic import choose_reduction_schedule
+from gathernest.lowering.schedule.loop_sizes import NestShape
+from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.reduction_cost import ReductionModel
+from gathernest.lowering.schedule.schedule import Schedule
+
+MACHINE = replace(BUILT_IN["zen4"], threads=2)
+ALONE = replace(MACHINE, threads=1)
+
+
+def nest(rows: int, inner: int, bags: int, bag: int, **facts) -> NestShape:
+    return NestShape(
+        (("indices", bags), ("bag", bag), ("inner", inner)),
+        (("indices", bags), ("bag", bag)),
+        4,
+        (("axis", rows), ("inner", inner)),
+        looked_up=frozenset({"indices", "bag"}),
+        **facts,
+    )
+
+
+LARGE = nest(200_000, 256, 4096, 32)  # 128 MB of rows into 4 MB
+SHORT = nest(20_000, 64, 200_000, 2)  # 5 MB of rows into 51 MB
+
+
+def rules(shape: NestShape, machine=MACHINE) -> Schedule:
+    return choose_reduction_schedule(shape, machine).schedule
+
+
+def predicted(shape: NestShape, machine=MACHINE, **changes) -> Prediction:
+    return ReductionModel(shape, machine).predict(replace(rules(shape, machine), **changes))
+
+
+def test_rows_that_are_not_prefetched_take_longer():
+    near, far = predicted(LARGE).lines, predicted(LARGE, prefetch=()).lines
+    assert 1.5 * near < far
+
+
+def test_threads_share_all_but_what_memory_moves():
+    two, one = predicted(LARGE), predicted(LARGE, ALONE)
+    assert two.lines == pytest.approx(one.lines / 2)
+    assert (two.bandwidth > 0, one.bandwidth, one.threads) == (True, 0, 0)
+    assert two.time_us < one.time_us
+
+
+def test_memory_that_only_reads_moves_its_share():
+    read_bytes = 4096 * 32 * (256 * 4 + 64)
+    least_us = 1e-3 * read_bytes / (MACHINE.one_way_share * MACHINE.memory_bytes_per_ns)
+    assert 0.9 * least_us < predicted(LARGE).time_us < 1.1 * least_us
+
+
+def test_a_table_in_the_caches_is_read_faster():
+    near = predicted(nest(1000, 256, 4096, 32), prefetch=())
+    assert 3 * near.lines < predicted(LARGE, prefetch=()).lines
+    assert near.bandwidth == 0
+
+
+def test_sums_in_memory_take_more_instructions_than_those_in_registers():
+    in_memory = ReductionModel(LARGE, MACHINE).predict(replace(rules(LARGE), specialize=None))
+    assert in_memory.instructions > 2 * predicted(LARGE).instructions
+    widened = nest(200_000, 256, 4096, 32, sum_bytes=4)
+    assert predicted(widened).instructions > predicted(LARGE).instructions
+
+
+def test_sums_of_few_elements_wait_for_the_addition_before():
+    few, more = (predicted(nest(1000, inner, 4096, 32), lanes=4, prefetch=()) for inner in (4, 16))
+    assert few.instructions == pytest.approx(more.instructions, rel=0.1)
+
+
+def test_long_rows_are_read_piece_by_piece():
+    shape = nest(50_000, 1024, 1000, 32)
+    assert dict(rules(shape).tiles)["inner"] == 64
+    whole = replace(rules(shape), tiles=(), order=())
+    assert predicted(shape).lines > ReductionModel(shape, MACHINE).predict(whole).lines
+
+
+def test_indices_are_read_again_where_they_are_checked():
+    unchecked = replace(SHORT, checked=())
+    assert predicted(SHORT).check > 0 == predicted(unchecked).check
+    assert predicted(SHORT).indices > predicted(unchecked).indices
+
+
+@pytest.mark.parametrize("machine", BUILT_IN)
+def test_large_sums_of_short_bags_have_non_temporal_stores_and_small_ones_cached(machine):
+    machine = replace(BUILT_IN[machine], threads=2)
+    found = choose_reduction(SHORT, machine)
+    assert found.schedule == replace(rules(SHORT, machine), stream=True)
+    assert found.reasons[-1].startswith("sums are written with non-temporal stores: ")
+    assert choose_reduction(LARGE, machine).schedule == rules(LARGE, machine)
+    small = nest(20_000, 64, 2000, 2)
+    assert choose_reduction(small, machine).schedule == rules(small, machine)
+
+
+@pytest.mark.parametrize(("inner", "why"), [(66, "vectors end within a row"), (1024, "pieces"), (3, "elements")])
+def test_other_rows_keep_the_stores_of_the_rules(inner, why):
+    shape = nest(20_000, inner, 400_000, 2)
+    assert choose_reduction(shape, MACHINE) == choose_reduction_schedule(shape, MACHINE), why
+
+
+def test_predictions_of_bags_are_those_of_this_model():
+    assert predict_us(LARGE, rules(LARGE), MACHINE) == predicted(LARGE).time_us
