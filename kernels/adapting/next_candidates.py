@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from ...lowering.schedule.candidates import candidates, variations
-from ...lowering.schedule.cost_model import CostModel
+from ...lowering.schedule.cost.gather_cost import GatherModel
 from ...lowering.schedule.gather_heuristic import choose_schedule
 from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
@@ -33,7 +33,7 @@ def _of_gradient(nest: NestShape, machine: MachineModel, chosen: Schedule) -> It
 
 
 def _of_gather(nest: NestShape, machine: MachineModel, chosen: Schedule) -> Iterator[Schedule]:
-    model = CostModel(nest, machine)
+    model = GatherModel(nest, machine)
     fields: dict[str, list[tuple[float, int, Schedule]]] = {}
     for place, variation in enumerate(variations(nest, machine, chosen) if chosen != Schedule() else []):
         if len(variation) == 1:

@@ -46,6 +46,7 @@ def _find(data: np.ndarray, positions: np.ndarray, found: np.ndarray) -> None:
     rows = np.empty_like(largest)
     for number in range(1, positions.shape[1]):
         gather(data, positions[:, number], bounds="zero", out=rows)
-        is_larger = rows > largest
+        with np.errstate(invalid="ignore"):  # which ml_dtypes raises where it compares what is no number
+            is_larger = rows > largest
         np.copyto(largest, rows, where=is_larger)
         np.copyto(found, positions[:, number][column], where=is_larger)

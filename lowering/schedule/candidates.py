@@ -13,14 +13,14 @@ from typing import Any
 
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
-from .cost_model import CostModel
+from .cost.gather_cost import GatherModel
+from .cost.gradient_cost import GradientModel
+from .cost.reduction_cost import ReductionModel
 from .gather_heuristic import choose_schedule, least_streamed_bytes
-from .gradient_cost import GradientModel
 from .gradient_heuristic import choose_reduction_schedule, clears_in_vectors, gradient_ways
 from .loop_sizes import NestShape
 from .machine_model import GATHERED_BYTES, STREAM_BYTES, MachineModel
 from .prefetch_heuristic import along_the_copy, elements_ahead, near_and_far_rows
-from .reduction_cost import ReductionModel
 from .schedule import Choice, Prefetch, Schedule
 
 # The fields of a schedule with their values, by name.
@@ -35,7 +35,7 @@ TILE_FACTOR = 4  # between the tiles of a candidate and those that are chosen
 
 def predict_us(nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_gradient: bool = False) -> float:
     """Return about how many microseconds a call takes; the machine has the number of threads."""
-    model = ReductionModel if nest.sums_bags else GradientModel if is_gradient else CostModel
+    model = ReductionModel if nest.sums_bags else GradientModel if is_gradient else GatherModel
     return model(nest, machine).predict(schedule).time_us
 
 
@@ -78,7 +78,7 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     are not known.
     """
     rules = proposed.schedule
-    model, changes, reasons = CostModel(nest, machine), Variation(), list[str]()
+    model, changes, reasons = GatherModel(nest, machine), Variation(), list[str]()
     least_us = model.predict(rules).time_us
     for field, describe, options, gain in _STEPS:
         others = options(nest, machine, rules)
@@ -102,7 +102,7 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
 
 
 def _gathered(
-    nest: NestShape, machine: MachineModel, model: CostModel, loaded: Schedule
+    nest: NestShape, machine: MachineModel, model: GatherModel, loaded: Schedule
 ) -> tuple[Schedule, tuple[str, ...]]:
     """Return the schedule with the lanes loaded as the least regret asks for, and the reason where that is by gathers.
 

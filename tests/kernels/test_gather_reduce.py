@@ -103,6 +103,14 @@ def test_maxima_and_their_gradient_keep_the_first_of_equal_elements(lengths):
     assert got.tobytes() == gradient[:50].tobytes()
 
 
+@pytest.mark.filterwarnings("error")
+def test_gradient_of_narrow_maxima_with_nan_gives_no_warning():
+    data, grad = DATA.astype(ml_dtypes.bfloat16), np.ones((7, 24), ml_dtypes.bfloat16)
+    data[ROWS[0]] = np.nan
+    gradient = gn.gather_reduce_grad(grad, ROWS, data.shape, reduce="max", data=data)
+    assert gradient.astype(np.float32).sum() == grad.size
+
+
 def test_maximum_leaves_indices_outside_out():
     got = gn.gather_reduce(-np.abs(DATA), [[70, 3, -70, 4], [70, 70, 70, 70]], reduce="max", bounds="zero")
     assert got.tobytes() == np.stack([np.maximum(*-np.abs(DATA[3:5])), np.zeros(24, np.float32)]).tobytes()

@@ -32,8 +32,8 @@ class InterchangeLoops(ModulePass):
           for indices_o in 0..n step 64       for outer in 0..m
             for indices_i in ...                for indices_i in ...
 
-    Preconditions: the loops named are all the loops of one perfect nest; between them stand only computations, and loads
-    from memory that the nest does not write.
+    Preconditions: the loops named are all the loops of one perfect nest; between them stand only computations, and
+    loads from memory that the nest does not write.
 
     Options:
         order: the names of all its loops, outermost first.

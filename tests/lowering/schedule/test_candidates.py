@@ -15,7 +15,7 @@ from gathernest.kernels.runtime.plan import make_plan
 from gathernest.kernels.runtime.select_schedule import chosen_schedule
 from gathernest.lowering.schedule import candidates as candidates_module
 from gathernest.lowering.schedule.candidates import candidates, choose_candidate, choose_gradient_schedule
-from gathernest.lowering.schedule.cost_model import CostModel
+from gathernest.lowering.schedule.cost.gather_cost import GatherModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
@@ -157,13 +157,13 @@ def test_lanes_are_loaded_where_gathers_may_be_the_slower_ones(nest, machine):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_choice_takes_a_dozen_predictions_of_some_ten_microseconds(name, monkeypatch):
-    nest, asked, predict = Layout.of(PROBLEMS[name]).nest, list[Schedule](), CostModel.predict
+    nest, asked, predict = Layout.of(PROBLEMS[name]).nest, list[Schedule](), GatherModel.predict
 
     def counted(model, rules, *changes, **order):
         asked.append(rules)
         return predict(model, rules, *changes, **order)
 
-    monkeypatch.setattr(CostModel, "predict", counted)
+    monkeypatch.setattr(GatherModel, "predict", counted)
     choice(MACHINE, nest)
     assert 3 <= len(asked) <= 12
 

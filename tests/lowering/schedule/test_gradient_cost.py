@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gathernest.lowering.schedule.candidates import choose_gradient_schedule
-from gathernest.lowering.schedule.cost_model import Prediction
-from gathernest.lowering.schedule.gradient_cost import GradientModel
+from gathernest.lowering.schedule.cost.gather_cost import Prediction
+from gathernest.lowering.schedule.cost.gradient_cost import GradientModel
 from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN

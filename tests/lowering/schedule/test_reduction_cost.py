@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gathernest.lowering.schedule.candidates import choose_reduction, predict_us
-from gathernest.lowering.schedule.cost_model import Prediction
+from gathernest.lowering.schedule.cost.gather_cost import Prediction
+from gathernest.lowering.schedule.cost.reduction_cost import ReductionModel
 from gathernest.lowering.schedule.gradient_heuristic import choose_reduction_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.reduction_cost import ReductionModel
 from gathernest.lowering.schedule.schedule import Schedule
 
 MACHINE = replace(BUILT_IN["zen4"], threads=2)

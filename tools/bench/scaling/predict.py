@@ -14,7 +14,7 @@ from ....kernels.host.machine_files.described_machine import said_of_machine
 from ....kernels.problems.named_problem import problem_of
 from ....kernels.runtime.layout import Layout
 from ....kernels.runtime.select_schedule import choice_for
-from ....lowering.schedule.cost_model import CostModel, Prediction
+from ....lowering.schedule.cost.gather_cost import GatherModel, Prediction
 from ....lowering.schedule.machine_model import MachineModel
 from ..cases.case import Case, describe
 from ..table import markdown_table, ratio_text, time_text
@@ -98,7 +98,7 @@ def _predicted(case: Case, machine: Sockets, threads: int) -> Prediction:
     data, indices = ArraySpec(case.data, np.dtype(case.dtype)), ArraySpec(case.indices, np.dtype(case.index_dtype))
     problem = problem_of(case.operator, data, indices, axis=case.axis, batch_dims=case.batch_dims)
     nest, model = Layout.of(problem.into(problem.result)).nest, machine.model(threads)
-    return CostModel(nest, model).predict(choice_for(nest, model, is_gradient=False).schedule)
+    return GatherModel(nest, model).predict(choice_for(nest, model, is_gradient=False).schedule)
 
 
 def as_markdown(predicted: Sequence[Predicted]) -> str:

@@ -17,13 +17,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...ir.loop_name import LoopName
-from . import thresholds as fixed
-from .loop_sizes import NestShape, trips
-from .machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
-from .prefetch_heuristic import NEAR
-from .schedule import Prefetch, Schedule
-from .tiling import Tiles
+from ....ir.loop_name import LoopName
+from .. import thresholds as fixed
+from ..loop_sizes import NestShape, trips
+from ..machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
+from ..prefetch_heuristic import NEAR
+from ..schedule import Prefetch, Schedule
+from ..tiling import Tiles
 
 NO_CHANGES: Mapping[str, Any] = {}
 L1, L2, L3, MEMORY = range(4)
@@ -101,7 +101,7 @@ class Fetched(NamedTuple):
     index_uops: float
 
 
-class CostModel:
+class GatherModel:
     """What the schedules of one nest cost on a machine. Parts of predictions are remembered: many can be asked for."""
 
     def __init__(self, nest: NestShape, machine: MachineModel):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gathernest.lowering.schedule.candidates import predict_us
-from gathernest.lowering.schedule.cost_model import CostModel
+from gathernest.lowering.schedule.cost.gather_cost import GatherModel
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.loop_sizes import NestShape
 from gathernest.lowering.schedule.machine_model import BUILT_IN, held
@@ -43,7 +43,7 @@ def test_little_work_is_not_shared():
 
 
 def predicted(shape: NestShape, machine=MACHINE, **changes):
-    return CostModel(shape, machine).predict(choose_schedule(shape, machine).schedule, changes)
+    return GatherModel(shape, machine).predict(choose_schedule(shape, machine).schedule, changes)
 
 
 def test_cached_stores_to_memory_cost_twice_the_bytes_of_non_temporal_ones():
@@ -104,7 +104,7 @@ def test_what_a_cache_holds_is_what_random_eviction_leaves(passing, table, reads
 @pytest.mark.parametrize(("axis", "is_led_astray"), [(64_000_000, True), (16_000_000, False)])
 def test_loads_of_lanes_fetch_lines_in_vain_where_ascending_indices_skip_lines(axis, is_led_astray):
     shape = NestShape((("indices", 4_000_000),), (), 4, (("axis", axis),), looked_up=frozenset({"indices"}))
-    schedule, model = choose_schedule(shape, MACHINE).schedule, CostModel(shape, MACHINE)
+    schedule, model = choose_schedule(shape, MACHINE).schedule, GatherModel(shape, MACHINE)
     loads, gathers = (model.predict(schedule, {"gather": way}, ascending=True).lines for way in (False, True))
     assert (loads > 1.5 * gathers) == is_led_astray
     assert gathers <= loads
@@ -160,7 +160,7 @@ def test_a_check_reads_the_indices_twice_and_takes_the_time_of_the_machine():
     checked = replace(LARGE, checked=(("indices", 100_000),))
     schedule = choose_schedule(LARGE, MACHINE).schedule
     slow = replace(MACHINE, check_ns=1.0)
-    before, after = (CostModel(shape, slow).predict(schedule) for shape in (LARGE, checked))
+    before, after = (GatherModel(shape, slow).predict(schedule) for shape in (LARGE, checked))
     assert (before.check, after.check) == (0.0, 100.0)  # no loop that checks is parallel
     assert before.indices < after.indices <= 2 * before.indices
 
@@ -170,7 +170,7 @@ def test_more_threads_than_tiles_are_idle():
         (("indices", 4), ("inner", 10**7)), (), 4, (("axis", 4), ("inner", 10**7)), looked_up=frozenset({"indices"})
     )
     whole = Schedule(parallel=("indices",), lanes=16)
-    times = [CostModel(few, replace(MACHINE, threads=count)).predict(whole).lines for count in (4, 64)]
+    times = [GatherModel(few, replace(MACHINE, threads=count)).predict(whole).lines for count in (4, 64)]
     assert times[0] == times[1]
 
 

@@ -13,12 +13,12 @@ Indices are taken for uniformly random.
 
 import math
 
-from ...ir.loop_name import LoopName
-from . import thresholds as fixed
-from .cost_model import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
-from .loop_sizes import NestShape, trips
-from .machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
-from .schedule import Schedule
+from ....ir.loop_name import LoopName
+from .. import thresholds as fixed
+from ..loop_sizes import NestShape, trips
+from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
+from ..schedule import Schedule
+from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
 
 
 class ReductionModel:
