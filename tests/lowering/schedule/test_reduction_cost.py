@@ -86,6 +86,8 @@ def test_indices_are_read_again_where_they_are_checked():
     unchecked = replace(SHORT, checked=())
     assert predicted(SHORT).check > 0 == predicted(unchecked).check
     assert predicted(SHORT).indices > predicted(unchecked).indices
+    many, shape = replace(MACHINE, threads=64), nest(1000, 16, 1_000_000, 16)  # memory bounds 128 MB of indices
+    assert predicted(shape, many).bandwidth > 1.5 * predicted(replace(shape, checked=()), many).bandwidth
 
 
 @pytest.mark.parametrize("machine", BUILT_IN)
