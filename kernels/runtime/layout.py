@@ -79,6 +79,7 @@ class Layout:
             sum_bytes=number_width(problem.slices.dtype) if problem.widens else 0,
             is_packed=erased(canonical.out).strides is None,
             has_packed_rows=(strides := erased(canonical.data).strides) is None or strides[-1] == 1,
+            has_packed_indices=erased(canonical.indices).strides is None,
         )
 
     def _checked(self, loops: list[Loop]) -> tuple[Loop, ...]:

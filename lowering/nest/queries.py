@@ -54,6 +54,12 @@ def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
     return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
 
 
+def stores_to(root: Operation, memory: SSAValue) -> list[memref.StoreOp | vector.StoreOp]:
+    """Return the stores of elements and vectors at or below `root` to some memory, by itself or by a view of it."""
+    stores = [op for op in root.walk() if isinstance(op, memref.StoreOp | vector.StoreOp)]
+    return [op for op in stores if viewed(op.base if isinstance(op, vector.StoreOp) else op.memref) is memory]
+
+
 def written(root: Operation) -> set[SSAValue]:
     """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
     stores = [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp | vector.StoreOp)]

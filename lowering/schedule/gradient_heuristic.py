@@ -203,9 +203,14 @@ def _share_parts(nest: NestShape, machine: MachineModel, owned: Loop, loop: Loop
 
 
 def _lists_scalars(nest: NestShape, adding: list[Loop], counted: list[LoopName], machine: MachineModel) -> bool:
-    """Return whether single elements are added along one axis with enough blocks, by a processor with vectors of 4."""
+    """Return whether single elements are added along one axis with enough blocks, by a processor with vectors of 4.
+
+    Vectors of them, and of their indices, are loaded where these lie side by side.
+    """
     return (
-        len(counted) == 1
+        nest.is_packed
+        and nest.has_packed_indices
+        and len(counted) == 1
         and sum(name.role == "axis" for name, _ in nest.table) == 1
         and [name for name, _ in adding if name != counted[0]] == []
         and nest.width_bytes in LISTED_WIDTHS

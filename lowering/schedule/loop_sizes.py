@@ -25,8 +25,9 @@ class NestShape:
         looked_up: the loops that the indices depend on.
         index_bytes: bytes an index.
         sum_bytes: bytes a sum, where elements become other numbers before they are added; 0 elsewhere.
-        is_packed: whether out is contiguous.
+        is_packed: whether out, or of a gradient grad, is contiguous.
         has_packed_rows: whether the elements of a row of data lie side by side.
+        has_packed_indices: whether indices are contiguous.
         loops: those of `copied` that run more than once, or never; the others are dropped.
         row: those of `loops` that copy the slice of one index.
         innermost: the innermost of `loops`.
@@ -45,6 +46,7 @@ class NestShape:
     sum_bytes: int = 0
     is_packed: bool = True
     has_packed_rows: bool = True
+    has_packed_indices: bool = True
 
     loops: tuple[Loop, ...] = field(init=False, repr=False, compare=False)
     row: tuple[Loop, ...] = field(init=False, repr=False, compare=False)

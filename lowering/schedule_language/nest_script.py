@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.utils.arg_spec import ArgSpec
 
 from ...ir.dialects.gather_dialect import LoopOp
@@ -330,7 +330,7 @@ class NestScript(OwnerSteps):
             for spec in (one for several in specs for one in _single(several)):
                 names = [str(value) for values in spec.parameters.values() for value in values]
                 self._run(spec, call_of(spec), names)
-        except ScheduleError:
+        except BaseException:
             self._states = kept
             raise
         return self
@@ -347,7 +347,8 @@ class NestScript(OwnerSteps):
         for function in functions(self._module):
             access = sum_of(function) or copying_store(function)
             if access is not None and (loop := next(enclosing_loops(access), None)) is not None:
-                return loop.label, element_size_bytes(access.operands[0].type)
+                kind = access.operands[0].type
+                return loop.label, element_size_bytes(kind.element_type if isinstance(kind, VectorType) else kind)
         return None, 1
 
     def _whole_order(self, names: Sequence[LoopName]) -> list[LoopName]:

@@ -65,6 +65,26 @@ def test_axis_of_size_0_has_no_valid_index():
     assert gn.gather_grad(GRAD, [0, 0, 0, 0], (0, 3), bounds="zero").shape == (0, 3)
 
 
+@pytest.mark.parametrize("machine", ["zen4", "avx2"])
+@pytest.mark.parametrize("threads", [2, 4])
+def test_many_scalars_are_added_whatever_the_layout_of_grad_and_indices(machine, threads):
+    rng, rows, count = np.random.default_rng(0), 50_000, 400_000
+    grads, picks = rng.integers(0, 9, (count, 2)).astype(np.float32), rng.integers(0, rows, (count, 2))
+    grad, indices = np.ascontiguousarray(grads[:, 0]), np.ascontiguousarray(picks[:, 0])
+    layouts = [
+        (grad, indices),
+        (grads[:, 0], indices),
+        (grad, picks[:, 0]),
+        (grad[::-1], indices[::-1]),
+        (np.broadcast_to(np.float32(1), count), indices),
+    ]
+    with gn.knobs.scope(machine=machine, num_threads=threads):
+        for each, places in layouts:
+            wanted = np.bincount(places, each, rows).astype(np.float32)
+            np.testing.assert_array_equal(gn.gather_grad(each, places, (rows,)), wanted)
+            np.testing.assert_array_equal(gn.gather_nd_grad(each, places[:, np.newaxis], (rows,)), wanted)
+
+
 def test_no_indices_give_zeros_in_a_used_out():
     out = np.ones((5, 3), np.float32)
     assert gn.gather_grad(GRAD[:0], np.zeros(0, int), (5, 3), out=out) is out

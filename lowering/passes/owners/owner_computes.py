@@ -14,7 +14,7 @@ from ....ir.dialects.gather_dialect import AccumulateOp, YieldOp
 from ....ir.errors import ScheduleError, did_you_mean
 from ...nest.builder import index_constant, insert_loop, named
 from ...nest.located import builder_before
-from ...nest.queries import enclosing_loops, functions, view_of
+from ...nest.queries import enclosing_loops, functions, stores_to, view_of
 
 LARGEST_COUNT = 2**16
 
@@ -49,7 +49,7 @@ class OwnerComputes(ModulePass):
             gather.accumulate %element, %out[%b, %o, %position, %j] if %owned : f32, memref<...> } }
 
     Raises:
-        ScheduleError: there is no addition, no such axis, or the nest is parallel already.
+        ScheduleError: there is no addition, no such axis, or the nest is parallel already, or clears or scales, too.
     """
 
     name = "owner-computes"
@@ -76,6 +76,11 @@ def _own(function: func.FuncOp, accumulate: AccumulateOp, owners: int, axis: str
     if not around or any(loop.parallel is not None for loop in around):
         raise ScheduleError("owner-computes: the nest that adds is parallel already; run it before parallelize-loops")
     root = around[-1]
+    if stores_to(root, accumulate.memref):
+        raise ScheduleError(
+            "owner-computes: the nest that adds clears or scales the table, too, which each owner would do again; "
+            "run it before fuse-into-owners"
+        )
     before = builder_before(root)
     size = named(before, memref.DimOp(accumulate.memref, index_constant(before, dim)), "n_owned")
     part = _part(before, size, owners)

@@ -267,3 +267,51 @@ def test_a_transform_script_that_is_no_schedule_is_rejected(script, steps, messa
 def test_a_transform_script_without_its_sequence_is_rejected(script):
     with pytest.raises(gn.ScheduleError, match="a transform script has a named_sequence @__transform_main"):
         script.from_transform("module {}")
+
+
+def gradient_of(script, rows, count):
+    """Return what a kernel of a script adds, and what it must be."""
+    rng = np.random.default_rng(1)
+    indices, grad = rng.integers(0, rows, count), rng.integers(0, 9, (count, 64)).astype(np.float32)
+    wanted = np.zeros((rows, 64), np.float32)
+    np.add.at(wanted, indices, grad)
+    return script.compile()(grad, indices), wanted
+
+
+def test_owners_that_clear_are_not_divided_again():
+    script = gn.schedule("gather_grad", "100x64xf32", "80xi64")
+    script.owner_computes(2).owner_computes(3)
+    np.testing.assert_array_equal(*gradient_of(script, 100, 80))
+    script.undo()
+    script.fuse_into_owners()
+    with pytest.raises(gn.ScheduleError) as caught:
+        script.owner_computes(2)
+    assert caught.value.reason == (
+        "the nest that adds clears or scales the table, too, which each owner would do again"
+    )
+    assert caught.value.way_out.startswith("run it before")
+    np.testing.assert_array_equal(*gradient_of(script, 100, 80))
+
+
+@pytest.mark.parametrize("change", ["stream", "unroll"])
+def test_a_nest_that_clears_in_other_ways_becomes_a_part_of_its_owners(change):
+    script = gn.schedule("gather_grad", "100x64xf32", "80xi64")
+    script = script.stream() if change == "stream" else script.unroll("clear_inner", 4)
+    script.owner_computes(2).fuse_into_owners()
+    np.testing.assert_array_equal(*gradient_of(script, 100, 80))
+
+
+def test_a_nest_that_clears_along_the_axis_in_vectors_stays():
+    script = gn.schedule("gather_grad", "500xf32", "1000xi64").stream().owner_computes(2)
+    with pytest.raises(gn.ScheduleError) as caught:
+        script.fuse_into_owners()
+    assert caught.value.reason == "expected a loop of clear_axis over all positions of the axis, in steps of 1"
+    assert caught.value.way_out == "run it before other passes change that nest, for an axis of more than one position"
+
+
+@pytest.mark.parametrize("order", ["specialize first", "vectors first"])
+def test_steps_go_on_after_a_row_of_a_gradient_is_vectors(order):
+    script = gn.schedule("gather_grad", "100x64xf32", "80xi64")
+    script = script.specialize().vectorize("inner", 4) if order[0] == "s" else script.vectorize("inner", 4).specialize()
+    script.prefetch("indices", distance=4).stream()
+    np.testing.assert_array_equal(*gradient_of(script, 100, 80))
