@@ -249,7 +249,7 @@ def average_bags(data: np.ndarray, bags: Bags) -> np.ndarray:
     """Return (bags, inner...): the sums of `sum_bags`, each divided by the number of rows in it."""
     if not divides(data.dtype):
         sums = sum_bags(data, bags)
-        return np.divide(sums, divisors(bags, sums.ndim), out=sums)
+        return divided(sums, divisors(bags, sums.ndim))
     return reduce_bags(MEAN if bags.weights is None else WEIGHTED_MEAN, data, bags)
 
 
@@ -270,6 +270,15 @@ def read_bags(data: Any, bags: Bags) -> tuple[np.ndarray, Bags]:
     used = np.unique(bags.positions[bags.positions < bags.size])
     positions = np.where(bags.positions < bags.size, np.searchsorted(used, bags.positions), len(used))
     return read_rows(data, used), replace(bags, positions=positions, size=len(used))
+
+
+def divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return sums divided by counts, in the dtype of the sums.
+
+    NumPy divides complex64 by integers as complex128, which rounds otherwise.
+    """
+    counts = counts.astype(sums.dtype) if sums.dtype.kind == "c" else counts
+    return np.divide(sums, counts).astype(sums.dtype, copy=False)
 
 
 def divisors(bags: Bags, rank: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.semantics import Bounds, Shape
 from ..chunks.sums import Sums, add_rows, add_sums
-from .bags import Bags, divisors, make_bags, sum_bags
+from .bags import Bags, divided, divisors, make_bags, sum_bags
 
 Ends = tuple[np.ndarray, np.ndarray]
 
@@ -110,7 +110,7 @@ class ChunkedBags:
         """Return a block of the result, of that shape: the sums of parts in their order, or the means."""
         result = _sum_of(parts, (len(split.divisors), *shape[len(self.bag_shape()) :]), dtype)
         if self.is_mean:
-            result = np.divide(result, _of_rank(split.divisors, result.ndim)).astype(dtype, copy=False)
+            result = divided(result, _of_rank(split.divisors, result.ndim)).astype(dtype, copy=False)
         return result.reshape(shape)
 
     def grad_part(self, number: int, grad: np.ndarray, split: SplitBags) -> Sums | None:
@@ -120,7 +120,7 @@ class ChunkedBags:
             return None
         grad = grad.reshape(len(split.divisors), *grad.shape[len(self.bag_shape()) :])
         if self.is_mean:
-            grad = np.divide(grad, _of_rank(split.divisors, grad.ndim)).astype(grad.dtype, copy=False)
+            grad = divided(grad, _of_rank(split.divisors, grad.ndim))
         rows = np.repeat(grad[share.which], share.bags.lengths, axis=0)
         return add_rows(rows, share.bags.positions, share.bags.size)
 

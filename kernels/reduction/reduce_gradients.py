@@ -14,7 +14,7 @@ from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import gather
 from ..gradient import gather_elements_grad, gather_grad
 from ..runtime.array_checks import check_out, data_array, is_dask_array
-from .bags import OPERATOR, divisors, make_bags, read_ends, sum_bags
+from .bags import OPERATOR, divided, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
 from .widened import rounded
@@ -75,7 +75,7 @@ def gather_reduce_grad(
         places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())
         return gather_elements_grad(grad, places, shape, bounds="zero", out=out)
     if reduce == "mean":
-        grad = np.divide(grad, divisors(bags, grad.ndim)).astype(grad.dtype, copy=False)
+        grad = divided(grad, divisors(bags, grad.ndim))
     if factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))

@@ -12,6 +12,7 @@ from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
     GROUPED_PIECE_BYTES,
+    LEAST_PIECE_BYTES,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
@@ -320,8 +321,9 @@ def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tupl
     if row_bytes <= MOST_SUMMED_BYTES:
         return schedule, (f"rows of {nest.run_bytes} B are summed in registers: {why}",)
     even_bytes = min(machine.wide_vector_bytes, row_bytes & -row_bytes)
-    if even_bytes >= least and any(name.role == "bag" for name, _ in nest.loops):
-        piece_bytes = next(size for size in range(SUMMED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+    piece_bytes = next(size for size in range(SUMMED_PIECE_BYTES, 0, -even_bytes) if row_bytes % size == 0)
+    has_pieces = even_bytes >= least and piece_bytes >= LEAST_PIECE_BYTES
+    if has_pieces and any(name.role == "bag" for name, _ in nest.loops):
         inner = nest.innermost[0]
         tiles, order = ((inner, piece_bytes // width_bytes),), (inner.outer_tile, "bag", inner.inner_tile)
         schedule = replace(schedule, tiles=tiles, order=order, lanes=even_bytes // width_bytes)

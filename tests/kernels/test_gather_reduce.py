@@ -61,6 +61,21 @@ def test_means_of_complex_numbers_have_the_bytes_of_numpy(dtype, bounds):
     assert got.tobytes() == gn.gather_reduce(data, indices.ravel(), [0, 3, 6, 9, 12, 15], reduce="mean").tobytes()
 
 
+def test_means_of_complex64_are_divided_as_complex64():
+    rng = np.random.default_rng(8)
+    data = (rng.standard_normal((50, 7)) + 1j * rng.standard_normal((50, 7))).astype(np.complex64)
+    wanted = np.zeros((7, 7), np.complex64)
+    for place in range(3):
+        wanted += data[ROWS[:, place]]
+    wanted = np.divide(wanted, np.complex64(3))
+    assert wanted.dtype == np.complex64
+    assert gn.gather_reduce(data, ROWS, reduce="mean").tobytes() == wanted.tobytes()
+    assert gn.gather_reduce(data, ROWS.ravel(), lengths=[3] * 7, reduce="mean").tobytes() == wanted.tobytes()
+    gradient = np.zeros_like(data)
+    np.add.at(gradient, ROWS.ravel(), np.repeat(np.divide(wanted, np.complex64(3)), 3, axis=0))
+    assert gn.gather_reduce_grad(wanted, ROWS, data.shape, reduce="mean").tobytes() == gradient.tobytes()
+
+
 @pytest.mark.parametrize("bounds", ["zero", "clip", "wrap"])
 def test_padding_and_mean_with_indices_outside(bounds):
     indices = np.array([[3, 70, -80, 4], [99, 99, -99, 99]])

@@ -161,8 +161,8 @@ def test_streamed_sums_have_the_same_bytes_wherever_out_begins(oracle, operator,
         assert (room[:first] == 7).all() and (room[first + wanted.nbytes :] == 7).all()
 
 
-@pytest.mark.parametrize("inner", [301, 257])
-def test_long_rows_of_no_whole_vectors_are_summed_in_memory(inner):
+@pytest.mark.parametrize("inner", [301, 257, 1028, 1096])
+def test_long_rows_without_whole_vectors_or_long_pieces_are_summed_in_memory(inner):
     specs = ArraySpec.parse(f"6x{inner}xf32"), ArraySpec.parse("5x4xi64")
     plan = make_plan(Problem.checked(GatherReduce(), *specs, Bounds.ERROR))
     assert "interchange" not in str(plan.schedule) and "specialize" not in str(plan.schedule)

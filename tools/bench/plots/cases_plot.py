@@ -89,7 +89,7 @@ def _explanations(cases: list[Case], conditions: str, has_bound: bool, width: in
     slower = sum(case["ratio"] is not None and case["ratio"] < 1 for case in cases)
     lines = [
         f"Blue: gathernest is faster. Orange: the peer is, in {slower} of {len(cases)} cases. A ratio is the median "
-        "over the rounds. The dashed lines are at 1 and at 100 %."
+        f"over the rounds. {'The dashed lines are at 1 and at 100 %.' if has_bound else 'The dashed line is at 1.'}"
     ]
     if any(case["ratio"] is not None and case["ratio"] > MOST_TIMES for case in cases):
         lines.append(f"Bars with a broken end are longer: their values are above {MOST_TIMES:g}.")
