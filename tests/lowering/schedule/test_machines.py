@@ -34,6 +34,8 @@ CASES = (
     "few-batches-rows",
     "elements-last-axis",
     "elements-first-axis",
+    "bags-32-1KB",
+    "bags-32-256B",
 )
 
 
