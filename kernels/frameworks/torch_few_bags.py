@@ -16,7 +16,7 @@ from ..reduction.bags import LARGEST, MEAN, MOST_PLACES_AN_INDEX, OPERATOR, WEIG
 from ..runtime.call_cache import CALLS
 from ..runtime.dispatch import Request, keys_of_gather, run
 from .torch_fast_call import finders
-from .torch_tensors import array_of, tensor_of
+from .torch_tensors import array_of, outside, tensor_of, unsigned
 
 FEW = 4096
 # Added in float32, and rounded once.
@@ -107,9 +107,12 @@ def reduced_few(operator: GatherReduce, weight: Any, few: FewBags | None) -> Any
 def factors_of_few(grad: Any, weight: Any, index: Any, offsets: Any, padding: int) -> Any:
     """Return the gradient with respect to few factors, with the bytes of `gather_reduce_weights_grad`.
 
-    The indices are those of a forward pass, which has checked them.
+    Raises:
+        BoundsError: an index is outside.
     """
     places, sums = array_of(index).reshape(-1), array_of(grad)
+    if unsigned(index).max(initial=0) >= max(weight.shape[0], 1):
+        raise outside(index, "input", 0, weight.shape[0])
     rows = array_of(weight).take(places, axis=0)
     if grad.dtype in NARROW:
         rows, sums = rows.astype(np.float32), sums.astype(np.float32)

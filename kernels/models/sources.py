@@ -62,7 +62,8 @@ def _read_file(file: Path, limits: FileLimits, *, allow_external_data: bool) -> 
     try:
         file.stat()
     except (OSError, ValueError) as error:  # said before a package is asked for
-        raise ModelError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ModelError(f"{file} cannot be read: {why}; check the path") from None
     require("xdsl", EXTRAS[file.suffix])
     if file.suffix == ".onnx":
         from ...ir.importers.onnx import import_onnx

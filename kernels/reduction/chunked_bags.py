@@ -110,7 +110,7 @@ class ChunkedBags:
         """Return a block of the result, of that shape: the sums of parts in their order, or the means."""
         result = _sum_of(parts, (len(split.divisors), *shape[len(self.bag_shape()) :]), dtype)
         if self.is_mean:
-            result = divided(result, _of_rank(split.divisors, result.ndim)).astype(dtype, copy=False)
+            result = divided(result, _of_rank(split.divisors, result.ndim))
         return result.reshape(shape)
 
     def grad_part(self, number: int, grad: np.ndarray, split: SplitBags) -> Sums | None:

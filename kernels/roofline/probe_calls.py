@@ -161,7 +161,7 @@ def aligned(size_bytes: int) -> np.ndarray:
 
 
 def touch(memory: np.ndarray, shares: int, parts: int = 1) -> None:
-    """Fill some memory with `FILL`, each of its parts by the threads that will use it, so that it lies near them.
+    """Fill whole blocks of some memory with `FILL`, each part by the threads that will use it: so it lies near them.
 
     Nothing is read before: where a page of zeros has been read, Linux makes small pages of a huge one.
     """

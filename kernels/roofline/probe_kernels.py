@@ -134,8 +134,8 @@ def run_loop(loop, source, target, first, last, sums, shares, repeats, lines, fa
         loop: `STREAM_COPY` with non-temporal stores or `CACHED_COPY`, both from `source` to `target`, addresses that
             are multiples of 64; `TOUCH`, which fills `target`; or `READ_LINES`, of the table at
             `source`, in pieces whose numbers are the int32 at `target`, with `MOST_DISTANCE` more at the end.
-        first, last: where the work begins and where it ends: offsets in bytes from `source` and `target`, whose
-            difference is a multiple of `BLOCK_BYTES`, or positions in the numbers of the pieces.
+        first, last: where the work begins and where it ends: offsets in bytes from `source` and `target`, multiples of
+            `BLOCK_BYTES`, or positions in the numbers of the pieces.
         sums: address of 64 bytes for each share, for the sum of its loads, so that they are not optimised away.
         shares: how many; the last ones are shorter, or empty, where the work does not divide by them.
         lines: lines a piece.

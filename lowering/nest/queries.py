@@ -9,7 +9,7 @@ from xdsl.traits import is_side_effect_free
 
 from ...ir.dialects.attributes import VIEW, ViewAttr
 from ...ir.dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, OperatorOp, ReductionOp, YieldOp
-from ...ir.dialects.upstream import PrefetchOp
+from ...ir.dialects.upstream import CompressStoreOp, PrefetchOp
 from ...ir.errors import ScheduleError, did_you_mean
 from .backward_slice import is_inside
 
@@ -54,16 +54,23 @@ def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
     return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
 
 
-def stores_to(root: Operation, memory: SSAValue) -> list[memref.StoreOp | vector.StoreOp]:
+# The stores of elements and of vectors.
+Store = memref.StoreOp | vector.StoreOp | CompressStoreOp
+
+
+def stores_to(root: Operation, memory: SSAValue) -> list[Store]:
     """Return the stores of elements and vectors at or below `root` to some memory, by itself or by a view of it."""
-    stores = [op for op in root.walk() if isinstance(op, memref.StoreOp | vector.StoreOp)]
-    return [op for op in stores if viewed(op.base if isinstance(op, vector.StoreOp) else op.memref) is memory]
+    return [op for op in root.walk() if isinstance(op, Store) and viewed(memory_of(op)) is memory]
+
+
+def memory_of(op: Store | AccumulateOp) -> SSAValue:
+    """Return the memref that an operation writes."""
+    return op.memref if isinstance(op, memref.StoreOp | AccumulateOp) else op.base
 
 
 def written(root: Operation) -> set[SSAValue]:
     """Return the memory that is written at or below `root`; a view of it counts as what it is a view of."""
-    stores = [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp | vector.StoreOp)]
-    return {viewed(op.base if isinstance(op, vector.StoreOp) else op.memref) for op in stores}
+    return {viewed(memory_of(op)) for op in root.walk() if isinstance(op, Store | AccumulateOp)}
 
 
 def viewed(memory: SSAValue) -> SSAValue:

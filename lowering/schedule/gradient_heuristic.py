@@ -270,8 +270,8 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     """Pick how bags are summed: each bag by one thread, its sums in registers where a row fits in them.
 
     Bags are parallel, in tiles of similar work. Rows are added as vectors; the size of a row is a part of the code, so
-    that `promote-sums` finds their sums registers. A long row is summed piece by piece: each piece of all rows of a
-    bag. Rows of a table that exceeds L2 are prefetched.
+    that `promote-sums` finds their sums registers. A long row that pieces divide is summed piece by piece: each piece
+    of all rows of a bag. Rows of a table that exceeds L2 are prefetched.
     """
     schedule, reasons = _summed_rows(nest, machine)
     adding = [loop for loop in nest.copied if loop[1] != 1]

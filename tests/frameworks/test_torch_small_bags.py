@@ -290,3 +290,39 @@ def test_gradients_of_few_weighted_rows_have_those_bytes_for_every_length(dtype,
         ]
         for each, expected in zip(found, wanted, strict=True):
             assert_same(each, torch.from_numpy(expected).to(each.dtype))
+
+
+@pytest.mark.parametrize("given", [{}, {"padding": 7}, {"has_last": True}, {"padding": 3, "has_last": True}], ids=str)
+@pytest.mark.parametrize("index_dtype", ["int64", "int32"])
+def test_gradients_of_few_factors_and_rows_are_those_of_large_calls(given, index_dtype, take_the_way_of_large_calls):
+    has_last, padding = given.get("has_last", False), given.get("padding", -1)
+    index, offsets = inputs_of(index_dtype, is_matrix=False)
+    if has_last:
+        offsets = torch.cat([offsets, torch.tensor([len(index) - 2], dtype=offsets.dtype)])
+    factors, table, grad = factors_of((index, offsets), "float32"), table_of("float32"), torch.randn(6, COLUMNS)
+    empty = index[:0], offsets[:1]
+
+    def both():
+        yield torch_bag_operators._factors_backward(grad, table, index, offsets, has_last, padding)
+        yield torch_bag_operators._backward(grad, index, offsets, factors, ROWS, False, has_last, padding)
+        yield torch_bag_operators._factors_backward(grad[:1], table, *empty)
+        yield torch_bag_operators._backward(grad[:1], *empty, factors[:0], ROWS, False)
+
+    found = list(both())
+    take_the_way_of_large_calls()
+    for got, wanted in zip(found, both(), strict=True):
+        assert_same(got.clone(memory_format=torch.contiguous_format), wanted)  # strides of nothing may be any
+
+
+@pytest.mark.parametrize("outside", [-1, ROWS])
+def test_the_gradient_of_few_factors_rejects_an_index_outside(outside):
+    index, offsets = torch.tensor([0, outside]), torch.tensor([0])
+    with pytest.raises(gn.BoundsError, match=f"index {outside} "):
+        torch_bag_operators.FACTORS_BACKWARD(torch.ones(1, COLUMNS), table_of("float32"), index, offsets, False, -1)
+
+
+def test_the_gradient_of_factors_of_wide_rows_is_made_in_blocks(monkeypatch):
+    monkeypatch.setattr(torch_bag_operators, "factors_of_few", None)
+    table, grad = torch.ones(4, 2**17), torch.ones(1, 2**17)
+    got = torch_bag_operators._factors_backward(grad, table, torch.tensor([0, 3, 3]), torch.tensor([0]))
+    assert got.tolist() == [2.0**17] * 3

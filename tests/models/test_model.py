@@ -176,14 +176,21 @@ def test_missing_package_is_named_with_the_command(monkeypatch, tmp_path, packag
     monkeypatch.setattr(metadata, "version", lambda name: found("no-such-package" if name == package else name))
     dependencies.require.cache_clear()
     file = tmp_path / f"model.{suffix}"
+    file.touch()
     try:
-        with pytest.raises(gn.ModelError, match="cannot be read: No such file or directory"):
-            gn.load(file)
-        file.touch()
         with pytest.raises(gn.DependencyError, match=rf"{package} is not installed; .* pip install 'gathernest\["):
             gn.load(file)
     finally:
         dependencies.require.cache_clear()
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "xml"])
+def test_a_file_that_is_not_there_is_said_before_a_package_is_asked_for(monkeypatch, tmp_path, suffix):
+    monkeypatch.setattr("gathernest.kernels.models.sources.require", lambda *packages: pytest.fail("asked too early"))
+    file = tmp_path / f"model.{suffix}"
+    with pytest.raises(gn.ModelError) as caught:
+        gn.load(file)
+    assert str(caught.value) == f"{file} cannot be read: No such file or directory; check the path"
 
 
 def test_import_of_the_package_and_of_load_imports_neither_onnx_nor_xdsl():

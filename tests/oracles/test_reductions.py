@@ -161,6 +161,19 @@ def test_streamed_sums_have_the_same_bytes_wherever_out_begins(oracle, operator,
         assert (room[:first] == 7).all() and (room[first + wanted.nbytes :] == 7).all()
 
 
+@pytest.mark.parametrize(("dtype", "wide"), [("f4", "f4"), ("f8", "f8"), ("u1", "f4")])
+def test_streamed_weighted_sums_have_the_same_bytes(oracle, dtype, wide):
+    data = (numbers((6, 24), np.dtype("f8")) * 20 % 200).astype(dtype)
+    places = in_places(np.random.default_rng(3).integers(0, 7, (5, 4)), wide)
+    steps = f"specialize-inner{{bytes={24 * data.itemsize}}},vectorize-inner{{lanes={32 // np.dtype(wide).itemsize}}}"
+    schedule, wanted = Schedule.parse(f"{steps},stream-stores"), weighted_one_by_one(data, places, wide)
+    plan = make_plan(Problem.checked(WEIGHTED, ArraySpec.of(data), ArraySpec.of(places), Bounds.ZERO), schedule)
+    assert "stream_v" in build_program(plan).source
+    check_stages(oracle, WEIGHTED, data, places, Bounds.ZERO, wanted, schedule)
+    got = run_operator(WEIGHTED, data, places, Bounds.ZERO, None, schedule=schedule)
+    assert got.tobytes() == wanted.tobytes()
+
+
 @pytest.mark.parametrize("inner", [301, 257, 1028, 1096])
 def test_long_rows_without_whole_vectors_or_long_pieces_are_summed_in_memory(inner):
     specs = ArraySpec.parse(f"6x{inner}xf32"), ArraySpec.parse("5x4xi64")

@@ -16,7 +16,8 @@ from .cases.suite import APART, FAMILIES
 
 FOLDER = PACKAGE / "docs" / "machines"
 # Of the files; 2 has new results, and 3 bounds of memory without zeros: those before are up to twice too short.
-FORMAT = FIRST_WITH_BOUNDS = 3
+FORMAT = 3
+FIRST_WITH_BOUNDS = 3
 OF_BOUND = "bound", "bound_us", "of_bound", "of_bound_in_order"
 MEANS_OF_BOUND = "of_bound_beyond_cache", "of_bound_in_order_beyond_cache"
 # What is no name in the model name of a CPU.
@@ -101,7 +102,7 @@ def with_families(stored: dict[str, Any], measured: dict[str, Any], families: Co
             )
     when = {name: measured[name] for name in ("time", "load", "rounds")}
     kept = [case for case in stored["cases"] if case["family"] not in families]
-    merged = stored | {"later": stored.get("later", {}) | dict.fromkeys(families, when)}
+    merged = stored | {"format": FORMAT, "later": stored.get("later", {}) | dict.fromkeys(families, when)}
     merged["cases"] = sorted([*kept, *measured["cases"]], key=lambda case: FAMILIES.index(case["family"]))
     merged["families"] = _in_order(stored["families"] | measured["families"])
     merged["new"] = stored["new"] | {"families": _in_order(stored["new"]["families"] | measured["new"]["families"])}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, func, vector
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -15,7 +15,7 @@ from ....ir.errors import ScheduleError
 from ...nest.builder import index_constant, insert_loop, kind_of, named
 from ...nest.located import builder_at_end, builder_before
 from ...nest.owners import interleaved_period, owned_sum
-from ...nest.queries import functions, loops, static_size, stores_to, written
+from ...nest.queries import functions, loops, memory_of, static_size, stores_to, written
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _in_blocks(axis: LoopOp, owners: LoopOp, period: int) -> None:
 def _axis_loop(nest: LoopOp, memory: SSAValue, dim: int) -> LoopOp:
     """Return the loop of a nest that clears or scales over the positions of the axis that has owners."""
     stores = stores_to(nest, memory)
-    bases = {op.base if isinstance(op, vector.StoreOp) else op.memref for op in stores}
-    places = {list(op.indices)[dim] for op in stores} if bases == {memory} else set()
+    are_whole = {memory_of(op) for op in stores} == {memory}
+    places = {list(op.indices)[dim] for op in stores} if are_whole else set()
     place = places.pop() if len(places) == 1 else None
     for loop in loops(nest):
         if loop.induction is place and static_size(loop.lower) == 0 and static_size(loop.step) == 1:

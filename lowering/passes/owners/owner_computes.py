@@ -49,7 +49,7 @@ class OwnerComputes(ModulePass):
             gather.accumulate %element, %out[%b, %o, %position, %j] if %owned : f32, memref<...> } }
 
     Raises:
-        ScheduleError: there is no addition, no such axis, or the nest is parallel already, or clears or scales, too.
+        ScheduleError: there is no addition, no such axis, or the nest that adds is parallel, clears or scales, too.
     """
 
     name = "owner-computes"

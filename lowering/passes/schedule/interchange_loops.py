@@ -78,6 +78,12 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     _check_ordered(nest, order)
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
+    inside: dict[Operation, list[str]] = {
+        op: [*names[: number + 1]]
+        for number, group in enumerate(between)
+        for op in group
+        if isinstance(op, memref.LoadOp)
+    }
     innermost = nest[-1]
     core = [op for op in innermost.body.block.ops if not isinstance(op, YieldOp)]
     counted = innermost.terminator.value
@@ -88,17 +94,18 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     made: list[LoopOp] = []
     for name in order:
         old = by_name[name]
-        _place_ready(pending, root if block is None else block, nest, available)
+        _place_ready(pending, root if block is None else block, nest, available, inside)
         _check_bounds(old, pending, by_name, made)
         builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
         bounds = old.lower, old.upper, old.step
         loop = insert_loop(builder, name, bounds, old.induction.name_hint, old, **kind_of(old))
         old.induction.replace_all_uses_with(loop.induction)
         available.add(loop.induction)
+        inside = {op: [other for other in around if other != name] for op, around in inside.items()}
         made.append(loop)
         block = loop.body.block
     assert block is not None
-    _place_ready(pending, block, nest, available)
+    _place_ready(pending, block, nest, available, inside)
     assert not pending
     block.add_ops(core)
     value = counted
@@ -140,7 +147,7 @@ def _computations(loop: LoopOp) -> list[Operation]:
     for op in found:
         if inner.total is not None and inner.total in op.operands:
             raise ScheduleError(f"interchange-loops: {loop.label} uses what {inner.label} sums")
-        if not is_side_effect_free(op) and not _loads_what_stays(op, loop):
+        if op.regions or not (is_side_effect_free(op) or _loads_what_stays(op, loop)):
             raise ScheduleError(f"interchange-loops: {op.name} between {loop.label} and the next loop may not move")
     return found
 
@@ -150,10 +157,20 @@ def _loads_what_stays(op: Operation, loop: LoopOp) -> bool:
     return isinstance(op, memref.LoadOp) and viewed(op.memref) not in written(loop)
 
 
-def _place_ready(pending: list[Operation], place: Block | LoopOp, nest: list[LoopOp], available: set[SSAValue]) -> None:
-    """Put the computations whose operands are there by now at the end of a block, or before the nest."""
+def _place_ready(
+    pending: list[Operation],
+    place: Block | LoopOp,
+    nest: list[LoopOp],
+    available: set[SSAValue],
+    inside: dict[Operation, list[str]],
+) -> None:
+    """Put the computations whose operands are there by now at the end of a block, or before the nest.
+
+    `inside` has the loops around each load that are still missing: where one never runs, nor does the load.
+    """
     for op in list(pending):
-        if all(_is_outside(operand, pending, nest) or operand in available for operand in op.operands):
+        is_ready = all(_is_outside(operand, pending, nest) or operand in available for operand in op.operands)
+        if is_ready and not inside.get(op):
             Rewriter.insert_op(op, InsertPoint.at_end(place) if isinstance(place, Block) else InsertPoint.before(place))
             available.update(op.results)
             pending.remove(op)

@@ -78,7 +78,8 @@ class ReductionModel:
     def _pieces(self, schedule: Schedule) -> int:
         """Return in how many pieces a row is read."""
         name, size = self._nest.innermost
-        return -(-size // dict(schedule.tiles).get(name, size)) if self._nest.is_row else 1
+        piece = dict(schedule.tiles).get(name, size)
+        return -(-size // piece) if self._nest.is_row and piece else 1
 
     def _lines(self, schedule: Schedule, table: Parts) -> tuple[float, float]:
         """Return the nanoseconds of the lines of data, and their bytes of memory."""

@@ -107,5 +107,12 @@ def test_other_rows_keep_the_stores_of_the_rules(inner, why):
     assert choose_reduction(shape, MACHINE) == choose_reduction_schedule(shape, MACHINE), why
 
 
+@pytest.mark.parametrize("sizes", [(0, 16, 10, 2), (10, 0, 10, 2), (10, 16, 0, 2), (10, 16, 10, 0)])
+def test_a_nest_without_work_takes_no_time_for_rows_and_keeps_the_stores_of_the_rules(sizes):
+    found = choose_reduction(nest(*sizes), MACHINE)
+    assert found == choose_reduction_schedule(nest(*sizes), MACHINE)
+    assert ReductionModel(nest(*sizes), MACHINE).predict(found.schedule).time_us < 1
+
+
 def test_predictions_of_bags_are_those_of_this_model():
     assert predict_us(LARGE, rules(LARGE), MACHINE) == predicted(LARGE).time_us

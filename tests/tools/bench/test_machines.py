@@ -134,6 +134,19 @@ def test_bounds_that_were_too_short_are_left_out(tmp_path, number, part):
     assert (found["cases"][0]["bound"] is None) == (part is None)
 
 
+def test_families_that_are_added_to_a_run_of_an_older_format_keep_their_bounds(tmp_path):
+    file, bound = tmp_path / "run.json", {"of_bound": 0.5, "bound_us": 1.0, "of_bound_in_order": 0.5, "bound": {}}
+    stored = run_of("17", 2.0, 0.5) | {"format": 2, "new": {"families": {}, "gathers": None}}
+    stored["cases"][0] |= bound
+    file.write_text(json.dumps(stored))
+    bags = run_of("17", 3.0, 0.5) | {"format": FORMAT, "new": {"families": {}, "gathers": None}}
+    bags["cases"][0] |= bound | {"name": "bags-zipf", "family": "bags"}
+    bags["families"] = {}
+    file.write_text(json.dumps(machines.with_families(stored_runs(tmp_path)[0], bags, ["bags"])))
+    (found,) = stored_runs(tmp_path)
+    assert {case["name"]: case["of_bound"] for case in found["cases"]} == {"rows-8B": None, "bags-zipf": 0.5}
+
+
 def test_a_case_that_a_peer_wins_has_its_part_of_the_bound(pages):
     run = run_of("17", 0.5, 0.5) | {"new": None}
     run["cases"][0]["of_bound"] = 0.957

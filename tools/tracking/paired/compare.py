@@ -156,6 +156,8 @@ def compare_sides(
 
         with progress("explaining", 2 * len(kernels)) as advance:
             comparison.why.update(explain_kernels(sides, kernels, options.threads, advance))
+    if options.full_size:
+        comparison.notes.append("kernels were timed with arrays of the cases' own sizes")
     if session.late:
         comparison.notes.append(
             f"{COMPILING_SHARE:.0%} of the --budget is for compiling, too little here for {', '.join(session.late)}; "

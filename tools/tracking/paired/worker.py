@@ -128,7 +128,10 @@ class Worker:
         return [lambda: kernel.source]
 
     def _kernel(self, given: Answer, folder: str | None) -> list[Call]:
-        """Return calls with small arrays, in several places, of a kernel that is scheduled for the case's own sizes."""
+        """Return calls of a kernel that is scheduled for the case's own sizes.
+
+        They are with small arrays from a folder, in several places, or without one with arrays of those sizes.
+        """
         import numpy as np
 
         gn = importlib.import_module("gathernest")

@@ -30,6 +30,40 @@ func.func @gather(%out: memref<6xi32>, %n: index) {
 
 // -----
 
+// expected-error@unknown {{memref.load between a and the next loop may not move}}
+func.func @gather(%out: memref<?xi64>, %lanes: vector<8xi64>, %mask: vector<8xi1>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    %x = memref.load %out[%i] : memref<?xi64>
+    gather.loop b(%j) = %c0 to %n step %c1 {
+      vector.compressstore %out[%j], %mask, %lanes : memref<?xi64>, vector<8xi1>, vector<8xi64>
+    }
+  }
+  func.return
+}
+
+// -----
+
+// expected-error@unknown {{scf.if between a and the next loop may not move}}
+func.func @gather(%out: memref<6xi32>, %x: i32, %some: i1, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  gather.loop a(%i) = %c0 to %n step %c1 {
+    %k = scf.if %some -> (index) {
+      scf.yield %i : index
+    } else {
+      scf.yield %c0 : index
+    }
+    gather.loop b(%j) = %c0 to %n step %c1 {
+      memref.store %x, %out[%k] : memref<6xi32>
+    }
+  }
+  func.return
+}
+
+// -----
+
 // expected-error@unknown {{a does not yield what b sums}}
 func.func @gather(%x: i64, %n: index) -> i64 {
   %c0 = arith.constant 0 : index
