@@ -90,7 +90,7 @@ class OpenFile:
                 f"{self.path} has {wanted} bytes to read, over the limit max_file_bytes={self.limits.max_file_bytes}; "
                 "raise it if the model is to be trusted"
             )
-        with _naming_file(self.path):
+        with naming_file(self.path):
             self.file.seek(start)
             return self.file.read(wanted)
 
@@ -99,7 +99,7 @@ class OpenFile:
 def open_file(path: Path, limits: FileLimits) -> Iterator[OpenFile]:
     """Open a regular file for as long as the body runs; raises ModelError where there is none."""
     with ExitStack() as stack:
-        with _naming_file(path):
+        with naming_file(path):
             file = stack.enter_context(open(path, "rb", opener=_open_without_waiting))
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -108,13 +108,14 @@ def open_file(path: Path, limits: FileLimits) -> Iterator[OpenFile]:
 
 
 @contextmanager
-def _naming_file(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
+    """Raise ModelError with the name of a file that cannot be read."""
     try:
         yield
     except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}; check the path") from None
     except ValueError as error:  # a null byte in the name
-        raise ModelError(f"{str(path)!r} cannot be read: {error}") from None
+        raise ModelError(f"{str(path)!r} cannot be read: {error}; check the path") from None
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...ir.errors import ModelError
-from ...ir.importers.file_limits import FileLimits
+from ...ir.importers.file_limits import FileLimits, naming_file
 from ..host.dependencies import require
 
 if TYPE_CHECKING:
@@ -59,11 +59,8 @@ def _remedy(source: Any) -> str:
 def _read_file(file: Path, limits: FileLimits, *, allow_external_data: bool) -> tuple["ImportedModel", str]:
     if file.suffix not in EXTRAS:
         raise ModelError(f"{file} is no model that can be read; a name ends in {' or '.join(EXTRAS)}")
-    try:
+    with naming_file(file):  # before a package is asked for
         file.stat()
-    except (OSError, ValueError) as error:  # said before a package is asked for
-        why = getattr(error, "strerror", None) or error
-        raise ModelError(f"{file} cannot be read: {why}; check the path") from None
     require("xdsl", EXTRAS[file.suffix])
     if file.suffix == ".onnx":
         from ...ir.importers.onnx import import_onnx

@@ -49,12 +49,8 @@ def find_loop(root: Operation, name: str) -> LoopOp:
     raise ScheduleError(f"the nest has no loop {name!r}; {there}{did_you_mean(name, names)}")
 
 
-def writes(root: Operation) -> list[memref.StoreOp | AccumulateOp]:
-    """Return the scalar writes to memory at or below `root`."""
-    return [op for op in root.walk() if isinstance(op, memref.StoreOp | AccumulateOp)]
-
-
-# The stores of elements and of vectors.
+# The loads, and the stores, of elements and of vectors.
+Load = memref.LoadOp | vector.LoadOp
 Store = memref.StoreOp | vector.StoreOp | CompressStoreOp
 
 
@@ -63,9 +59,9 @@ def stores_to(root: Operation, memory: SSAValue) -> list[Store]:
     return [op for op in root.walk() if isinstance(op, Store) and viewed(memory_of(op)) is memory]
 
 
-def memory_of(op: Store | AccumulateOp) -> SSAValue:
-    """Return the memref that an operation writes."""
-    return op.memref if isinstance(op, memref.StoreOp | AccumulateOp) else op.base
+def memory_of(op: Load | Store | AccumulateOp) -> SSAValue:
+    """Return the memref that an operation reads or writes."""
+    return op.memref if isinstance(op, memref.LoadOp | memref.StoreOp | AccumulateOp) else op.base
 
 
 def written(root: Operation) -> set[SSAValue]:

@@ -17,7 +17,7 @@ from ....ir.dialects.upstream import is_nontemporal
 from ....ir.loop_name import LoopName
 from ...nest.builder import index_constant, named, zero_of
 from ...nest.located import builder_before, made_from
-from ...nest.queries import computes, functions
+from ...nest.queries import computes, functions, memory_of
 from ...schedule.machine_model import STREAM_BYTES
 
 MOST_SUMS = 64
@@ -152,9 +152,11 @@ def _trips(loop: scf.ForOp, bag: scf.ForOp) -> range | None:
 
 
 def _place(op: Load | Store) -> tuple[SSAValue | int, ...]:
-    memory = op.base if isinstance(op, vector.LoadOp | vector.StoreOp) else op.memref
     constants = [const_evaluate_operand(place) for place in op.indices]
-    return (memory, *(place if known is None else known for place, known in zip(op.indices, constants, strict=True)))
+    return (
+        memory_of(op),
+        *(place if known is None else known for place, known in zip(op.indices, constants, strict=True)),
+    )
 
 
 def _sums_of(block: Block, loop: scf.ForOp) -> list[_Sum]:

@@ -78,8 +78,8 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     _check_ordered(nest, order)
     between = [_computations(loop) for loop in nest[:-1]]
     pending = [op for group in between for op in group]
-    inside: dict[Operation, list[str]] = {
-        op: [*names[: number + 1]]
+    inside: dict[Operation, set[str]] = {
+        op: {*names[: number + 1]}
         for number, group in enumerate(between)
         for op in group
         if isinstance(op, memref.LoadOp)
@@ -94,18 +94,17 @@ def _interchange(root: LoopOp, order: tuple[str, ...]) -> None:
     made: list[LoopOp] = []
     for name in order:
         old = by_name[name]
-        _place_ready(pending, root if block is None else block, nest, available, inside)
+        _place_ready(pending, root if block is None else block, nest, available, inside, made)
         _check_bounds(old, pending, by_name, made)
         builder = Builder(InsertPoint.before(root) if block is None else InsertPoint.at_end(block))
         bounds = old.lower, old.upper, old.step
         loop = insert_loop(builder, name, bounds, old.induction.name_hint, old, **kind_of(old))
         old.induction.replace_all_uses_with(loop.induction)
         available.add(loop.induction)
-        inside = {op: [other for other in around if other != name] for op, around in inside.items()}
         made.append(loop)
         block = loop.body.block
     assert block is not None
-    _place_ready(pending, block, nest, available, inside)
+    _place_ready(pending, block, nest, available, inside, made)
     assert not pending
     block.add_ops(core)
     value = counted
@@ -162,15 +161,17 @@ def _place_ready(
     place: Block | LoopOp,
     nest: list[LoopOp],
     available: set[SSAValue],
-    inside: dict[Operation, list[str]],
+    inside: dict[Operation, set[str]],
+    made: list[LoopOp],
 ) -> None:
     """Put the computations whose operands are there by now at the end of a block, or before the nest.
 
-    `inside` has the loops around each load that are still missing: where one never runs, nor does the load.
+    `inside` has the loops around each load. It waits until they are made: where one never runs, nor does the load.
     """
+    around = {loop.label for loop in made}
     for op in list(pending):
         is_ready = all(_is_outside(operand, pending, nest) or operand in available for operand in op.operands)
-        if is_ready and not inside.get(op):
+        if is_ready and inside.get(op, set()) <= around:
             Rewriter.insert_op(op, InsertPoint.at_end(place) if isinstance(place, Block) else InsertPoint.before(place))
             available.update(op.results)
             pending.remove(op)

@@ -13,7 +13,7 @@ from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import is_inside
 from ...nest.owners import ends_within, has_blocks_of, is_owned, loop_of
-from ...nest.queries import enclosing_loops, find_loop, functions, viewed, why_not_shared, written
+from ...nest.queries import enclosing_loops, find_loop, functions, memory_of, viewed, why_not_shared, written
 
 _Read = memref.LoadOp | vector.LoadOp
 _Write = memref.StoreOp | vector.StoreOp | AccumulateOp
@@ -113,7 +113,7 @@ def _unproved(loop: LoopOp, reason: str) -> ScheduleError:
 
 
 def _memory(op: _Read | _Write) -> SSAValue:
-    return viewed(op.base if isinstance(op, vector.LoadOp | vector.StoreOp) else op.memref)
+    return viewed(memory_of(op))
 
 
 def _own_dims(op: _Read | _Write, loop: LoopOp) -> set[int]:

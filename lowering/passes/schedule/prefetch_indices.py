@@ -19,7 +19,16 @@ from ...nest.backward_slice import clone_slice, depends_on, inductions_of, slice
 from ...nest.builder import index_constant, named, size_of
 from ...nest.located import builder_at, builder_at_start, made_from
 from ...nest.prefetching import MOST_DISTANCE, check_ranges, later_iteration
-from ...nest.queries import argument_number, enclosing_loops, find_loop, functions, loops, static_size, tiled_end
+from ...nest.queries import (
+    argument_number,
+    enclosing_loops,
+    find_loop,
+    functions,
+    loops,
+    memory_of,
+    static_size,
+    tiled_end,
+)
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.schedule import WHOLE_ROW
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
@@ -127,15 +136,11 @@ def _table_accesses(function: func.FuncOp, loop: LoopOp) -> list[Access]:
     remainders = {inner for inner in loops(loop) if inner.label.is_remainder and inner is not loop}
     accesses = [op for op in loop.walk() if isinstance(op, Access) and op.parent_op() not in remainders]
     sums: list[Access] = [op for op in accesses if isinstance(op, AccumulateOp) and _looked_up(op, loop)]
-    return sums or [op for op in accesses if argument_number(_memory(op), function) == 0]
+    return sums or [op for op in accesses if argument_number(memory_of(op), function) == 0]
 
 
 def _subscripts(access: Access) -> list[SSAValue]:
     return list(access.subscripts if isinstance(access, AccumulateOp) else access.indices)
-
-
-def _memory(access: Access) -> SSAValue:
-    return access.base if isinstance(access, vector.LoadOp) else access.memref
 
 
 def _looked_up(load: Access, loop: LoopOp) -> list[SSAValue]:
@@ -176,7 +181,7 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
         places = [copied.get(place, place) for place in _subscripts(load)]
         if mask is not None:
             _stay_near(builder, loop, load, places, copied.get(mask, mask))
-        _insert_lines(builder_at(builder.insertion_point, load), _memory(load), places, options)
+        _insert_lines(builder_at(builder.insertion_point, load), memory_of(load), places, options)
 
 
 def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], options: PrefetchIndices) -> None:
@@ -187,7 +192,7 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
             raise ScheduleError(
                 f"prefetch-indices: lines=0 expects one loop in {loop.label}, which copies a row; use 1 or more lines"
             )
-        builder, memory, subscripts = builder_at_start(loop, load), _memory(load), _subscripts(load)
+        builder, memory, subscripts = builder_at_start(loop, load), memory_of(load), _subscripts(load)
         end = _last_end(function, loop, loads)
         later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
         of_row = [place for place in subscripts if not depends_on(place, innermost)]
@@ -278,7 +283,7 @@ def _prefetch_rows(loop: LoopOp, load: Access, options: PrefetchIndices) -> None
             "counts indices, and there is none"
         )
     dim, step = _subscripts(load).index(looked_up[0]), static_size(counted.step) or 1
-    row, line = _static_row(load, dim), _line_elements(_memory(load))
+    row, line = _static_row(load, dim), _line_elements(memory_of(load))
     if row is None or row > line:
         if options.lines * step > MOST_ROWS:
             raise ScheduleError(
@@ -312,7 +317,7 @@ def _counting_loop(load: Access, loop: LoopOp, looked_up: list[SSAValue]) -> Loo
 
 def _static_row(load: Access, dim: int) -> int | None:
     """Return how many elements lie between two places of a dimension of data, or None where the code does not know."""
-    memory = SSAValue.get(_memory(load), type=MemRefType).type
+    memory = SSAValue.get(memory_of(load), type=MemRefType).type
     sizes = memory.get_shape()[dim + 1 :]
     is_packed = isinstance(memory.layout, NoneAttr)
     return math.prod(sizes) if is_packed and all(size > 0 for size in sizes) else None
@@ -326,7 +331,7 @@ def _ask_for_rows(
     `loop` counts the slices, and `counted` the indices in it. The prefetches go inside that, or inside the innermost
     loop, which prefetches at its own place in the row. A step has `rows.stop` rows along `dim`, some of which it gets.
     """
-    memory, step = _memory(load), static_size(counted.step) or 1
+    memory, step = memory_of(load), static_size(counted.step) or 1
     builder = builder_at_start(inside)
     ahead = later_iteration(options.name, builder, loop, tiled_end(loop) or loop.upper, options.distance)
     sweep = named(builder, arith.MuliOp(counted.induction, index_constant(builder, rows.stop // step)), "sweep")

@@ -217,12 +217,8 @@ class GatherModel:
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         line_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY]
-        read = self._index_bytes * missed
-        indices_ns = copy_ns(machine, self._index_bytes, stored)
-        if nest.checked:  # and read once more, the first of them soon and the last after nearly a call
-            once_more = parts_of(self._index_bytes <= own_bytes, last.there)
-            indices_ns += copy_ns(machine, self._index_bytes, once_more)
-            read += self._index_bytes * once_more[MEMORY]
+        once_more = parts_of(self._index_bytes <= own_bytes, last.there) if nest.checked else None
+        indices_ns, read = indices_read(machine, self._index_bytes, stored, once_more)
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
             runs = self._out_bytes / max(self._run_bytes, 1)
@@ -330,6 +326,18 @@ def copy_ns(machine: MachineModel, count_bytes: float, parts: Parts, memory_time
     """Return how long bytes take from the caches and memory that hold them; those in memory so many times."""
     rates = machine.copy_bytes_per_ns
     return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
+
+
+def indices_read(machine: MachineModel, index_bytes: int, parts: Parts, once_more: Parts | None) -> tuple[float, float]:
+    """Return how long indices take, and how many of their bytes memory reads.
+
+    Where they are checked in a nest of its own they are read `once_more`, the first of them soon and the last after
+    nearly a call.
+    """
+    found = copy_ns(machine, index_bytes, parts), index_bytes * parts[MEMORY]
+    if once_more is None:
+        return found
+    return found[0] + copy_ns(machine, index_bytes, once_more), found[1] + index_bytes * once_more[MEMORY]
 
 
 def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool) -> Lines:

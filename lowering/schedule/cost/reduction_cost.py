@@ -18,7 +18,18 @@ from .. import thresholds as fixed
 from ..loop_sizes import NestShape, trips
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
-from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
+from .gather_cost import (
+    IN_MEMORY,
+    MEMORY,
+    Parts,
+    Prediction,
+    copy_ns,
+    indices_read,
+    line_times,
+    parts_of,
+    piece_ns,
+    resolve_uops,
+)
 
 
 class ReductionModel:
@@ -45,17 +56,14 @@ class ReductionModel:
         fits = passing + nest.table_bytes <= threads * machine.l2_bytes
         stored = parts_of(fits, last.passing)
         table = parts_of(min(machine.l2_bytes / max(nest.table_bytes, 1), 1.0), last.table)
-        lines, read = self._lines(schedule, table)
-        indices = copy_ns(machine, nest.all_index_bytes, stored)
-        read += nest.all_index_bytes * stored[MEMORY]
-        if nest.checked:
-            again = parts_of(nest.all_index_bytes <= threads * machine.l2_bytes, last.there)
-            indices += copy_ns(machine, nest.all_index_bytes, again)
-            read += nest.all_index_bytes * again[MEMORY]
+        once_more = parts_of(nest.all_index_bytes <= threads * machine.l2_bytes, last.there) if nest.checked else None
+        lines, line_bytes = self._lines(schedule, table)
+        indices, index_bytes = indices_read(machine, nest.all_index_bytes, stored, once_more)
+        read = line_bytes + index_bytes
         if schedule.stream:
             stores, written = copy_ns(machine, self._out_bytes, IN_MEMORY), float(self._out_bytes)
         else:
-            stores, written = copy_ns(machine, self._out_bytes, stored, machine.store_times), 0.0
+            stores = copy_ns(machine, self._out_bytes, stored, machine.store_times)
             written = stored[MEMORY] * self._out_bytes
             read += written  # a cached store reads the line first
         instructions = machine.uop_ns * self._uops(schedule)
