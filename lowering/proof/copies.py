@@ -1,14 +1,15 @@
 """Writes as relations from an element of out to the element of data and the indices that it comes from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import islpy as isl
 import z3
 
 from .relations import bit_vectors as bits
-from .relations.integer_sets import equal_tuple, number, only, parameter, within, without
+from .relations.integer_sets import equal_tuple, everything, number, only, parameter, within, without
 from .relations.meaning import Meaning, Write
-from .relations.values import Atom, Element, Expression, Term, Undecided
+from .relations.values import Atom, Element, Expression, Row, Term, Undecided
 
 
 @dataclass(frozen=True)
@@ -125,22 +126,29 @@ def elements_of(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tupl
     return only(held, [*names, *here, *visible(meaning)])
 
 
-def checked_elements(domain: isl.Set, atoms: list[Atom], meaning: Meaning, here: tuple[str, ...] = ()) -> isl.Set:
-    """Return elements that indices are read from for certain, as `elements_of` does.
+def checked_elements(
+    reads: Iterable[tuple[isl.Set, list[Atom]]], meaning: Meaning, here: tuple[str, ...] = ()
+) -> isl.Set:
+    """Return elements that indices are read from for certain, by all reads together, each as of `elements_of`.
 
     Of an array that is read as one dimension these are all elements where every place of it is read, else none.
     """
-    (atom, *others) = atoms
-    if atom.row is None or others:
-        return elements_of(domain, atoms, meaning, here)
-    place = parameter("place")
-    read = only(
-        domain.intersect(place.eq_set(atom.subscripts[0])).intersect(atom.among), ["place", *here, *visible(meaning)]
-    )
-    missed = within(place, number(0), atom.row.length).subtract(read).intersect(meaning.context)
-    found = without(missed, ["place"]).complement().intersect(meaning.context)
-    for dim, size in enumerate(atom.row.sizes):
-        found = found.intersect(within(parameter(f"a0_{dim}"), number(0), size))
+    found, place = everything().complement(), parameter("place")
+    rows: dict[str, tuple[Row, isl.Set]] = {}
+    for domain, (atom, *others) in reads:
+        if atom.row is None or others:
+            found = found.union(elements_of(domain, [atom, *others], meaning, here))
+            continue
+        held = domain.intersect(place.eq_set(atom.subscripts[0])).intersect(atom.among)
+        read = only(held, ["place", *here, *visible(meaning)])
+        _, before = rows.get(atom.array, (atom.row, everything().complement()))
+        rows[atom.array] = atom.row, before.union(read)
+    for row, read in rows.values():
+        missed = within(place, number(0), row.length).subtract(read).intersect(meaning.context)
+        whole = without(missed, ["place"]).complement().intersect(meaning.context)
+        for dim, size in enumerate(row.sizes):
+            whole = whole.intersect(within(parameter(f"a0_{dim}"), number(0), size))
+        found = found.union(whole)
     return found
 
 

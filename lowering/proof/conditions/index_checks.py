@@ -36,15 +36,13 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
         return [Failure("an element is written before all indices are checked", dict.fromkeys(meaning.sizes, 1))]
     if returned is None:
         return [Failure("the number of indices outside is not returned", dict.fromkeys(meaning.sizes, 1))]
-    checked = isl.Set("{ : }").complement()
     for domain, term in (*returned.terms, *(guard.count.terms if returned != guard.count else ())):
         if len(in_order([term])) != len(atoms):
             raise Undecided("the check looks at some components of a tuple only")
         check = _one_check if wanted.constants is None else _constants_check
         if (failure := check(term, valid, known, meaning, domain, wanted)) is not None:
             return [failure]
-    for domain, term in returned.terms:
-        checked = checked.union(checked_elements(domain, list(in_order([term]).values()), meaning))
+    checked = checked_elements(((domain, [*in_order([term]).values()]) for domain, term in returned.terms), meaning)
     needed = elements_of(wanted.write.domain, list(atoms.values()), meaning)
     missed = needed.subtract(checked).intersect(meaning.context)
     if not missed.is_empty():
@@ -55,12 +53,9 @@ def guard_complete(meaning: Meaning, wanted: Wanted) -> list[Failure]:
 def checked_along(guard: Guard, components: int, which: int, meaning: Meaning) -> isl.Set:
     """Return the iterations of the loops around a branch, each with the indices of an axis that it has checked."""
     here = tuple(loop.parameter for loop in guard.loops)
-    found = isl.Set("{ : }").complement()
-    for domain, term in guard.count.terms:
-        atoms = list(in_order([term]).values())
-        if len(atoms) == components:
-            found = found.union(checked_elements(domain, [atoms[which]], meaning, here))
-    return found
+    counted = [(domain, [*in_order([term]).values()]) for domain, term in guard.count.terms]
+    reads = ((domain, [atoms[which]]) for domain, atoms in counted if len(atoms) == components)
+    return checked_elements(reads, meaning, here)
 
 
 def _constants_check(

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import islpy as isl
 import z3
 from xdsl.dialects import func, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ....ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES, NARROW_AXES
+from ....ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES
 from ....ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
 from ....ir.dialects.types import dense_array
 from ....ir.semantics import DYNAMIC, LARGEST_NARROW_AXIS, Bounds
@@ -108,6 +108,8 @@ class _Walk(Accesses):
         least = self.function.attributes.get(MIN_AXIS_SIZES)
         floors = list(least.get_values()) if isinstance(least, DenseArrayBase) else []
         most = LARGEST_NARROW_AXIS if NARROW_AXES in self.function.attributes else LARGEST_SIZE
+        if isinstance(limit := self.function.attributes.get(MOST_AXIS_SIZE), IntegerAttr):
+            most = min(most, limit.value.data)
         for number_, (name, size) in enumerate(self.axes()):
             floor = int(floors[number_]) if number_ < len(floors) else 0
             self.meaning.axes[name] = (floor, most)

@@ -13,6 +13,7 @@ from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, in_lanes, is_zero, width_of
+from .checked_positions import CheckedPositions
 from .combining import word_of_larger
 from .integer_sets import constant_of, everything, number, parameter, without
 from .meaning import Access, Loop, Stream, Write
@@ -23,12 +24,14 @@ from .values import (
     Atom,
     Buffer,
     Condition,
+    Counted,
     Divisor,
     Element,
     Lanes,
     Mask,
     Number,
     Opaque,
+    PositionMemory,
     Refuted,
     Row,
     Summed,
@@ -40,7 +43,7 @@ from .values import (
 )
 
 
-class Accesses(Staged, Arithmetic):
+class Accesses(Staged, CheckedPositions, Arithmetic):
     """Handlers of loads and stores that the walk over a module inherits."""
 
     loops: tuple[Loop, ...]
@@ -84,7 +87,10 @@ class Accesses(Staged, Arithmetic):
     def _loaded(
         self, op: Operation, memory: SSAValue, given: Sequence[SSAValue], width: int, lane: bool = False
     ) -> Value:
-        array, subscripts = self.values[memory], self._subscripts(given, lane)
+        array = self.values[memory]
+        if isinstance(array, PositionMemory) and not lane:
+            return self.load_position(op, array, [self.values[subscript] for subscript in given])
+        subscripts = self._subscripts(given, lane)
         if isinstance(array, Buffer):
             return self.load_staged(op, array, subscripts)
         if not isinstance(array, Argument):
@@ -109,13 +115,7 @@ class Accesses(Staged, Arithmetic):
 
     def run_memref_store(self, op: memref.StoreOp) -> None:
         """Store an element, or stage a position."""
-        array, value = self.values[op.memref], self.values[op.value]
-        subscripts = self._subscripts(op.indices, False)
-        if isinstance(array, Buffer):
-            if isinstance(value, Opaque):
-                raise Undecided(LISTED)
-            return self.store_staged(op, array, subscripts, self.term(value, array.bits))
-        return self._written(op, array, subscripts, value)
+        self._written(op, self.values[op.memref], self._subscripts(op.indices, False), self.values[op.value])
 
     def run_vector_compressstore(self, op: CompressStoreOp) -> None:
         """Raise Undecided: what is stored side by side is a list."""
@@ -145,8 +145,9 @@ class Accesses(Staged, Arithmetic):
     def _in_lanes(self, op: Operation, array: Value, subscripts: tuple, value: Value, lanes: int, **how: bool) -> None:
         before = self.domain
         if isinstance(value, Lanes):
-            for lane, element in enumerate(value.elements):
-                self.domain = before.intersect(parameter("lane").eq_set(number(lane)))
+            each = [(parameter("lane").eq_set(number(lane)), element) for lane, element in enumerate(value.elements)]
+            for held, element in self.in_runs(value.elements) if isinstance(array, PositionMemory) else each:
+                self.domain = before.intersect(held)
                 self._written(op, array, subscripts, element, **how)
         else:
             self.domain = before.intersect(in_lanes(lanes))
@@ -181,6 +182,11 @@ class Accesses(Staged, Arithmetic):
     def _written(
         self, op: Operation, array: Value, subscripts: tuple[isl.PwAff | Term, ...], value: Value, adds: bool = False
     ) -> None:
+        if isinstance(array, Buffer | PositionMemory):
+            if isinstance(value, Opaque):
+                raise Undecided(LISTED)
+            store = self.store_staged if isinstance(array, Buffer) else self.store_position
+            return store(op, array, subscripts, self.term(value, array.bits))  # type: ignore[arg-type]
         if not isinstance(array, Argument):
             raise Undecided("a store to memory that is not known")
         if isinstance(value, Summed):
@@ -268,6 +274,14 @@ class Accesses(Staged, Arithmetic):
     def run_vector_from_elements(self, op: FromElementsOp) -> None:
         """Make a vector of elements."""
         self.values[op.results[0]] = Lanes(tuple(self.values[element] for element in op.operands))
+
+    def run_vector_reduction(self, op: vector.ReductionOp) -> None:
+        """Count the indices outside of some that are checked together."""
+        value = self.values[op.operands[0]]
+        if not isinstance(value, Lanes) or op.kind.data is not vector.CombiningKindFlag.ADD:
+            raise Undecided("a reduction of a vector that does not count indices")
+        terms = self.in_runs(value.elements)
+        self.values[op.results[0]] = Counted(tuple((self.domain.intersect(held), term) for held, term in terms))
 
     def run_vector_broadcast(self, op: vector.BroadcastOp) -> None:
         """Repeat a mask, zero, a weight or a divisor in every lane."""

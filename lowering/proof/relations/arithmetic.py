@@ -115,6 +115,8 @@ class Arithmetic(Combining):
             if op.name != "arith.addi":
                 raise Undecided(f"{op.name} of a count so far")
             return next((value for value in operands if not isinstance(value, Carried)), Opaque())
+        if op.name == "arith.addi" and any(isinstance(value, Counted) for value in operands):
+            return self._counts_together(operands)
         if any(isinstance(value, Element | Zero | Lanes | Mask) for value in operands):
             return self._of_elements(op, operands)
         if isinstance(op, arith.SelectOp):
@@ -133,6 +135,18 @@ class Arithmetic(Combining):
                 return Condition(left.union(right))
             raise Undecided(f"{op.name} of truths about loops")
         return self._affine(op, operands)
+
+    def _counts_together(self, operands: list[Value]) -> Counted:
+        """Return the sum of counts, or of a count and an index that is checked by itself."""
+        terms: list[tuple[isl.Set, Term]] = []
+        for value in operands:
+            if isinstance(value, Term):
+                terms.append((self.domain, value))
+            elif isinstance(value, Counted) and not value.least:
+                terms += value.terms
+            else:
+                raise Undecided("to a count is added what is none")
+        return Counted(tuple(terms))
 
     def _constant(self, op: arith.ConstantOp) -> Value:
         type_ = op.result.type

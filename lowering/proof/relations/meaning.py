@@ -82,6 +82,17 @@ class Write:
 
 
 @dataclass(frozen=True)
+class StagedPosition:
+    """A position that a check stores, in each iteration of a domain; `memory` tells where those of one check go."""
+
+    memory: int
+    loops: tuple[Loop, ...]
+    domain: isl.Set
+    subscripts: tuple[isl.PwAff, ...]
+    value: Term
+
+
+@dataclass(frozen=True)
 class Stream:
     """A non-temporal store of a vector, whose address must be a multiple of so many bytes."""
 
@@ -103,7 +114,8 @@ class Meaning:
         returned: the count that the function returns.
         wobbling: values that code other than loops decides, such as how far an address is from an aligned one: the
             loops around each, and its range.
-        races: memory that iterations of a parallel loop share and write.
+        problems: what is wrong with memory that the function has for itself.
+        staged: the stores of positions by a check.
         raises: whether an index outside raises where it is resolved.
         remainders: of the wobbling values, the address that each is the remainder of, and the divisor.
         streams: the non-temporal stores of vectors.
@@ -120,6 +132,7 @@ class Meaning:
     returned: Counted | None = None
     wobbling: dict[str, tuple[tuple[Loop, ...], isl.Set]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    staged: list[StagedPosition] = field(default_factory=list)
     raises: bool = False
     remainders: dict[str, tuple[Polynomial, int]] = field(default_factory=dict)
     products: dict[str, tuple[isl.PwAff, ...]] = field(default_factory=dict)

@@ -1,24 +1,22 @@
 """Positions that are staged in a buffer: which store a load reads, for all sizes."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import islpy as isl
 import z3
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import MemRefType, i64
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from . import bit_vectors as bits
 from .arithmetic import Arithmetic, width_of
 from .integer_sets import equal_tuple, number, parameter, without
-from .meaning import Access, Guard, Loop, Path
+from .meaning import Access, Guard, Loop, Path, StagedPosition
 from .values import Atom, Buffer, Refuted, Term, Undecided, Value
 
 # What is at a place of a list depends on how many of the indices before are an owner's: no affine relation says that.
 LISTED = "a buffer holds a list, and how long it is the nest counts while it runs"
-# Where a place goes depends on how many of the indices before have its position.
-SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
-KEPT = "the check keeps the positions of all indices for the copy"
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,6 @@ class Staged(Arithmetic):
     under: tuple[Term, ...]
     guard: Guard | None
     stores: list[_Store]
-
-    def run_memref_alloc(self, op: memref.AllocOp) -> None:
-        """Stop: the order of sorted indices is decided while the nest runs, and so is the size of such memory."""
-        assert isinstance(op.memref.type, MemRefType)
-        raise Undecided(SORTED if op.memref.type.element_type == i64 else KEPT)
 
     def run_memref_alloca(self, op: memref.AllocaOp) -> None:
         """Make a buffer."""
@@ -78,8 +71,7 @@ class Staged(Arithmetic):
         found = [store for store in self.stores if store.buffer == buffer.number]
         if not found:
             raise Refuted("a staged position is read before anything is staged")
-        if len({str(store.value.expression) for store in found}) > 1 and len(found) > 1:
-            found = _same_shape(found)
+        found = same_shape(found)
         expression, atoms = found[0].value.expression, list(found[0].value.atoms.values())
         slots = [[self.fresh("staged") for _ in atom.subscripts] for atom in atoms]
         written = isl.Set("{ : }").complement()
@@ -110,19 +102,26 @@ class Staged(Arithmetic):
         return without(there.intersect(self.meaning.context), own)
 
 
-def _same_shape(stores: list[_Store]) -> list[_Store]:
-    """Return the stores with the variables of the first, where all compute the same from their indices."""
-    first, same = stores[0], [stores[0]]
-    for store in stores[1:]:
-        if len(store.value.atoms) != len(first.value.atoms):
-            raise Undecided("stores to one buffer compute different things")
-        pairs = zip(store.value.atoms.items(), first.value.atoms.items(), strict=True)
-        names = [
-            (bits.variable(name, atom.bits), bits.variable(other, atom.bits)) for (name, atom), (other, _) in pairs
-        ]
-        expression = z3.substitute(store.value.expression, *names)
-        if bits.find([expression != first.value.expression], []) is not None:
-            raise Undecided("stores to one buffer compute different things")
-        atoms = dict(zip(first.value.atoms, store.value.atoms.values(), strict=True))
-        same.append(replace(store, value=Term(first.value.expression, atoms)))
-    return same
+_Stored = TypeVar("_Stored", bound="_Store | StagedPosition")
+
+
+def same_shape(stores: list[_Stored]) -> list[_Stored]:
+    """Return stores with the variables of the first one, where all compute the same from the indices that they read.
+
+    Raises:
+        Undecided: they do not.
+    """
+    first = stores[0].value
+    return [replace(store, value=with_variables_of(first, store.value)) for store in stores]
+
+
+def with_variables_of(first: Term, value: Term) -> Term:
+    """Return a term in the variables of another that computes the same; raises Undecided where it does not."""
+    if len(value.atoms) != len(first.atoms):
+        raise Undecided("stores to one buffer compute different things")
+    pairs = zip(value.atoms.items(), first.atoms.items(), strict=True)
+    names = [(bits.variable(name, atom.bits), bits.variable(other, atom.bits)) for (name, atom), (other, _) in pairs]
+    expression = z3.substitute(value.expression, *names)
+    if bits.find([expression != first.expression], []) is not None:
+        raise Undecided("stores to one buffer compute different things")
+    return Term(first.expression, dict(zip(first.atoms, value.atoms.values(), strict=True)))

@@ -162,6 +162,21 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class PositionMemory:
+    """Memory in which a check stages the position of each index, in C order.
+
+    Attributes:
+        length: how many positions it has.
+        is_freed: whether it may be read and written no more.
+    """
+
+    number: int
+    length: isl.PwAff
+    bits: int
+    is_freed: bool = False
+
+
+@dataclass(frozen=True)
 class Argument:
     """An array that the function is handed, or a view of it.
 
@@ -258,7 +273,7 @@ class Larger:
 
 _Integer = isl.PwAff | Term | Opaque | Condition | Counted | Carried
 _Number = Weight | Divisor | Number | Zero
-Value = _Integer | _Number | Element | Mask | Lanes | Buffer | Argument | Summed | Larger
+Value = _Integer | _Number | Element | Mask | Lanes | Buffer | PositionMemory | Argument | Summed | Larger
 
 
 def conjunction(left: Term, right: Term) -> Term:
