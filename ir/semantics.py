@@ -201,10 +201,16 @@ def normalize_gather_elements(data_shape: Shape, indices_shape: Shape, axis: int
     for dim, (data_size, indices_size) in enumerate(zip(data_shape, indices_shape, strict=True)):
         if dim != axis and DYNAMIC not in (data_size, indices_size) and indices_size > data_size:
             raise InvalidGatherError(
-                f"indices must not be larger than data off axis {axis}, got data {data_shape} and indices "
-                f"{indices_shape}: dimension {dim} is"
+                f"indices must not be larger than data off axis {axis}, got data {_sizes(data_shape)} and indices "
+                f"{_sizes(indices_shape)}: dimension {dim} is"
             )
     return axis
+
+
+def _sizes(shape: Shape) -> str:
+    """Return a shape as text, with ? for a size that only a run knows."""
+    sizes = ", ".join("?" if size == DYNAMIC else str(size) for size in shape)
+    return f"({sizes}{',' * (len(shape) == 1)})"
 
 
 def check_gather_reduce(data_shape: Shape, indices_shape: Shape) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import ShrinkException
 from xdsl.utils.hints import isa
 
@@ -66,11 +67,14 @@ def parse_passes(text: str) -> list[ModulePass]:
         ScheduleError: the text does not parse, a pass is unknown, or an option does not fit.
     """
     known = own_passes()
-    specs = [
-        inner
-        for spec in parse_specs(text)
-        for inner in (parse_specs(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,))
-    ]
+    specs: list[ArgSpec] = []
+    for spec in parse_specs(text):
+        if spec.name in PIPELINES and spec.parameters:
+            raise ScheduleError(
+                f"the pipeline {spec.name} takes no options, got {', '.join(spec.parameters)}; "
+                f"write its passes instead: {PIPELINES[spec.name]}"
+            )
+        specs += parse_specs(PIPELINES[spec.name]) if spec.name in PIPELINES else (spec,)
     passes: list[ModulePass] = []
     if any(spec.name not in known for spec in specs):
         known = all_passes()
@@ -94,7 +98,9 @@ def parse_passes(text: str) -> list[ModulePass]:
                     f"pass {spec.name}: expected {' or '.join(map(str, allowed))} for {given}, got {got!r}"
                     f"{did_you_mean(got, allowed)}"
                 )
-            if wanted in KINDS and not isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted):
+            is_truth = wanted in (int, tuple[int, ...]) and any(isinstance(value, bool) for value in values)
+            fits = isa(values if get_origin(wanted) or len(values) != 1 else values[0], wanted)
+            if wanted in KINDS and (is_truth or not fits):
                 got = f"{given}={','.join(map(str, values))}" if values else given
                 raise ScheduleError(f"pass {spec.name}: expected {KINDS[wanted]} for {given}, got {got!r}")
         try:

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from ..dialects.graph_op import shape_of_value
 from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
-from ..errors import ModelError
+from ..errors import ModelError, number_of_inputs
 from ..operator_spec import Gather, GatherElements, GatherNd, OperatorSpec
 from ..semantics import Bounds
 from .graph_builder import GraphBuilder, lookup
@@ -77,7 +77,7 @@ def read_node(proto: onnx.NodeProto, opset: int, values: Mapping[str, SSAValue],
     version, least, most, known = _schema(proto.op_type, opset)
     names, outputs = list(proto.input), list(proto.output)
     if not least <= len(names) <= most:
-        raise ModelError(f"{proto.op_type}-{version} has {least} to {most} inputs, got {len(names)}")
+        raise ModelError(f"{proto.op_type}-{version} has {number_of_inputs(least, most)}, got {len(names)}")
     if len(outputs) != 1 and (proto.op_type not in SEVERAL_OUTPUTS or not outputs):
         raise ModelError(f"{proto.op_type} gives one output, got {len(outputs)}")
     attributes: dict[str, Any] = {}

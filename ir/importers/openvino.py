@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from ..dialects.graph_op import shape_of_value
 from ..dialects.graph_ops import ReshapeOp, ShapeOfOp
-from ..errors import ModelError
+from ..errors import ModelError, number_of_inputs
 from ..operator_spec import Gather, GatherElements, GatherNd
 from ..semantics import DYNAMIC, Bounds, shapes_agree
 from .bags.openvino_bags import OPENVINO_BAGS
@@ -73,7 +73,7 @@ class _Reader:
         _, least, most, convert = _CONVERTERS[layer.type]
         operands = [self.values[source][place] for source, place in layer.sources]
         if not least <= len(operands) <= most:
-            raise ModelError(f"{layer.type} has {least} to {most} inputs, got {len(operands)}")
+            raise ModelError(f"{layer.type} has {number_of_inputs(least, most)}, got {len(operands)}")
         if len(layer.outputs) != (layer.type != "Result") and layer.type not in SEVERAL_OUTPUTS:
             raise ModelError(f"it has {len(layer.outputs)} outputs")
         given = convert(self, layer, operands)

@@ -31,7 +31,7 @@ from xdsl.traits import SymbolTable
 from .. import reference
 from ..dialects.gather_dialect import AccumulateOp, GradientOp, LoopOp, MaskedLoadOp, OperatorOp, ResolveOp, YieldOp
 from ..dialects.types import dense_array, numpy_dtype
-from ..errors import BoundsError, InternalError
+from ..errors import BoundsError, InternalError, out_of_range
 from .argument_views import bind_argument, bind_arguments
 from .arithmetic import ARITHMETIC, FLOAT_ARITHMETIC, bits_of, is_larger, number, wrap
 from .graph import find_function
@@ -121,7 +121,7 @@ class Machine(VectorInterpreter):
         if function.function_type.outputs.data and isinstance(function.function_type.outputs.data[0], TensorType):
             bind_argument(out, function.function_type.outputs.data[0], None)[...] = results[0]
         elif results and results[0]:
-            raise BoundsError(f"{results[0]} indices are out of range")
+            raise BoundsError(out_of_range(results[0]))
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Any, ...]:
         self.around.append((block, arguments))

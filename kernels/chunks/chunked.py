@@ -137,12 +137,15 @@ class ChunkedGather:
         picks = {number: Picks(places, positions[places] - self._starts(number)) for number, places in shares.items()}
         return Split(grid, picks, nowhere)
 
-    def chunks_hit(self, origin: Shape, indices: np.ndarray) -> list[int]:
-        """Return the numbers of the chunks that a block of indices points into; none when an index is not valid."""
+    def chunks_hit(self, origin: Shape, indices: np.ndarray) -> list[int] | None:
+        """Return the numbers of the chunks that a block of indices points into.
+
+        None where an index is not valid: whatever chunk is computed then, `split` says so.
+        """
         try:
             numbers = self._chunk_numbers(self._positions(origin, self._checked(origin, indices)))
         except BoundsError:
-            return []
+            return None
         return np.unique(numbers[numbers != NOWHERE]).tolist()
 
     def take(self, number: int, data: np.ndarray, split: Split) -> np.ndarray | None:

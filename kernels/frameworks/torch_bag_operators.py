@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
-from ...ir.errors import BoundsError
+from ...ir.errors import BoundsError, InvalidGatherError
 from ...ir.operator_spec import Gather, GatherReduce
 from ...ir.semantics import Bounds
 from ..reduction.bags import OPERATORS, WEIGHTED, make_bags, read_ends
@@ -81,7 +81,13 @@ def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any =
     """Return the indices and the options of a reduction as gathernest's own functions take them."""
     picks, begins = unsigned(index), None if offsets is None else array_of(offsets)
     if has_last and begins is not None:
-        picks, begins = picks[: int(begins[-1])], begins[:-1]
+        *_, end = ends = [0, *begins[-2:].tolist()]
+        if not len(begins) or not max(ends[:-1]) <= end <= len(picks):
+            raise InvalidGatherError(
+                f"with include_last_offset=True the last of offsets must be the end of the last bag, at most "
+                f"{len(picks)}, the number of indices, got {end if len(begins) else 'no offsets'}"
+            )
+        picks, begins = picks[:end], begins[:-1]
     options = {"offsets": begins, "padding_index": None if padding < 0 else padding}
     if factors is not None:
         options["weights"] = array_of(factors)[: len(picks)]

@@ -11,7 +11,7 @@ from ...ir.errors import InvalidGatherError
 from ...ir.semantics import integer_argument
 from .torch_bag_operators import EMBEDDING_BAG, ROWS_OF_LARGEST, SUMMED, found_bags, reduced
 from .torch_operators import GATHER
-from .torch_tensors import check_index, check_tensor, is_overridden, is_traced, must_see
+from .torch_tensors import check_index, check_tensor, for_torch, is_overridden, is_traced, must_see
 
 _MODES = ("sum", "mean", "max")
 
@@ -80,14 +80,15 @@ def embedding_bag(
     is_empty = input.numel() == weight.shape[0] == 0  # then the gradient has no row either
     is_torchs = (sparse or scale_grad_by_freq) and (is_traced() or _has_gradient(weight, per_sample_weights))
     if is_torchs or is_empty:
-        return functional.embedding_bag(input, weight, offsets, *norm, *rest, padding_idx)
+        begins = None if offsets is None else for_torch(offsets)
+        return functional.embedding_bag(for_torch(input), weight, begins, *norm, *rest, padding_idx)
     has_last = include_last_offset and offsets is not None
     _check_shapes(input, weight, offsets, padding_idx)
     if per_sample_weights is not None:
         _check_factors(per_sample_weights, input, weight, mode)
     if max_norm is not None:
         with torch.no_grad():
-            torch.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
+            torch.embedding_renorm_(weight, for_torch(input).contiguous(), max_norm, norm_type)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     if mode == "max":
         return _largest(weight, input, offsets, has_last, padding)

@@ -13,7 +13,17 @@ from ..gather import gather
 from .torch_fast_call import OwnGradient, finders
 from .torch_few_bags import NARROW
 from .torch_operators import MOST_OWN_SLICES, SELECT, Operator, added_up, save
-from .torch_tensors import array_of, check_index, check_tensor, is_overridden, is_traced, outside, tensor_of, unsigned
+from .torch_tensors import (
+    array_of,
+    check_index,
+    check_tensor,
+    for_torch,
+    is_overridden,
+    is_traced,
+    outside,
+    tensor_of,
+    unsigned,
+)
 
 
 def embedding(
@@ -72,9 +82,8 @@ def embedding(
     if scale_grad_by_freq and sparse:
         raise InvalidGatherError("scale_grad_by_freq=True has no sparse gradient, as in torch; pass sparse=False")
     if max_norm is not None:
-        input = input.contiguous()
         with torch.no_grad():
-            torch.embedding_renorm_(weight, input, max_norm, norm_type)
+            torch.embedding_renorm_(weight, for_torch(input).contiguous(), max_norm, norm_type)
     padding = -1 if padding_idx is None else padding_idx % rows
     return EMBEDDING(weight, input, padding, scale_grad_by_freq, sparse)
 
@@ -114,13 +123,15 @@ def _dense_backward(grad: Any, index: Any, rows: int, padding: int = -1, is_scal
 
 def _look_ups(index: Any, rows: int) -> Any:
     """Return how often each row is looked up, as a column; 1 where it is not."""
-    return torch.bincount(index.reshape(-1), minlength=rows).clamp_(min=1).unsqueeze(1)
+    return torch.bincount(for_torch(index).reshape(-1), minlength=rows).clamp_(min=1).unsqueeze(1)
 
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (index,) = ctx.saved_tensors
     shape, padding, is_scaled, is_sparse = ctx.kept
-    backward = torch.ops.aten.embedding_sparse_backward if is_sparse else DENSE_BACKWARD
+    backward, index = (
+        (torch.ops.aten.embedding_sparse_backward, for_torch(index)) if is_sparse else (DENSE_BACKWARD, index)
+    )
     return backward(grad, index, shape[0], padding, is_scaled), None, None, None, None
 
 

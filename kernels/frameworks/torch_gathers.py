@@ -15,6 +15,7 @@ from .torch_tensors import (
     check_tensor,
     checked_dim,
     count_change,
+    for_torch,
     is_overridden,
     is_traced,
     must_see,
@@ -85,6 +86,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         given = {"sparse_grad": sparse_grad, "out": out}
         return handle_torch_function(gather, (input, index, out), input, dim, index, **given)
     dim = _checked("gather", input, dim, index, "index")
+    if sparse_grad and not input.dim() and out is None:  # a sparse gradient cannot be reshaped
+        return torch.gather(input, dim, for_torch(index), sparse_grad=True)
     return _gathered(operator, "gather", input, dim, index, out)
 
 

@@ -1,5 +1,6 @@
 """`index_add` of `gathernest.torch`: the gradient of `index_select` with respect to its input, added to a tensor."""
 
+import cmath
 import functools
 from typing import Any
 
@@ -29,6 +30,7 @@ from .torch_tensors import (
 )
 
 _WHOLE = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+_Missing = type(None)
 _ADDED = {*NARROW, *_WHOLE, torch.float32, torch.float64, torch.complex64, torch.complex128}
 
 
@@ -47,7 +49,7 @@ def index_add(
         dim: in [-rank, rank-1].
         index: integers of any width in [0, size of dim - 1], of rank 1 or 0.
         source: of the dtype and the shape of input, but along `dim` of the length of index.
-        alpha: what the sums are multiplied by; a whole number for integers.
+        alpha: what the sums are multiplied by; a whole number that the dtype holds for integers.
         out: a tensor of input's dtype for the result, which may be input: of its shape, or without elements.
 
     Returns:
@@ -72,6 +74,7 @@ def index_add(
             check_tensor(out, "out", "index_add")
     dim = checked_dim(dim, input.dim())
     _check(input, dim, index, source, alpha)
+    alpha = int(alpha) if input.dtype in _WHOLE and isinstance(alpha, float) else alpha
     if out is None:
         return _added(input, dim, index, source, alpha)
     _check_out(input, source, out)
@@ -138,8 +141,15 @@ def _check(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> None:
         )
     if not shape and count != 1:
         raise InvalidGatherError(f"index must have one element for a scalar input, got {count}")
-    if input.dtype in _WHOLE and isinstance(alpha, (float, complex)):
-        raise InvalidGatherError(f"alpha must be an int for {input.dtype}, as in torch, got {alpha!r}")
+    if isinstance(alpha, (str, bytes, _Missing)) or (isinstance(alpha, int) and not -(2**63) <= alpha < 2**63):
+        raise InvalidGatherError(f"alpha must be a number, a whole one of at most 64 bits, got {alpha!r}")
+    if input.dtype in _WHOLE and isinstance(alpha, (int, float, complex)):
+        most = torch.iinfo(input.dtype).max
+        least = torch.iinfo(input.dtype).min or -most
+        if isinstance(alpha, complex) or alpha % 1 or not least <= alpha <= most:
+            raise InvalidGatherError(
+                f"alpha must be a whole number from {least} to {most} for {input.dtype}, got {alpha!r}"
+            )
     if isinstance(alpha, complex) and not input.dtype.is_complex:
         raise InvalidGatherError(f"alpha must be real for {input.dtype}, as in torch, got {alpha!r}")
 
@@ -160,11 +170,14 @@ def _check_out(input: Any, source: Any, out: Any) -> None:
 def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     is_rounded = input.dtype in NARROW
     slices = converted(source, torch.float32) if is_rounded else source
+    is_finite = cmath.isfinite(alpha)
+    if not is_finite:  # times the zero of a row that no index names it would be NaN
+        slices = slices * alpha
     try:
         sums = added_up(Gather(dim), finders().elements, slices, input.shape, index)
     except BoundsError:
         raise outside(index, "index", dim, input.shape[dim]) from None
-    if alpha != 1:  # one rounding after the other: an addition with alpha rounds once in vectors only
+    if alpha != 1 and is_finite:  # one rounding after the other: an addition with alpha rounds once in vectors only
         sums.mul_(alpha)
     sums.add_(input)
     return converted(sums, input.dtype) if is_rounded else sums

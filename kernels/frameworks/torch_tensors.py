@@ -115,6 +115,11 @@ def unsigned(index: Any) -> np.ndarray:
     return array_of(index).view(UNSIGNED[index.dtype])
 
 
+def for_torch(index: Any) -> Any:
+    """Return indices for torch's own functions, which read int32 and int64."""
+    return index if index.dtype in (torch.int64, torch.int32) else index.to(torch.int64)
+
+
 def check_tensor(tensor: Any, name: str, function: str) -> None:
     """Check that an argument is a dense tensor in the memory of the CPU.
 

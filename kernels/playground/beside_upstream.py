@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir import reference
 from ...ir.byte_comparison import first_difference
-from ...ir.errors import InvalidGatherError
+from ...ir.errors import InvalidGatherError, out_of_range
 from ...ir.interpreters.argument_views import bind_arguments, index_argument
 from ...ir.interpreters.graph import find_function
 from ...ir.modules.context import parse_module
@@ -134,7 +134,7 @@ def beside_upstream(plan: Plan, stage: str, text: str, rounds: int) -> BesideUps
 def _wrong(out: np.ndarray, wanted: np.ndarray, outside: int) -> str:
     """Return what is wrong about a result, in a few words; empty where it is right."""
     if outside:
-        return f"{outside} indices are out of range"
+        return out_of_range(outside)
     if (found := first_difference(out, wanted)) is None:
         return ""
     position, count = found

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from ...ir.array_spec import ArraySpec
 from ...ir.dialects.attributes import VIEW
 from ...ir.dialects.gather_dialect import GradientOp, LoopOp, OperatorOp, ResolveOp
-from ...ir.errors import BoundsError, InternalError, InvalidGatherError
+from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_range
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.scalar import interpret
@@ -138,5 +138,5 @@ def execute(
         interpret(module, data, inputs, out, seed=seed)
         return out
     if outside := compiled_call(module, engine, views, scales)():
-        raise BoundsError(f"{outside} indices are out of range")
+        raise BoundsError(out_of_range(outside))
     return out

@@ -71,6 +71,8 @@ def step(
         raise InvalidGatherError(f"{operator} needs the shape of data, got none; pass data_shape=(...)")
     table = source if data_shape is None else ArraySpec(data_shape, source.dtype)
     problem = problem_of(operator, table, index, axis, batch_dims=batch_dims, bounds=bounds, scale=scale)
+    if seed < 0:
+        raise InvalidGatherError(f"seed must be 0 or more, got {seed}")
     rng = np.random.default_rng(seed)
     source, index = filled(source, rng), filled(index, rng, problem)
     if module is None:

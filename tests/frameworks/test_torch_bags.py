@@ -234,3 +234,27 @@ def test_what_does_not_fit_is_named():
         with pytest.raises(gn.GathernestError) as caught:
             gnt.embedding_bag(*arguments)
         assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize(("offsets", "got"), [([0, 3, 9], "9"), ([0, -1], "-1"), ([0, 3, 2], "2"), ([], "no offsets")])
+def test_a_last_offset_that_ends_no_bag_is_rejected(mode, offsets, got):
+    given = torch.arange(6), torch.randn(10, 4), torch.tensor(offsets, dtype=torch.long)
+    message = f"must be the end of the last bag, at most 6, the number of indices, got {got}$"
+    for _ in range(2):
+        with pytest.raises(gn.InvalidGatherError, match=message):
+            gnt.embedding_bag(*given, mode=mode, include_last_offset=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64])
+@pytest.mark.parametrize("options", [{"sparse": True}, {"scale_grad_by_freq": True}, {"max_norm": 1.0}], ids=str)
+def test_ways_of_torch_itself_take_all_integers(dtype, options):
+    found = []
+    for kind in (torch.int64, dtype):
+        weight = torch.arange(40, dtype=torch.float32).reshape(10, 4).requires_grad_()
+        indices, offsets = torch.tensor([1, 1, 9, 3]).to(kind), torch.tensor([0, 2]).to(kind)
+        look_up = gnt.embedding(indices, weight, **options)
+        bags = gnt.embedding_bag(indices, weight, offsets, mode="sum", **options)
+        (look_up.sum() + bags.pow(2).sum()).backward()
+        found.append([weight.detach(), weight.grad.to_dense(), look_up.detach(), bags.detach()])
+    assert all(map(torch.equal, *found))

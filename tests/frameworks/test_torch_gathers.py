@@ -161,3 +161,10 @@ def test_a_subclass_of_tensors_comes_back_and_may_act_itself():
         ):
             assert type(result) is Named
     assert torch.equal(gnt.index_select(table, 0, SLICES).as_subclass(torch.Tensor), a_table()[SLICES])
+
+
+def test_a_scalar_has_a_sparse_gradient_as_in_torch():
+    for gather in (gnt.gather, torch.gather):
+        number = torch.tensor(3.0, requires_grad=True)
+        gather(number, 0, torch.tensor(0), sparse_grad=True).backward()
+        assert number.grad is not None and number.grad.is_sparse and number.grad.to_dense() == 1

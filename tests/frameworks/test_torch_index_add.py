@@ -154,8 +154,15 @@ TABLE, _, _, SOURCE = arguments()
         (
             lambda: gnt.index_add(TABLE.int(), 0, INDEX, SOURCE.int(), alpha=0.5),
             gn.InvalidGatherError,
-            "alpha must be an int for torch.int32",
+            "alpha must be a whole number from -2147483648 to 2147483647 for torch.int32, got 0.5",
         ),
+        (
+            lambda: gnt.index_add(TABLE.byte(), 0, INDEX, SOURCE.byte(), alpha=300),
+            gn.InvalidGatherError,
+            "alpha must be a whole number from -255 to 255 for torch.uint8, got 300",
+        ),
+        (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha="x"), gn.InvalidGatherError, "alpha must be a number"),
+        (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=2**70), gn.InvalidGatherError, "of at most 64 bits"),
         (lambda: gnt.index_add(TABLE, 0, INDEX, SOURCE, alpha=1j), gn.InvalidGatherError, "alpha must be real"),
         (
             lambda: gnt.index_add(TABLE[0, 0], 0, INDEX[:2], SOURCE[0, :2]),
@@ -242,3 +249,17 @@ def test_a_repeated_call_of_index_add_has_the_errors_of_the_first_one():
         gnt.index_add(input.to("meta"), dim, index, source)
     with pytest.raises(gn.InvalidGatherError, match=r"of layout torch\.sparse_coo"):
         gnt.index_add(input.to_sparse(), dim, index, source)
+
+
+@pytest.mark.parametrize("alpha", [float("inf"), float("-inf"), float("nan")])
+def test_rows_without_an_index_stay_with_an_alpha_that_is_not_finite(alpha):
+    given = torch.zeros(3, 2), 0, torch.tensor([1, 1]), torch.tensor([[1.0, 0.0], [-1.0, 2.0]])
+    ours, theirs = (add(*given, alpha=alpha) for add in (gnt.index_add, torch.index_add))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64])
+def test_whole_alphas_of_integers_are_torchs(dtype):
+    given = torch.ones(3, 2, dtype=dtype), 0, torch.tensor([1]), torch.full((1, 2), 3, dtype=dtype)
+    for alpha in (2.0, -1, True):
+        assert torch.equal(gnt.index_add(*given, alpha=alpha), torch.index_add(*given, alpha=alpha))

@@ -85,6 +85,7 @@ def test_wrong_tuples_say_what_is_allowed(data, indices, batch_dims, message):
     [
         ((2, 3), (2,), 0, "gather_elements needs data and indices of one rank, got 2 and 1"),
         ((2, 3), (3, 3), 1, "indices must not be larger than data off axis 1"),
+        ((2, 3), (DYNAMIC, 4), 0, "data (2, 3) and indices (?, 4): dimension 1 is"),
         ((2, 3), (2, 3), 2, "axis 2 is out of range [-2, 1] for data of rank 2"),
     ],
 )

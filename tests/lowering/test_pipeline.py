@@ -47,6 +47,14 @@ def test_pass_prints_as_it_is_written():
         ),
         ("cse{a=1}", "pass cse has no option 'a'; it takes none"),
         (
+            "nest{loops=a}",
+            f"the pipeline nest takes no options, got loops; write its passes instead: {PIPELINES['nest']}",
+        ),
+        (
+            "tile-loops{loops=a sizes=true}",
+            "pass tile-loops: expected whole numbers with commas between for sizes, got 'sizes=True'",
+        ),
+        (
             "tile-loops{loops=a sizes=4 tail=gaurd}",
             "pass tile-loops: expected guard or perfect for tail, got 'gaurd'; did you mean 'guard'?",
         ),

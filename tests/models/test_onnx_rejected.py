@@ -121,7 +121,7 @@ def test_operator_that_came_later_is_rejected(load, make):
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (make_node("Gather", ["w"], ["y"]), "Gather-13 has 2 to 2 inputs, got 1"),
+        (make_node("Gather", ["w"], ["y"]), "Gather-13 has 2 inputs, got 1"),
         (make_node("Gather", ["w", ""], ["y"]), "input #1 is missing"),
         (make_node("Gather", ["w", "i"], ["y", "z"]), "Gather gives one output, got 2"),
         (make_node("Gather", ["w", "i"], ["y"], axes=1), "Gather-13 has no attribute 'axes'; it has axis"),

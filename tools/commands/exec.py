@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
 from ..console.watch import add_arguments as add_watch_arguments
 from ..console.watch import add_timing, run_watched, tracebacks
 
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="FILE", help="MLIR text of any level; - for standard input")
     add_stage_options(parser)
-    parser.add_argument("--random", type=int, metavar="SEED", help="fills arrays of which only the sizes are given")
+    parser.add_argument("--random", type=seed, metavar="SEED", help="fills arrays of which only the sizes are given")
     parser.add_argument("--engine", help="interpreter (the default), numba or upstream")
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
     add_watch_arguments(parser)

@@ -69,9 +69,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="measure nothing: no time beside the roofline bound, no worth of passes",
     )
-    parser.add_argument(
-        "--rounds", type=positive, default=ROUNDS, metavar="N", help=f"timings of each schedule (default: {ROUNDS})"
-    )
+    parser.add_argument("--rounds", type=positive, metavar="N", help=f"timings of each schedule (default: {ROUNDS})")
     parser.add_argument(
         "--node",
         metavar="NAME",
@@ -95,6 +93,8 @@ class _Job:
 def run(options: argparse.Namespace) -> int:
     """Write the report that the command line describes."""
     require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
+    if options.no_timing and options.rounds is not None:
+        raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
     given = _given(options.schedule, options.pipeline)
     others = options.against, options.against_pipeline, options.against_machine, options.against_revision
     if options.model is not None:
@@ -164,7 +164,7 @@ def _write(
             show(said=job.name or job.problem.name)
             kernel = _kernel(job.problem, job.schedule, timing=timing)
             sections.append(
-                section_of(kernel, name=job.name, timing=timing, rounds=options.rounds, remarks=job.remarks)
+                section_of(kernel, name=job.name, timing=timing, rounds=options.rounds or ROUNDS, remarks=job.remarks)
             )
             show(1)
     return _save(options.output, page(sections, others, title=title), sections)
@@ -181,7 +181,9 @@ def _write_two(
     timing = not options.no_timing
     with progress("reporting") as show:
         kernel = _kernel(problem, given, timing=timing)
-        pair = pair_of(kernel, given, other, timing=timing, rounds=options.rounds, say=lambda name: show(said=name))
+        pair = pair_of(
+            kernel, given, other, timing=timing, rounds=options.rounds or ROUNDS, say=lambda name: show(said=name)
+        )
     text = page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
     return _save(options.output, text, pair.sections)
 

@@ -15,7 +15,7 @@ from ...ir.errors import ModelError, did_you_mean
 from ...kernels.model import Model, load
 from ...kernels.models.tensor_spec import check_input_names
 from ..console.size_options import add_size_option, parse_sizes
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
 from ..models.gather_lines import ASSUMED_SIZE, described
 from ..models.input_files import named_files, read_input
 
@@ -35,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
         "--input", action="append", default=[], metavar="NAME=FILE", help="the array of an input, a .npy file; repeat"
     )
     parser.add_argument(
-        "--random", type=int, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
+        "--random", type=seed, metavar="SEED", help="fill the other inputs at random, what is used as indices in range"
     )
     add_size_option(parser)
     parser.add_argument("--output", metavar="DIR", help="where to write each output, as NAME.npy")
@@ -63,6 +63,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the model with the options of the command line."""
     given = named_files(options.input)
+    if options.list or options.stage is not None:
+        _check_printing(options)
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.list:
         return _print_list(model, as_json=options.json)
@@ -95,16 +97,25 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if comparison and comparison["compare"]["differences"] else DONE
 
 
-def _inputs(model: Model, given: dict[str, Path], seed: int | None, sizes: list[str]) -> Arrays:
+def _check_printing(options: argparse.Namespace) -> None:
+    """Check that nothing is asked that needs a run, where only something of the model is printed."""
+    if options.list and options.stage is not None:
+        raise UsageError("--list and --stage print different things; leave out one of them")
+    printing = "--list" if options.list else "--stage"
+    given = {name: getattr(options, name) for name in ("input", "random", "size", "output", "compare")}
+    unused = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
+    if unused:
+        raise UsageError(f"{printing} prints the model and runs nothing; leave out {', '.join(unused)}")
+
+
+def _inputs(model: Model, given: dict[str, Path], random: int | None, sizes: list[str]) -> Arrays:
     """Return the arrays of the inputs, from files and, with a seed, at random."""
     check_input_names(model.inputs, given)
     arrays: Arrays = {name: read_input(name, model.inputs[name], path) for name, path in given.items()}
     missing = [name for name in model.inputs if name not in given]
-    if seed is not None and seed < 0:
-        raise UsageError(f"--random takes a seed of 0 or more, got {seed}")
-    if sizes and seed is None:
+    if sizes and random is None:
         raise UsageError("--size is for the inputs that --random fills; add --random SEED, or leave --size out")
-    if missing and seed is None:
+    if missing and random is None:
         wanted = ", ".join(f"{name} ({model.inputs[name]})" for name in missing)
         raise ModelError(
             f"the model needs the inputs {wanted}; give each with --input NAME=FILE.npy, or --random SEED to fill them"
@@ -112,7 +123,7 @@ def _inputs(model: Model, given: dict[str, Path], seed: int | None, sizes: list[
     if missing:
         from ..models.random_inputs import random_inputs
 
-        arrays |= random_inputs(model, arrays, np.random.default_rng(seed), parse_sizes(sizes))
+        arrays |= random_inputs(model, arrays, np.random.default_rng(random), parse_sizes(sizes))
     return {name: arrays[name] for name in model.inputs}
 
 

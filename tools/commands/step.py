@@ -9,7 +9,7 @@ from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
 from ...lowering.schedule.schedule import Schedule
-from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
+from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress, seed
 from .exec import add_stage_options, gather_of, read_file, with_header
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("file", metavar="FILE", nargs="?", help="MLIR text of any level, instead of a stage made here")
     add_stage_options(parser)
-    parser.add_argument("--random", type=int, metavar="SEED", help="fills arrays of which only the sizes are given")
+    parser.add_argument("--random", type=seed, metavar="SEED", help="fills arrays of which only the sizes are given")
     parser.add_argument("--schedule", metavar="TEXT", help="a schedule; chosen by the sizes when omitted")
     parser.add_argument("--element", metavar="PLACE", default="0", help="position such as 3,1 or number (default: 0)")
     parser.add_argument(

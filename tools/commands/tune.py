@@ -20,7 +20,7 @@ from ...kernels.tuned_schedules.records import (
     read_records,
     records_path,
 )
-from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tune, or list, export, import, replay or forget the records."""
+    actions = [name for name in ("list", "replay", "export", "forget") if getattr(options, name) not in (None, False)]
+    actions += [] if options.import_file is None else ["import"]
+    if actions:
+        check_no_problem(options, f"--{actions[0]} is for the records, and tunes nothing")
     if options.list:
         return _print_list(options.json)
     for given, action in ((options.export, _export), (options.import_file, _import), (options.forget, _forget)):
@@ -214,6 +218,8 @@ def _forget(number: str, *, as_json: bool) -> int:
     from ...kernels.tune import forget
 
     keys = list(_records())
+    if not keys:
+        raise UsageError(f"--forget has nothing to remove: {_file()} has no records")
     if number != "all" and not (number.isdecimal() and 1 <= int(number) <= len(keys)):
         raise UsageError(
             f"--forget takes a number from 1 to {len(keys)}, as --list prints them, or all; got {number!r}"

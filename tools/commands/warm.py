@@ -11,7 +11,7 @@ from ...kernels.host.dependencies import require
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine_files.calibration_file import known_calibration
 from ...kernels.warm import WarmResult, describe, usual_kernels, warm
-from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
 from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 from ..machine.calibrate import measured
@@ -49,7 +49,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--size and --allow-external-data are for a model; give one with --for MODEL")
     if options.model is not None and (names_one or options.list):
         raise UsageError("--for takes the kernels of a model; leave --data, --indices and --list out")
+    if not names_one:
+        check_no_problem(options, "one gather is named by --data and --indices, and these are missing")
     if options.list:
+        check_no_problem(options, "--list prints the usual kernels")
         return _list(options.json)
     require("xdsl", "numba", "llvmlite")
     if options.calibrate:

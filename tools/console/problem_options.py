@@ -8,6 +8,8 @@ from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from .terminal import UsageError
 
+DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
+
 
 def add_problem_options(
     parser: argparse._ActionsContainer, *, required: bool = True, action: str | type[argparse.Action] = "store"
@@ -15,17 +17,27 @@ def add_problem_options(
     """Declare the options; without `required`, the arrays may be left out. `action` is what argparse does with each."""
 
     def add(flag: str, **settings: Any) -> None:
-        parser.add_argument(flag, **{"action": action, **settings})
+        default = DEFAULTS.get(flag[2:].replace("-", "_"))
+        parser.add_argument(flag, **{"action": action, "default": default, **settings})
 
-    add("--operator", default="gather", help=f"{', '.join(OPERATORS)} (default: gather)")
+    add("--operator", help=f"{', '.join(OPERATORS)} (default: gather)")
     add("--data", required=required, metavar="SPEC", help="sizes and element type, such as 2x64x128xf32")
     add("--indices", required=required, metavar="SPEC", help="the same of indices, such as 2x32x21xi64")
-    add("--axis", type=int, default=0, help="axis to gather from (default: 0)")
-    add("--batch-dims", type=int, default=0, help="leading dimensions that both share (default: 0)")
-    add("--bounds", default="error", help="error, zero, clip, wrap or unchecked (default: error)")
-    add("--scale", type=float, default=1.0, help="of a gradient: what its sums are multiplied by")
+    add("--axis", type=int, help="axis to gather from (default: 0)")
+    add("--batch-dims", type=int, help="leading dimensions that both share (default: 0)")
+    add("--bounds", help="error, zero, clip, wrap or unchecked (default: error)")
+    add("--scale", type=float, help="of a gradient: what its sums are multiplied by")
     for name, said in FACTORS.items():
         add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), default=False, help=said)
+
+
+def check_no_problem(options: argparse.Namespace, why: str) -> None:
+    """Raise UsageError where an option names a gather that nothing would look at, `why`."""
+    names = ["operator", "data", "indices", "axis", "batch_dims", "bounds", "scale", *FACTORS]
+    flags = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) != DEFAULTS.get(name)]
+    flags = [flag for flag in flags if getattr(options, flag[2:].replace("-", "_")) is not False]
+    if flags:
+        raise UsageError(f"{why}; leave out {', '.join(flags)}")
 
 
 def problem_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -62,6 +62,13 @@ def positive(text: str) -> int:
     return _above_zero(int, text, "a whole number from 1")
 
 
+def seed(text: str) -> int:
+    """Read a whole number from 0, as an argument's type."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a seed of 0 or more, got {text!r}")
+    return int(text)
+
+
 def positive_seconds(text: str) -> float:
     """Read a time above 0 in seconds, as an argument's type."""
     return _above_zero(float, text, "seconds above 0")

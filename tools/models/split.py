@@ -10,7 +10,7 @@ import numpy as np
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.models.tensor_spec import check_input_names
 from ..console.size_options import add_size_option, parse_sizes
-from ..console.terminal import DONE, Parser, UsageError, make_console, positive
+from ..console.terminal import DONE, Parser, make_console, positive, seed
 from .input_files import named_files, read_input
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
     )
     add_size_option(parser)
     parser.add_argument(
-        "--random", type=int, default=0, metavar="SEED", help="of the inputs that are filled at random (default: 0)"
+        "--random", type=seed, default=0, metavar="SEED", help="of the inputs that are filled at random (default: 0)"
     )
     parser.add_argument(
         "--fast-sums", action="store_true", help="take sums over indices here, too; their last bits may differ"
@@ -48,8 +48,6 @@ def run(options: argparse.Namespace) -> int:
     from ...kernels.splitting.split_model import split
 
     files, sizes = named_files(options.input), parse_sizes(options.size)
-    if options.random < 0:
-        raise UsageError(f"--random takes a seed of 0 or more, got {options.random}")
     model = split(options.model, fast_sums=options.fast_sums, allow_external_data=options.allow_external_data)
     inputs = _inputs(model, files, sizes, np.random.default_rng(options.random))
     found = model.compare(inputs, options.rounds)
@@ -102,12 +100,17 @@ def _print(model: "SplitModel", found: "Comparison", written: dict[str, str]) ->
     console = make_console()
     count = len(model.lookups)
     nodes = sum(len(part.graph.node) for part in model.parts.values())
-    console.print(f"{model.name}: {count} lookup{'s' * (count != 1)} here, {nodes} nodes in ONNX Runtime", style="bold")
+    console.print(
+        f"{model.name}: {count} lookup{'s' * (count != 1)} here, {nodes} node{'s' * (nodes != 1)} in ONNX Runtime",
+        style="bold",
+    )
     for lookup in model.lookups:
         console.print(f"  {lookup}")
     rows: list[tuple[str, Any]] = [("whole", found.whole_us), ("split", found.split_us)]
     for name, time_us in rows:
-        console.print(f"{name:<8}{time_us:>12,.1f} µs  median of {found.rounds} rounds, in turn")
+        console.print(
+            f"{name:<8}{time_us:>12,.1f} µs  median of {found.rounds} round{'s' * (found.rounds != 1)}, in turn"
+        )
     how = "of rounds in the median, or of least times where that is less"
     console.print(f"gain    {found.gain:>12.2f}x  {how}; {cpu_model()}, {usable_cores()} cores")
     is_worth = model.is_worth(found)

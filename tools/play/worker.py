@@ -89,6 +89,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
+                start_new_session=True,  # Ctrl-C ends the server, which ends this
             )
         return self._process
 

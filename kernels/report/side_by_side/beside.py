@@ -72,4 +72,6 @@ def said(given: Schedule | Pipeline | None) -> str:
     """Return where the passes of a gather come from."""
     if given is None:
         return "chosen by the sizes"
-    return "the given pipeline" if isinstance(given, Pipeline) else "the given schedule"
+    if isinstance(given, Pipeline):
+        return "the given pipeline"
+    return "the given schedule" if str(given) else "without a schedule"

@@ -67,8 +67,19 @@ def test_wrong_arguments_have_the_errors_of_arrays_in_memory():
     lazy = da.from_array(GRAD, chunks=40)
     outside = INDICES.copy()
     outside[77] = 20
-    with pytest.raises(gn.BoundsError, match=r"index 20 at position \(77,\) of indices is out of range \[-20, 19\]"):
-        gn.gather_grad(lazy, da.from_array(outside, chunks=30), (20, 3)).compute()
+    for indices in (outside, da.from_array(outside, chunks=30)):
+        with pytest.raises(
+            gn.BoundsError, match=r"index 20 at position \(77,\) of indices is out of range \[-20, 19\]"
+        ):
+            gn.gather_grad(lazy, indices, (20, 3)).compute()
+    with pytest.raises(gn.BoundsError, match="axis 0 of data has size 0"):
+        gn.gather_grad(lazy, INDICES, (0, 3), bounds="clip").compute()
+    for gradient, chosen in (
+        (gn.gather_nd_grad, outside[:, None]),
+        (gn.gather_elements_grad, np.stack([outside] * 3, 1)),
+    ):
+        with pytest.raises(gn.BoundsError, match="index 20 at position"):
+            gradient(lazy, chosen, (20, 3)).compute()
     for arguments, options, message in [
         ((lazy, INDICES, (20, 4)), {}, r"grad must have shape \(90, 4\)"),
         ((lazy.astype(bool), INDICES, (20, 3)), {}, "grad must have elements that can be added, got dtype bool"),

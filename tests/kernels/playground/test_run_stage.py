@@ -76,7 +76,7 @@ def test_the_rest_of_a_pipeline_is_what_a_stage_has_not_been_through():
 def test_an_index_that_is_not_valid_is_an_error_of_both_engines():
     text = gn.compile("gather", DATA, INDICES).stages["fold-bounds"]
     for engine in ENGINES:
-        with pytest.raises(gn.BoundsError, match="1 indices are out of range"):
+        with pytest.raises(gn.BoundsError, match="1 index is out of range"):
             gn.run_stage(text, DATA, [[1, 5], [0, 0]], engine=engine)
 
 

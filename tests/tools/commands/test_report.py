@@ -121,6 +121,7 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
         ((*ROWS, "--against", "", "--against-machine", "zen3"), 2, "not allowed with argument --against"),
         ((*ROWS, "--against-machine", "zen33"), 1, "did you mean 'zen3'?"),
         (("MODEL", "--against", ""), 2, "--pipeline and --against are for one gather, and this is a model"),
+        ((*ROWS, "--no-timing", "--rounds", "5"), 2, "--rounds is for timings, and --no-timing measures nothing"),
         ((*ROWS, "--rounds", "0"), 2, "expected a whole number from 1, got '0'"),
     ],
 )

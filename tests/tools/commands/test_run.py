@@ -177,7 +177,18 @@ def test_stage_is_printed_and_parses(gathernest, model):
         (("--input", "tokens=there.npy"), 1, "--input tokens: there.npy: No such file or directory"),
         (("--input", "tokens=a", "--input", "tokens=b"), 2, "--input 'tokens' is given twice"),
         (("--stage", "operater"), 1, "there is no stage 'operater'; there are operator, fold-graph-constants"),
-        (("--random", "x"), 2, "argument --random: invalid int value: 'x'"),
+        (("--random", "x"), 2, "argument --random: expected a seed of 0 or more, got 'x'"),
+        (("--list", "--stage", "operator"), 2, "--list and --stage print different things; leave out one of them"),
+        (
+            ("--list", "--compare", "--size", "n=3", "--output", "d"),
+            2,
+            "--list prints the model and runs nothing; leave out --size, --output, --compare",
+        ),
+        (
+            ("--stage", "all", "--random", "0", "--input", "tokens=x.npy"),
+            2,
+            "--stage prints the model and runs nothing; leave out --input, --random",
+        ),
         (("--rendom", "1"), 2, "there is no option --rendom; did you mean '--random'?"),
     ],
 )
@@ -238,7 +249,7 @@ def test_wrong_size_is_named(gathernest, options, status, message):
 def test_a_seed_is_no_negative_number(gathernest):
     ended = gathernest("run", str(EXPORTED / "torch_lookup.onnx"), "--random", "-1")
     assert ended.status != 0
-    assert "--random takes a seed of 0 or more, got -1" in ended.err
+    assert "argument --random: expected a seed of 0 or more, got '-1'" in ended.err
 
 
 def test_external_data_needs_its_flag(gathernest, tmp_path, tokens):

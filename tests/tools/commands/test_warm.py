@@ -128,6 +128,13 @@ def test_a_failure_is_the_exit_status(gathernest):
             "--for takes the kernels of a model; leave --data, --indices and --list",
         ),
         (["--for", "missing.onnx"], 1, "missing.onnx"),
+        (["--list", "--data", "9xf32", "--indices", "5xi64"], 2, "--list prints the usual kernels; leave out --data"),
+        (
+            ["--operator", "gather_grad", "--batch-dims", "1", "--weights"],
+            2,
+            "one gather is named by --data and --indices, and these are missing; leave out --operator, --batch-dims, "
+            "--weights",
+        ),
         (["--jobs", "0"], 2, "expected a whole number from 1, got '0'"),
     ],
 )

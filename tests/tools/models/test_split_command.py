@@ -76,7 +76,7 @@ def test_json_is_one_object(gathernest, path, tmp_path):
         ([], 1, "input 'ids' (i64[batch, 3]) has sizes that are not known; give them with --size batch=N, or give it"),
         (["--size", "batch"], 2, "--size 'batch' is not NAME=N, as in --size batch=4"),
         (["--size", "bach=4"], 1, "--size 'bach' is no size of the model; it has batch; did you mean 'batch'?"),
-        (["--random", "-1"], 2, "--random takes a seed of 0 or more, got -1"),
+        (["--random", "-1"], 2, "argument --random: expected a seed of 0 or more, got '-1'"),
         (["--input", "ids"], 2, "--input 'ids' is not NAME=FILE, as in --input tokens=tokens.npy"),
         (["--input", "id=x.npy"], 1, "the model has no input 'id'; it has ids, shift; did you mean 'ids'?"),
     ],

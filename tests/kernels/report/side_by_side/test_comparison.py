@@ -119,7 +119,7 @@ def test_a_kernel_has_another_schedule_pipeline_or_kernel_beside_it(monkeypatch)
     for given, name, schedule in (
         ({"against": other}, "B, the other kernel", "vectorize-inner{lanes=8}"),
         ({"against": other.schedule}, "B, the given schedule", "vectorize-inner{lanes=8}"),
-        ({"against": ""}, "B, the given schedule", ""),
+        ({"against": ""}, "B, without a schedule", ""),
         ({"against_machine": "avx2"}, "B, the schedule for avx2", None),
     ):
         assert kernel.report(timing=False, **given) == "2 True"
