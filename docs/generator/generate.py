@@ -69,7 +69,10 @@ def _section(text: str, start: str, end: str) -> str:
 def knobs_page() -> str:
     """Return the table of settings."""
     lines = ["# Settings", "", NOTE]
-    lines += ["Each is an environment variable and an attribute of `gathernest.knobs`, which wins."]
+    lines += [
+        "Each is an environment variable and an attribute of `gathernest.knobs`, which wins. Set variables before"
+    ]
+    lines += ["the first call: one that was made before does not look at all of them again."]
     lines += ["A scope wins over both:"]
     lines += ["", "```python", "import gathernest as gn", "", "with gn.knobs.scope(num_threads=1):"]
     lines += ["    print(gn.gather([[1, 2], [3, 4]], [1]))", "```", "", "```text", "[[3 4]]", "```", ""]

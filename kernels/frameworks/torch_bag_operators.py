@@ -34,6 +34,7 @@ from .torch_few_bags import (
 )
 from .torch_operators import GATHER, Operator, added_up, plain_function
 from .torch_tensors import (
+    OF_TORCH,
     PLAIN,
     array_of,
     has_function_mode,
@@ -45,7 +46,6 @@ from .torch_tensors import (
     unsigned,
 )
 
-_OF_TORCH = (torch.int64, torch.int32)
 # Of elements of rows and few factors, that are stored: 0.2 to 0.6 of the time of other ways up to here, 0.6 to 3 from
 # 2**20.
 MOST_PRODUCTS = 2**18
@@ -81,12 +81,10 @@ def _bags(index: Any, offsets: Any, has_last: bool, padding: int, factors: Any =
     """Return the indices and the options of a reduction as gathernest's own functions take them."""
     picks, begins = unsigned(index), None if offsets is None else array_of(offsets)
     if has_last and begins is not None:
-        *_, end = ends = [0, *begins[-2:].tolist()]
-        if not len(begins) or not max(ends[:-1]) <= end <= len(picks):
-            raise InvalidGatherError(
-                f"with include_last_offset=True the last of offsets must be the end of the last bag, at most "
-                f"{len(picks)}, the number of indices, got {end if len(begins) else 'no offsets'}"
-            )
+        *before, end = [0, *begins[-2:].tolist()]
+        if not before or not max(before) <= end <= len(picks):
+            must = f"end the last bag, at most at {len(picks)}, the number of indices; got {end if before else 'none'}"
+            raise InvalidGatherError(f"with include_last_offset=True the last of offsets must {must}")
         picks, begins = picks[:end], begins[:-1]
     options = {"offsets": begins, "padding_index": None if padding < 0 else padding}
     if factors is not None:
@@ -254,7 +252,7 @@ def _largest_of_few(weight: Any, index: Any, offsets: Any, has_last: bool, paddi
         if not index.numel():
             return None
         index, offsets = index.reshape(-1), even_offsets(*index.shape).to(index.dtype)
-    if index.dtype not in _OF_TORCH or offsets.dtype not in _OF_TORCH:
+    if index.dtype not in OF_TORCH or offsets.dtype not in OF_TORCH:
         return None
     if rows_of(few_bags(index, offsets, None, has_last, weight.shape[0], padding)) is None:
         return None

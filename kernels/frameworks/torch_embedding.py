@@ -14,6 +14,7 @@ from .torch_fast_call import OwnGradient, finders
 from .torch_few_bags import NARROW
 from .torch_operators import MOST_OWN_SLICES, SELECT, Operator, added_up, save
 from .torch_tensors import (
+    OF_TORCH,
     array_of,
     check_index,
     check_tensor,
@@ -104,7 +105,7 @@ def _is_select(index: Any, weight: Any) -> bool:
     """Return whether `index_select` adds more of the gradients by torch, which rounds each addition of `embedding`."""
     if weight.dtype not in NARROW or not weight.requires_grad or not isinstance(index, Tensor):
         return False
-    return index.ndim == 1 and index.dtype in (torch.int64, torch.int32)
+    return index.ndim == 1 and index.dtype in OF_TORCH
 
 
 def _embedding(weight: Any, index: Any, padding: int = -1, is_scaled: bool = False, is_sparse: bool = False) -> Any:

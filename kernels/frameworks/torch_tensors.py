@@ -16,6 +16,7 @@ _NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float
 ML_DTYPES = {getattr(torch, name): name for name in _NARROW if hasattr(torch, name)}
 _WHOLE = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 OF_NUMPY = {*_WHOLE, torch.bool, torch.half, torch.float, torch.double, torch.complex64, torch.complex128}
+OF_TORCH = torch.int64, torch.int32  # of indices that torch's own functions read
 _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 UNSIGNED = {
     dtype: np.dtype(str(dtype).rpartition(".")[2].replace("uint", "int").replace("int", "uint")) for dtype in _WHOLE
@@ -117,7 +118,7 @@ def unsigned(index: Any) -> np.ndarray:
 
 def for_torch(index: Any) -> Any:
     """Return indices for torch's own functions, which read int32 and int64."""
-    return index if index.dtype in (torch.int64, torch.int32) else index.to(torch.int64)
+    return index if index.dtype in OF_TORCH else index.to(torch.int64)
 
 
 def check_tensor(tensor: Any, name: str, function: str) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # 64 KiB were enough for LLVM 20; a thread that only runs what is compiled needs less than 32, the least there can be.
 ENOUGH_STACK_BYTES = 1 << 20
+# Modules whose hooks take a lock before a fork: what they have once these are registered, and the lock.
+_FORK_HOOKS = {"logging": ("LogRecord", "_lock"), "concurrent.futures.thread": ("_WorkItem", "_global_shutdown_lock")}
 
 
 class Runtime:
@@ -123,11 +125,12 @@ class Runtime:
             )
 
     def _before_fork(self) -> None:
-        had_logging = _logging() is not None
+        had = _hooked_locks()
         self.lock.acquire()
         self._taken += 1
-        if not had_logging and (logging := _logging()) is not None:
-            logging._lock.acquire()  # it was imported while the fork waited: its hook only releases, and would complain
+        for name, lock in _hooked_locks().items():
+            if name not in had:  # it was imported while the fork waited: its hook only releases, and would complain
+                lock.acquire()
 
     def _after_fork(self) -> None:
         """Release the lock once for each hook that took it; one that was registered meanwhile did not."""
@@ -141,10 +144,14 @@ class Runtime:
         self._after_fork()
 
 
-def _logging() -> Any:
-    """Return the module `logging` where it is imported so far that it has registered its hook, otherwise None."""
-    logging = sys.modules.get("logging")
-    return logging if hasattr(logging, "LogRecord") else None
+def _hooked_locks() -> dict[str, Any]:
+    """Return the locks that forks take, of modules that are imported so far that they have registered their hooks."""
+    modules = {name: sys.modules.get(name) for name in _FORK_HOOKS}
+    return {
+        name: getattr(module, lock)
+        for (name, (later, lock)), module in zip(_FORK_HOOKS.items(), modules.values(), strict=True)
+        if hasattr(module, later)
+    }
 
 
 RUNTIME = Runtime()

@@ -278,7 +278,8 @@ def divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     NumPy divides complex64 by integers as complex128, which rounds otherwise.
     """
     counts = counts.astype(sums.dtype) if sums.dtype.kind == "c" else counts
-    return np.divide(sums, counts).astype(sums.dtype, copy=False)
+    with np.errstate(all="ignore"):
+        return np.divide(sums, counts).astype(sums.dtype, copy=False)
 
 
 def divisors(bags: Bags, rank: int) -> np.ndarray:

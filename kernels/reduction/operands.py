@@ -221,8 +221,9 @@ def read_arrays(source: ArrayLike, indices: ArrayLike, name: str) -> tuple[np.nd
 
         check_dask_arrays(**{name: array, "indices": places})
     dtype = array.dtype
+    is_numpys = dtype.type.__module__ == "numpy"  # float8_e5m2 has the kind of a float
     is_summed = dtype.kind in "iufc" and dtype.isnative and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
-    if not is_summed and dtype.name != "bfloat16":
+    if not (is_summed and is_numpys) and dtype.name != "bfloat16":
         raise InvalidGatherError(
             f"{name} must be float16 to float64, bfloat16, complex or integers of 8 to 64 bits in native byte order, "
             f"got {dtype}; convert it, for instance with {name}.astype('float32')"

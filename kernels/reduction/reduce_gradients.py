@@ -137,7 +137,8 @@ def gather_reduce_weights_grad(
         rows = gather(table, bags.positions[part], bounds="zero").astype(wide, copy=False)
         np.einsum("nj,nj->n", rows, rows_of_grad[readers[part]], out=found[part])
     found[bags.positions == bags.size] = 0
-    return found.reshape(indices.shape).astype(grad.dtype, copy=False)
+    with np.errstate(all="ignore"):
+        return found.reshape(indices.shape).astype(grad.dtype, copy=False)
 
 
 def _check_grad(

@@ -121,7 +121,7 @@ def index_array(indices: ArrayLike, name: str = "indices") -> np.ndarray:
     if dtype.kind not in "iu":
         if array.size == 0 and not isinstance(indices, np.ndarray):
             return array.astype(np.int64)
-        raise IndexTypeError(f"{name} must be integers, got {_not_integers(array, indices)}")
+        raise IndexTypeError(f"{name} must be integers, got {_not_integers(array, indices, name)}")
     if not isinstance(array, np.ndarray):
         return array
     is_even = lies_evenly(array.shape, array.strides, dtype.itemsize)
@@ -149,15 +149,15 @@ def lies_evenly(shape: Sequence[int], strides: Sequence[int], width_bytes: int) 
     return all(stride % width_bytes == 0 for stride, size in zip(strides, shape, strict=True) if size > 1)
 
 
-def _not_integers(array: np.ndarray, given: ArrayLike) -> str:
-    """Return what indices are instead of integers, and how to mend them."""
+def _not_integers(array: np.ndarray, given: ArrayLike, name: str = "indices") -> str:
+    """Return what an argument is instead of integers, and how to mend them."""
     if array.dtype.kind == "b":
         return "dtype bool; for a mask, pass numpy.flatnonzero(mask)"
     if array.dtype.kind == "f":
-        return f"dtype {array.dtype}; convert them, for instance with numpy.asarray(indices).astype('int64')"
+        return f"dtype {array.dtype}; convert them, for instance with numpy.asarray({name}).astype('int64')"
     if array.dtype.kind == "O" and array.size and all(isinstance(value, int) for value in array.flat):
         if min(array.flat) >= -(2**63) and max(array.flat) < 2**63:
-            return "dtype object; convert them, for instance with numpy.asarray(indices).astype('int64')"
+            return f"dtype object; convert them, for instance with numpy.asarray({name}).astype('int64')"
         return "integers that no one dtype holds; an index dtype has at most 64 bits, signed or unsigned"
     if array.dtype.kind == "O" and array.ndim == 0:
         return f"{type(given).__name__}; pass an array or a list of integers"

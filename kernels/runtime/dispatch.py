@@ -242,7 +242,8 @@ def _run_with_numpy(request: Request, source: np.ndarray, indices: np.ndarray, o
 
 def _delivered(request: Request, result: np.ndarray, dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
     """Return a result in the dtype of the call, in `out` if there is one."""
-    result = result.astype(dtype, copy=False)
+    with np.errstate(all="ignore"):
+        result = result.astype(dtype, copy=False)
     if out is None:
         return result
     if request.gradient is None:

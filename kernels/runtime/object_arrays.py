@@ -69,4 +69,5 @@ def add_numbered(gradient: Gradient, shape: Shape, grad: np.ndarray, numbers: np
     is_taken = flat > 0
     np.add.at(sums, flat[is_taken] - 1, grad.reshape(-1)[is_taken])
     factor = int(scale) if scale.is_integer() and scale != 0 else scale
-    return (sums * factor if scale != 1 else sums).reshape(shape)
+    with np.errstate(all="ignore"):
+        return (sums * factor if scale != 1 else sums).reshape(shape)

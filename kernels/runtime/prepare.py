@@ -92,6 +92,10 @@ class Prepared:
             raise BoundsError(_empty_axis_message(self.plan.problem))
         if action == "zeros":
             out.view(f"V{out.dtype.itemsize}")[...] = np.zeros((), f"V{out.dtype.itemsize}")
+            gradient = self.plan.problem.gradient
+            if gradient is not None and gradient.scale != 1 and out.dtype.kind in "fcV":
+                zero = 0.0 * gradient.scale  # -0.0 where that is negative, as with indices
+                out[...] = complex(zero, zero) if out.dtype.kind == "c" else zero
             return
         if action == "nothing":
             return

@@ -360,7 +360,7 @@ class NestScript(OwnerSteps):
         while isinstance(around := top.parent_op(), LoopOp) and sole_inner_loop(around) is top:
             top = around
         nest, places = [loop.label for loop in chain(top)], iter(names)
-        if not set(names) <= set(nest):
+        if not set(names) <= set(nest) or len(set(nest)) < len(nest):
             return list(names)
         return [next(places) if name in names else name for name in nest]
 

@@ -237,10 +237,10 @@ def test_what_does_not_fit_is_named():
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.parametrize(("offsets", "got"), [([0, 3, 9], "9"), ([0, -1], "-1"), ([0, 3, 2], "2"), ([], "no offsets")])
+@pytest.mark.parametrize(("offsets", "got"), [([0, 3, 9], "9"), ([0, -1], "-1"), ([0, 3, 2], "2"), ([], "none")])
 def test_a_last_offset_that_ends_no_bag_is_rejected(mode, offsets, got):
     given = torch.arange(6), torch.randn(10, 4), torch.tensor(offsets, dtype=torch.long)
-    message = f"must be the end of the last bag, at most 6, the number of indices, got {got}$"
+    message = f"the last of offsets must end the last bag, at most at 6, the number of indices; got {got}$"
     for _ in range(2):
         with pytest.raises(gn.InvalidGatherError, match=message):
             gnt.embedding_bag(*given, mode=mode, include_last_offset=True)

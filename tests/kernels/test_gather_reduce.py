@@ -293,7 +293,7 @@ def test_wrong_arrays_are_rejected():
     ):
         with pytest.raises(gn.InvalidGatherError, match=message):
             gn.gather_reduce(data, FLAT, OFFSETS, **given)
-    for dtype in ("O", "M8[s]", "?", ">f4"):
+    for dtype in ("O", "M8[s]", "?", ">f4", ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
         with pytest.raises(gn.InvalidGatherError, match=r"data must be float16 to .* convert it, for instance"):
             gn.gather_reduce(np.zeros((5, 2), dtype), [[1]])
 
@@ -359,3 +359,12 @@ def test_factors_too_large_for_float32_are_infinite_without_a_warning():
     found = gn.gather_reduce(ones.astype(np.int8), bags, scale=huge, bias=np.zeros(5))
     assert np.isposinf(found).all()
     assert np.isposinf(gn.gather_reduce(ones.astype(np.float32), bags, weights=huge[np.newaxis, :2])).all()
+
+
+@pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
+def test_slices_of_bags_are_not_prefetched_from_the_loop_around_them(operator):
+    schedule = (
+        "specialize-inner{bytes=64},vectorize-inner{lanes=16},prefetch-slices{loop=indices distance=1 locality=1}"
+    )
+    with pytest.raises(gn.ScheduleError, match="where the rows lie that indices adds depends on a loop inside of it"):
+        gn.compile(operator, "20x16xf32", "6x3xi64", schedule=schedule)

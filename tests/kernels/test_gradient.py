@@ -91,6 +91,37 @@ def test_no_indices_give_zeros_in_a_used_out():
     assert not out.any()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((1000, 64), "f4"), ((40, 256), "f8"), ((10000, 256), "f4"), ((9,), "f4")]
+)
+def test_no_indices_give_zeros_of_tables_of_every_size(shape, dtype, threads):
+    grad, none = np.zeros((0, *shape[1:]), dtype), np.zeros(0, np.int64)
+    with gn.knobs.scope(num_threads=threads):
+        assert gn.gather_grad(grad, none, shape).tobytes() == bytes(np.zeros(shape, dtype))
+        assert not gn.gather_nd_grad(grad, none[:, None], shape).any()
+        assert not gn.compile("gather_grad", np.empty(shape, dtype), none)(grad, none).any()
+        if len(shape) == 2:
+            assert not gn.gather_reduce_grad(grad, none.reshape(0, 3), shape).any()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "i4"])
+@pytest.mark.parametrize("scale", [-1, 2])
+def test_zeros_have_the_sign_of_the_scale_with_and_without_indices(dtype, scale):
+    without = gn.gather_grad(np.zeros((0, 2), dtype), np.zeros(0, int), (2, 2), scale=scale)
+    assert without.tobytes() == gn.gather_grad(np.zeros((1, 2), dtype), [1], (2, 2), scale=scale).tobytes()
+
+
+def test_sums_that_overflow_warn_of_nothing():
+    large = np.full((4, 3), 6e4, np.float16)
+    with np.errstate(all="raise"):
+        assert np.isinf(gn.gather_grad(large, [0] * 4, (2, 3))[0]).all()
+        assert np.isinf(gn.gather_grad(large.astype(">f2"), [0] * 4, (2, 3))[0]).all()
+        assert np.isinf(gn.gather_elements_grad(large, np.zeros((4, 3), int), (2, 3), 0)[0]).all()
+        assert np.isinf(gn.gather_reduce_weights_grad(large[:1], large, [[0, 1]])).all()
+        assert np.isnan(gn.gather_grad(np.full((1, 3), np.inf, np.longdouble), [0], (2, 3), scale=0)[0]).all()
+
+
 def test_out_may_overlap_grad():
     table = np.arange(12, dtype=np.float64).reshape(4, 3)
     wanted = gn.gather_grad(table.copy(), [3, 2, 1, 0], (4, 3))

@@ -218,7 +218,7 @@ def _forget(number: str, *, as_json: bool) -> int:
     from ...kernels.tune import forget
 
     keys = list(_records())
-    if not keys:
+    if number != "all" and not keys:
         raise UsageError(f"--forget has nothing to remove: {_file()} has no records")
     if number != "all" and not (number.isdecimal() and 1 <= int(number) <= len(keys)):
         raise UsageError(

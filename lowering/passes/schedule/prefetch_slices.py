@@ -79,6 +79,11 @@ class PrefetchSlices(ModulePass):
         row = memory.type.get_shape()[-1]
         is_row = innermost is not loop and load.operands[-1] is innermost.induction
         is_whole = is_row and 0 < row <= MOST_LINES * line and static_size(innermost.lower) == 0
+        if is_whole and inductions_of(load.operands[1:-1], loop) - {loop.induction}:
+            raise ScheduleError(
+                f"prefetch-slices: where the rows lie that {loop.label} adds depends on a loop inside of it; expected "
+                "the loop that counts them"
+            )
         builder = builder_at_start(loop, load)
         mapping = {loop.induction: later_iteration(self.name, builder, loop, _end(loop), self.distance)}
         of_row = [place for place in load.operands[1:] if not inductions_of([place], loop) - {loop.induction}]

@@ -138,15 +138,16 @@ class GradientModel:
         Where a thread reads some rows, or a part of each, the processor fetches lines between them, too.
         """
         nest, machine = self._nest, self._machine
+        out_bytes = max(nest.out_bytes, 1)  # there may be no slice
         moved_bytes = self._passing[MEMORY] * (self._index_bytes + nest.out_bytes)
         beside_ns = copy_ns(machine, nest.out_bytes, self._passing)  # stores that take as long
-        alone = 2.0 - min(nest.table_bytes / nest.out_bytes, 1.0) if schedule.grouped and schedule.stream else 2.0
+        alone = 2.0 - min(nest.table_bytes / out_bytes, 1.0) if schedule.grouped and schedule.stream else 2.0
         whole_ns = alone * beside_ns
         if not schedule.slices:  # half of the misses of L2 are under way
             latency_ns = self._passing[MEMORY] * machine.memory_ns * nest.out_bytes / LINE_BYTES
             whole_ns = max(whole_ns, 2 * latency_ns / machine.l2_misses)
         if schedule.grouped:
-            lines = line_times(machine, self._passing, nest.out_bytes, self._row_lines - 1, is_row=True)
+            lines = line_times(machine, self._passing, out_bytes, self._row_lines - 1, is_row=True)
             late, ahead = ({schedule.slices[2]: 0.0}, schedule.slices[1]) if schedule.slices else ({}, 1)
             row_ns = piece_ns(lines, late, ahead) + (alone - 1) * self._row_lines * lines.following
             return self._places * row_ns, moved_bytes

@@ -213,9 +213,12 @@ def test_a_thread_of_the_smallest_stack_gathers_what_has_yet_to_be_compiled(pyth
     assert python(SETUP + code, NUMBA_NUM_THREADS="2").strip() == f"{[True] * 4} {32 << 10}"
 
 
-def test_a_fork_that_waits_while_logging_is_imported_says_nothing(python):
+@pytest.mark.parametrize(
+    ("module", "lock"), [("logging", "_lock"), ("concurrent.futures.thread", "_global_shutdown_lock")]
+)
+def test_a_fork_that_waits_while_a_module_with_hooks_is_imported_says_nothing(python, module, lock):
     code = """
-    import os, sys, threading
+    import importlib, os, sys, threading
     import gathernest as gn
     from gathernest.kernels.host.runtime import RUNTIME
     sys.setswitchinterval(5)  # a thread runs on until it waits
@@ -227,19 +230,21 @@ def test_a_fork_that_waits_while_logging_is_imported_says_nothing(python):
         with RUNTIME.lock:
             taken.set()
             forking.wait()
-            assert "logging" not in sys.modules
-            import logging
+            assert NAME not in sys.modules
+            importlib.import_module(NAME)
     worker = threading.Thread(target=work)
     worker.start()
     taken.wait()
     child = os.fork()
-    import logging
-    is_free = logging._lock.acquire(blocking=False)
+    lock = getattr(importlib.import_module(NAME), LOCK)
+    if is_free := lock.acquire(blocking=False):
+        lock.release()
     if child == 0:
         os._exit(0 if is_free and not complaints else 1)
     worker.join()
     print(is_free, complaints, os.waitpid(child, 0)[1])
     """
+    code = code.replace("NAME", repr(module)).replace("LOCK", repr(lock))
     assert python(code).strip() == "True [] 0"
 
 

@@ -278,3 +278,21 @@ def test_an_illegal_step_shows_the_nest_and_changes_nothing(name):
     assert str(error) == f"step {number}, {call}, is not legal: {reason}\n\n{error.nest}\nWay out: {way_out}."
     assert script.ir == before
     assert written(GATHERS[gather], steps).ir == before
+
+
+@pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max"])
+def test_bags_have_scripts_too(operator):
+    bags = RNG.integers(0, 40, (9, 4))
+    script = gn.schedule(operator, TABLE, bags)
+    assert {"indices", "bag", "inner"} <= set(script.labels)
+    wanted = gn.compile(operator, TABLE, bags, schedule="")(TABLE, bags)
+    for made in (script, gn.schedule(operator, TABLE, bags).vectorize("inner", 2)):
+        kernel = made.compile()
+        assert str(made) == kernel.pipeline
+        np.testing.assert_array_equal(kernel(TABLE, bags), wanted)
+
+
+def test_two_loops_of_one_name_cannot_be_interchanged():
+    script = gn.schedule("gather_grad", "300x8xf32", "37xi64").owner_computes(2).owner_computes(4)
+    with pytest.raises(gn.ScheduleError, match="2 loops are called 'owners'"):
+        script.interchange("owners", "indices")
