@@ -47,8 +47,11 @@ def parse_bounds(bounds: BoundsMode) -> Bounds:
         return _MODES[bounds]
     except (KeyError, TypeError):
         names = [mode.value for mode in Bounds]
+        hint = did_you_mean(str(bounds), names)
+        if str(bounds).lower() == "fill":
+            hint = "; a gather takes gathernest.Fill(value), too"
         raise InvalidGatherError(
-            f"bounds {bounds!r} is not a bounds mode; use one of {', '.join(names)}{did_you_mean(str(bounds), names)}"
+            f"bounds {bounds!r} is not a bounds mode; use one of {', '.join(names)}{hint}"
         ) from None
 
 

@@ -46,7 +46,7 @@ def gather(
         batch_dims: leading dimensions that data and indices share, in [-rank(indices), min(rank(data), rank(indices))]
             and not above axis; a negative value counts from the rank of indices.
         bounds: what an index outside [-s, s-1] means on an axis of size s: "error", "zero", "clip", "wrap" or
-            "unchecked", or `gn.Fill(value)`, which gives that value.
+            "unchecked", or `gn.Fill(value)`, which gives that value. "zero" gives an empty string for objects.
         out: where to put the result: its shape and dtype, writeable; strided or overlapping the inputs if need be. Of
             another library, it must share its memory; an `h5py.Dataset` or a `zarr.Array` is written by blocks, at once
             also where data or indices are a dask array.

@@ -81,7 +81,7 @@ def step(
         name, text = stage_of(module_of(problem), passes, stage or SCHEDULED_NEST, falls_back=stage is None)
     else:
         name = str(module) if isinstance(module, Path) else "<text>"
-        text = module.read_text(encoding="utf-8") if isinstance(module, Path) else str(module)
+        text = module.read_text(encoding="utf-8-sig") if isinstance(module, Path) else str(module)
         name, text = stage_of_text(text, name, pipeline, stage)
     return step_stage(text, name, problem, source, index, element, file=name, threads=threads)
 

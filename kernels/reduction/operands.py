@@ -191,7 +191,8 @@ def read_weights(weights: ArrayLike, shape: Shape) -> np.ndarray:
 
 def _of_rows(values: ArrayLike, name: str, rows: int) -> np.ndarray:
     array = data_array(values, name)
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.shape != (rows,):
+    is_float = isinstance(array, np.ndarray) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+    if not is_float or array.shape != (rows,):
         raise InvalidGatherError(
             f"{name} must be floats, one a row of data, of shape ({rows},), got {getattr(array, 'dtype', 'no dtype')} "
             f"of shape {getattr(array, 'shape', None)}"

@@ -128,6 +128,13 @@ ATTRIBUTE_ERRORS = [
         {"bounds": "raise"},
         "bounds 'raise' is not a bounds mode; use one of error, zero, clip, wrap, unchecked",
     ),
+    (
+        DATA,
+        [0],
+        {"bounds": "fill"},
+        "bounds 'fill' is not a bounds mode; use one of error, zero, clip, wrap, unchecked; a gather takes "
+        "gathernest.Fill(value), too",
+    ),
     (DATA, [0], {"bounds": None}, "bounds None is not a bounds mode; use one of error, zero, clip, wrap, unchecked"),
     (
         DATA,

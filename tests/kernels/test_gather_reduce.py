@@ -368,3 +368,11 @@ def test_slices_of_bags_are_not_prefetched_from_the_loop_around_them(operator):
     )
     with pytest.raises(gn.ScheduleError, match="where the rows lie that indices adds depends on a loop inside of it"):
         gn.compile(operator, "20x16xf32", "6x3xi64", schedule=schedule)
+
+
+def test_a_scale_and_a_bias_of_bfloat16_are_read():
+    rows = np.arange(12, dtype=np.int8).reshape(4, 3)
+    scale, bias = np.array([0.5, 1, 2, 4], np.float32), np.array([1, 2, 3, 4], np.float32)
+    wanted = gn.gather_reduce(rows, [[0, 3]], scale=scale, bias=bias)
+    narrow = {"scale": scale.astype(ml_dtypes.bfloat16), "bias": bias.astype(ml_dtypes.bfloat16)}
+    np.testing.assert_array_equal(gn.gather_reduce(rows, [[0, 3]], **narrow), wanted)

@@ -61,7 +61,7 @@ def test_gradient_takes_its_scale(upstream, dtype, scale):
 
 def test_index_outside_is_an_error(upstream):
     text = gn.compile("gather", DATA, INDICES).stages["cse"]
-    with pytest.raises(gn.BoundsError, match="1 indices are out of range"):
+    with pytest.raises(gn.BoundsError, match="1 index is out of range"):
         gn.run_stage(text, DATA, [[1, 5], [0, 0]], engine="upstream")
 
 

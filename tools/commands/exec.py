@@ -139,7 +139,7 @@ def _text_of(file: str) -> str:
     if file == "-" and sys.stdin is None:
         raise GathernestError("standard input is closed, and - reads it; name a file")
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise GathernestError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
 

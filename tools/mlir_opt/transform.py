@@ -161,7 +161,7 @@ class OptMain(xDSLOptMain):
     def _read(self) -> str:
         with self.get_input_stream()[0] as stream:
             try:
-                return stream.read().decode()
+                return stream.read().decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 place = f"{error.reason} at byte {error.start}"
                 raise GathernestError(f"{self.get_input_name()} is not UTF-8 text: {place}") from None
@@ -234,7 +234,7 @@ class OptMain(xDSLOptMain):
     def _parse(self, stream: IO[bytes]) -> ModuleOp:
         """Parse and verify a piece; raises InputError with the place of what is wrong."""
         return read_module(
-            stream.read().decode(),
+            stream.read().decode("utf-8-sig"),
             self.get_input_name(),
             self.ctx,
             verify=not self.args.disable_verify,

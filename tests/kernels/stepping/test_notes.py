@@ -167,7 +167,7 @@ def test_a_gradient_has_its_contributions_in_order(stage):
 def test_an_index_outside_is_followed_to_the_error():
     steps = gn.step("gather", DATA, [4, -1, 7], element=(1, 1))
     assert steps.is_right and steps.value is None and steps.expected is None
-    assert steps.remarks[0] == "element [1, 1]: the call fails: 1 indices are out of range"
+    assert steps.remarks[0] == "element [1, 1]: the call fails: 1 index is out of range"
     assert "index = indices[2] = 7: byte 16, cache line 0" in notes(steps)
     assert steps[-1].note == "n_outside = 1, the sum over check_indices; the call fails"
     nest = gn.step("gather", DATA, [4, -1, 7], stage="lower-gather-to-nest")

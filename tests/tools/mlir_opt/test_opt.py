@@ -23,7 +23,10 @@ def test_module_without_passes_prints_as_it_was_read(gathernest_opt, operator_te
 def test_file_is_read_by_name(gathernest_opt, operator_text, tmp_path):
     path = tmp_path / "gather.mlir"
     path.write_text(operator_text)
-    assert gathernest_opt(str(path), "-p", "nest").out == gathernest_opt("-", "-p", "nest", stdin=operator_text).out
+    wanted = gathernest_opt("-", "-p", "nest", stdin=operator_text).out
+    assert gathernest_opt(str(path), "-p", "nest").out == wanted
+    path.write_text(operator_text, encoding="utf-8-sig")  # as some editors begin a file
+    assert gathernest_opt(str(path), "-p", "nest").out == wanted
 
 
 def test_named_pipeline_and_passes_run_in_order(gathernest_opt, operator_text):
