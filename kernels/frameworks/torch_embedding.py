@@ -130,9 +130,8 @@ def _look_ups(index: Any, rows: int) -> Any:
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (index,) = ctx.saved_tensors
     shape, padding, is_scaled, is_sparse = ctx.kept
-    backward, index = (
-        (torch.ops.aten.embedding_sparse_backward, for_torch(index)) if is_sparse else (DENSE_BACKWARD, index)
-    )
+    backward = torch.ops.aten.embedding_sparse_backward if is_sparse else DENSE_BACKWARD
+    index = for_torch(index) if is_sparse else index
     return backward(grad, index, shape[0], padding, is_scaled), None, None, None, None
 
 

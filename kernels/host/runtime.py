@@ -146,11 +146,10 @@ class Runtime:
 
 def _hooked_locks() -> dict[str, Any]:
     """Return the locks that forks take, of modules that are imported so far that they have registered their hooks."""
-    modules = {name: sys.modules.get(name) for name in _FORK_HOOKS}
     return {
         name: getattr(module, lock)
-        for (name, (later, lock)), module in zip(_FORK_HOOKS.items(), modules.values(), strict=True)
-        if hasattr(module, later)
+        for name, (later, lock) in _FORK_HOOKS.items()
+        if hasattr(module := sys.modules.get(name), later)
     }
 
 

@@ -9,6 +9,7 @@ from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
 from .terminal import UsageError
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
+DEFAULTS |= dict.fromkeys(FACTORS, False)
 
 
 def add_problem_options(
@@ -28,14 +29,13 @@ def add_problem_options(
     add("--bounds", help="error, zero, clip, wrap or unchecked (default: error)")
     add("--scale", type=float, help="of a gradient: what its sums are multiplied by")
     for name, said in FACTORS.items():
-        add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), default=False, help=said)
+        add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), help=said)
 
 
 def check_no_problem(options: argparse.Namespace, why: str) -> None:
     """Raise UsageError where an option names a gather that nothing would look at, `why`."""
-    names = ["operator", "data", "indices", "axis", "batch_dims", "bounds", "scale", *FACTORS]
-    flags = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) != DEFAULTS.get(name)]
-    flags = [flag for flag in flags if getattr(options, flag[2:].replace("-", "_")) is not False]
+    given = [name for name in ("data", "indices", *DEFAULTS) if getattr(options, name) != DEFAULTS.get(name)]
+    flags = [f"--{name.replace('_', '-')}" for name in given]
     if flags:
         raise UsageError(f"{why}; leave out {', '.join(flags)}")
 

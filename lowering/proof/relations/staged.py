@@ -122,6 +122,6 @@ def with_variables_of(first: Term, value: Term) -> Term:
     pairs = zip(value.atoms.items(), first.atoms.items(), strict=True)
     names = [(bits.variable(name, atom.bits), bits.variable(other, atom.bits)) for (name, atom), (other, _) in pairs]
     expression = z3.substitute(value.expression, *names)
-    if bits.find([expression != first.expression], []) is not None:
+    if not expression.eq(first.expression) and bits.find([expression != first.expression], []) is not None:
         raise Undecided("stores to one buffer compute different things")
     return Term(first.expression, dict(zip(first.atoms, value.atoms.values(), strict=True)))
