@@ -163,8 +163,8 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
     if not problem.adds:
         check = (chosen_check if problem.is_fresh else chosen_staging)(nest, choice.schedule)
     if isinstance(check, StagedCheck):
-        key += f", positions of {check.bits} bits kept by the check"
-        reasons += (f"out is given: the check keeps positions of {check.bits} bits, and the copy reads these",)
+        key += f", positions of {check.bits} bits staged by the check"
+        reasons += (f"out is given: the check stages positions of {check.bits} bits, and the copy reads these",)
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
         reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it copies",)

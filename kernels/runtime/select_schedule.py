@@ -66,7 +66,7 @@ def chosen_check(nest: NestShape, schedule: Schedule) -> FusedCheck | None:
 
 
 def chosen_staging(nest: NestShape, schedule: Schedule) -> StagedCheck | None:
-    """Return how the check of a result that somebody has keeps positions for the copy, if it does."""
+    """Return how the check of a result that somebody has stages positions for the copy, if it does."""
     return staged_check(nest, schedule, machine_model())
 
 

@@ -79,12 +79,11 @@ MIN_PREFETCHED_INDEX_BYTES = 4097
 # checked at once, and batches from 16 KB 0.96 to 1.10 times; 80 a row 1.19 times, in L2 0.87; 256 int32 0.97 times, 512
 # 1.17 times (Zen 5). In columns, which have the values above, 128 a row are 0.94 times as fast.
 MIN_RUN_CHECKED, MIN_RUN_BYTES = 128, 1024
-# Of a given result, the bits of the positions that the check keeps for the copy, of indices of so many bytes. 51 MB of
-# int64 indices, beside a check that keeps nothing (one thread of a Zen 4 without AVX-512): float32 8 of 8 1.14 times as
-# fast, 64 of 64 1.16, 128 of 128 1.11, 256 of 256 1.08; int8 64 and 256 1.18 and 1.22, int16 1.25 and 1.51, float64
-# 1.04 and 1.13. Parts of rows 0.88 to 1.22: 32 of 64 1.00, 16 of 32 1.02, 16 of 64 0.99, 64 of 128 0.95 of float32. 64
-# of 64 of 16 MB of indices 1.10, of 8 MB 0.92. int32 indices 0.80 to 1.04.
-STAGED_BITS, STAGED_INDEX_BYTES = 8, 8
+# Of a given result, the bits of the positions that the check stages for the copy, of indices of so many bytes, beside a
+# check that stages nothing. 4,000,000 float32, float64 and int8 from 16 to 512 KB on two threads 1.2 to 1.45 times as
+# fast, 1,000,000 1.05 to 1.3, 100,000, which L2 holds, 0.97 to 1.12, 10,000 0.97; gather_elements of 0.3 to 8 million
+# 1.05 to 1.45, and on one thread 0.98 to 1.37 (Zen 4). By code for AVX2 0.93 to 1.5. int32 indices 0.80 to 1.04.
+STAGED_BITS, STAGED_INDEX_BYTES = (8, 16), 8
 
 # prefetches
 MIN_LINE_USES = 2  # of a slice that is prefetched whole: of random lines seven in eight are then read at all

@@ -39,7 +39,7 @@ class FusedCheck(NamedTuple):
 
 
 class StagedCheck(NamedTuple):
-    """How `stage-positions` keeps what the check resolves: the bits of a position."""
+    """How `stage-positions` stages what the check resolves: the bits of a position."""
 
     bits: int
 
@@ -88,19 +88,23 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
 
 
 def staged_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> StagedCheck | None:
-    """Return how the check of a given result keeps positions for the copy; None where that does not pay.
+    """Return how the check of a given result stages positions for the copy; None where that does not pay.
 
-    It pays where both wait for memory, so the last cache does not hold all: for rows of elements, an index for each
-    position of an axis or more, whose positions have a byte, which is an eighth of an index. A check that keeps
-    positions has twice the instructions of one that does not.
+    It pays for elements with an index each, where no core has room for the indices: the copy reads an eighth of their
+    bytes, or a quarter, and resolves none.
     """
-    name, size = nest.innermost
+    bits = staged_bits(nest, machine)
+    return StagedCheck(bits) if bits is not None and schedule.lanes is not None and schedule.hoist is None else None
+
+
+def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
+    """Return the fewest bits that hold a position, if staging pays by the sizes of a nest."""
     axes = [positions for axis, positions in nest.table if axis.role == "axis"]
-    is_run = len(nest.checked) == 1 and name.role == "indices" and len(nest.loops) > 1 and schedule.hoist is None
-    if not is_run or schedule.lanes is None or len(axes) != 1 or nest.index_bytes != STAGED_INDEX_BYTES:
+    is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices and not nest.is_row
+    if not is_run or len(axes) != 1 or nest.index_bytes != STAGED_INDEX_BYTES:
         return None
-    is_whole = axes[0] <= min(1 << STAGED_BITS, size)
-    return StagedCheck(STAGED_BITS) if is_whole and machine.exceeds_last_level_cache(nest.whole_bytes) else None
+    fits = nest.all_index_bytes <= machine.l2_bytes
+    return None if fits else next((bits for bits in STAGED_BITS if axes[0] <= 1 << bits), None)
 
 
 def checked_rows(nest: NestShape) -> int:

@@ -24,14 +24,14 @@ from ...schedule.machine_model import LINE_BYTES
 
 WIDTHS = (8, 16)
 # Indices that are checked at a time, as fast as 32, and how far ahead others are prefetched: a check of 6,400,000 takes
-# 2.59 ms, 2.81 without prefetches; where LLVM makes vectors of a loop of one 3.10; one that keeps nothing 2.07 (Zen 4
+# 2.59 ms, 2.81 without prefetches; where LLVM makes vectors of a loop of one 3.10; one that stages nothing 2.07 (Zen 4
 # without AVX-512).
 LANES, BYTES_AHEAD = 16, 4096
 
 
 @dataclass(frozen=True)
 class StagePositions(ModulePass):
-    """Keep the positions of checked indices, and let the copy read these.
+    """Stage the positions of checked indices, and let the copy read these.
 
     `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
     twice, and a result that somebody has may not be written before the last index is checked. Here the first nest
@@ -69,7 +69,7 @@ class StagePositions(ModulePass):
         memref.dealloc %positions : memref<?xi8>
 
     What it does not do: tuples of indices, indices with gaps between them, gradients. A function stays whose indices
-    need no check, are checked while they are copied, or have their positions kept already.
+    need no check, are checked while they are copied, or have staged positions already.
 
     Raises:
         ScheduleError: a precondition does not hold, or `bits` is none of these.
@@ -167,7 +167,7 @@ class _Use:
                 self.ops += [*numbers, sign, shift, wrapped]
 
     def read(self, memory: SSAValue) -> None:
-        """Read the position from where the check has kept it."""
+        """Read the position that the check has staged."""
         builder = builder_before(self.load)
         place = _place_in_run(builder, self.load)
         narrow = named(builder, memref.LoadOp.get(memory, [place]), "narrow")

@@ -4,7 +4,7 @@ The time is a sum of terms, each of something that the processor does, at a rate
 
     lines         lines of data from the cache, or memory, that holds them: prefetched, or as many as a core waits for
     stores        out: cached stores to memory read each line that they write, non-temporal ones do not
-    indices       read once, and once more where a nest of its own checks them
+    indices       read once, and once more where a nest of its own checks them: or the positions that it stages
     check         the comparisons of that nest
     instructions  resolved indices, lanes, vectors and prefetches, counted as the code generator prints them
     threads       launches, the last tile, and the start of each tile, for which nothing was prefetched
@@ -23,7 +23,7 @@ from ..loop_sizes import NestShape, trips
 from ..machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from ..prefetch_heuristic import NEAR
 from ..schedule import Prefetch, Schedule
-from ..tiling import Tiles
+from ..tiling import Tiles, staged_bits
 
 NO_CHANGES: Mapping[str, Any] = {}
 L1, L2, L3, MEMORY = range(4)
@@ -114,14 +114,16 @@ class GatherModel:
             out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
         self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        self._resolve_uops, self._uop_ns = resolve_uops(nest), machine.uop_ns
+        staged = staged_bits(nest, machine)
+        self._resolve_uops, self._uop_ns = 1 if staged else resolve_uops(nest), machine.uop_ns
+        self._copied_bytes = staged * nest.indices // 8 if staged else self._index_bytes
         self._sizes = dict(nest.loops)
         self._is_row, (_, self._run) = nest.is_row, nest.innermost
         self._run_bytes = nest.width_bytes * self._run
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
         self._last_bytes = fixed.LAST_CACHE_ROOMS * machine.l3_room_bytes
-        self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
+        self._check_ns = trips(nest.checked) * machine.check_ns * (2 if staged else 1) if nest.checked else 0.0
         has_axis = any(name.role == "axis" for name, _ in nest.table)
         self._count_lines(max(nest.span_bytes if has_axis else nest.table_bytes, 1))
         self._traffics: dict[tuple[bool, int], Traffic] = {}
@@ -217,8 +219,8 @@ class GatherModel:
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         line_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY]
-        once_more = parts_of(self._index_bytes <= own_bytes, last.there) if nest.checked else None
-        indices_ns, read = indices_read(machine, self._index_bytes, stored, once_more)
+        copied = (self._copied_bytes, parts_of(self._copied_bytes <= own_bytes, last.there)) if nest.checked else None
+        indices_ns, read = indices_read(machine, (self._index_bytes, stored), copied)
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
             runs = self._out_bytes / max(self._run_bytes, 1)
@@ -328,16 +330,15 @@ def copy_ns(machine: MachineModel, count_bytes: float, parts: Parts, memory_time
     return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
 
 
-def indices_read(machine: MachineModel, index_bytes: int, parts: Parts, once_more: Parts | None) -> tuple[float, float]:
+def indices_read(machine: MachineModel, read: tuple[float, Parts], again: tuple[float, Parts] | None) -> tuple[float, float]:
     """Return how long indices take, and how many of their bytes memory reads.
 
-    Where they are checked in a nest of its own they are read `once_more`, the first of them soon and the last after
-    nearly a call.
+    Bytes and where they lie: of the indices, and of what the copy reads where a nest of its own checks: them, or staged
+    positions. The first are read again soon, and the last after nearly a call.
     """
-    found = copy_ns(machine, index_bytes, parts), index_bytes * parts[MEMORY]
-    if once_more is None:
-        return found
-    return found[0] + copy_ns(machine, index_bytes, once_more), found[1] + index_bytes * once_more[MEMORY]
+    both = [read] if again is None else [read, again]
+    time_ns = sum(copy_ns(machine, count_bytes, parts) for count_bytes, parts in both)
+    return time_ns, sum(count_bytes * parts[MEMORY] for count_bytes, parts in both)
 
 
 def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool) -> Lines:

@@ -56,9 +56,10 @@ class ReductionModel:
         fits = passing + nest.table_bytes <= threads * machine.l2_bytes
         stored = parts_of(fits, last.passing)
         table = parts_of(min(machine.l2_bytes / max(nest.table_bytes, 1), 1.0), last.table)
-        once_more = parts_of(nest.all_index_bytes <= threads * machine.l2_bytes, last.there) if nest.checked else None
+        fits = nest.all_index_bytes <= threads * machine.l2_bytes
+        again = (nest.all_index_bytes, parts_of(fits, last.there)) if nest.checked else None
         lines, line_bytes = self._lines(schedule, table)
-        indices, index_bytes = indices_read(machine, nest.all_index_bytes, stored, once_more)
+        indices, index_bytes = indices_read(machine, (nest.all_index_bytes, stored), again)
         read = line_bytes + index_bytes
         if schedule.stream:
             stores, written = copy_ns(machine, self._out_bytes, IN_MEMORY), float(self._out_bytes)

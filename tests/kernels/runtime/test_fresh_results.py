@@ -67,40 +67,49 @@ def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(a
 
 
 @pytest.mark.parametrize(
-    ("arguments", "is_kept"),
+    ("arguments", "bits"),
     [
-        (("gather_elements", "100000x64xf32", "100000x64xi64", 1), True),
-        (("gather_elements", "50000x64xf32", "50000x64xi64", 1), True),
-        (("gather_elements", "100000x256xf32", "100000x256xui64", 1), True),
-        (("gather_elements", "100000x64xf32", "100000x63xi64", 1), False),  # less than a row
-        (("gather_elements", "100000x257xf32", "100000x257xi64", 1), False),  # more positions than a byte has
-        (("gather_elements", "100000x64xf32", "100000x64xi32", 1), False),
-        (("gather_elements", "20000x64xf32", "20000x64xi64", 1), False),  # L3 holds all
-        (("gather_elements", "64x100000xf32", "64x100000xi64", 0), False),  # columns
-        (("gather", "200xf32", "10000000xi64"), False),
+        (("gather_elements", "100000x64xf32", "100000x64xi64", 1), 8),
+        (("gather_elements", "100000x256xf32", "100000x256xui64", 1), 8),
+        (("gather_elements", "100000x257xf32", "100000x257xi64", 1), 16),
+        (("gather_elements", "64x100000xf32", "64x100000xi64", 0), 8),  # columns
+        (("gather_elements", "100000x64xf32", "100000x64xi32", 1), None),
+        (("gather", "200xf32", "1000000xi64"), 8),
+        (("gather", "65536xf32", "1000000xi64"), 16),
+        (("gather", "65536xf32", "131073xi64"), 16),
+        (("gather", "65536xf32", "131072xi64"), None),  # L2 holds the indices
+        (("gather", "65537xf32", "1000000xi64"), None),
+        (("gather", "200x64xf32", "1000000xi64"), None),  # rows
+        (("gather", "1000x200xf32", "300000xi64", 1), None),  # staged for all rows
+        (("gather", "500x4000xf32", "500x900xi64", 1, 1), 16),
+        (("gather", "200xf32", "1000000xi64 strided<[2]>"), None),
+        (("gather_nd", "4000xf32", "1000000x1xi64"), 16),
+        (("gather_nd", "40x40xf32", "1000000x2xi64"), None),
     ],
 )
-def test_positions_are_kept_for_an_out_that_somebody_has_where_indices_are_read_twice_from_memory(arguments, is_kept):
-    nest, machine = plan_of(*arguments, is_fresh=False).layout.nest, BUILT_IN["zen4"]
+def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_has_room_for_indices(arguments, bits):
+    axis, batch_dims = (*arguments, 0, 0)[3:5]
+    nest = plan_of(*arguments[:3], axis, batch_dims=batch_dims, is_fresh=False).layout.nest
+    machine = BUILT_IN["zen4"]
     check = staged_check(nest, choose_schedule(nest, machine).schedule, machine)
-    assert check == (StagedCheck(8) if is_kept else None)
+    assert check == (None if bits is None else StagedCheck(bits))
 
 
-def test_a_kernel_that_keeps_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
+def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
     plans = []
     for check in (None, StagedCheck(8)):
         monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_, check=check: check)
         plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
-    plain, kept = plans
-    assert kept.key == f"{plain.key}, positions of 8 bits kept by the check"
-    assert kept.problem_class == plain.problem_class and kept.checked_in is None
-    assert "stage-positions{bits=8},hoist-invariants" in kept.pipeline and "stage-positions" not in plain.pipeline
-    assert kept.reasons[-1] == "out is given: the check keeps positions of 8 bits, and the copy reads these"
+    plain, staged = plans
+    assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
+    assert staged.problem_class == plain.problem_class and staged.checked_in is None
+    assert "stage-positions{bits=8},hoist-invariants" in staged.pipeline and "stage-positions" not in plain.pipeline
+    assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
-def test_a_call_that_keeps_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
+def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
     dtype, threads, monkeypatch
 ):
     monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_: StagedCheck(8))

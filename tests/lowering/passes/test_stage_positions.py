@@ -1,4 +1,4 @@
-"""Positions that the check keeps for the copy: the same bytes, every index out of range found, and out untouched."""
+"""Positions that the check stages for the copy: the same bytes, every index out of range found, and out untouched."""
 
 import numpy as np
 import pytest
