@@ -37,7 +37,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     `kernel(data, indices, out=None)` gathers; see `gathernest.gather` for the arguments, the result and errors.
     Calls take arrays of the dtypes and ranks it was compiled for, of any sizes; others raise InvalidGatherError. Sizes
     or strides that its code does not serve (a dimension of size 1, another layout) get a kernel of their own, with the
-    schedule if one was given. So do calls with `out` where a new result is made in one go: see `with_out` of `compile`.
+    schedule if one was given. So do calls with `out` where a new result is made in one go: they run `with_out`.
     The kernel of a gradient takes grad for data, and returns an array of the shape of data that it was compiled for.
 
     It is a `partial` of machine code, since a `__call__` in Python takes 80 ns, half the time of a tiny call, before
@@ -69,6 +69,11 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     def given_schedule(self) -> Schedule | None:
         """The schedule that it was compiled with; None where one is chosen by the sizes."""
         return NO_SCHEDULE if isinstance(self._given, Pipeline) else self._given
+
+    @property
+    def with_out(self) -> "Kernel":
+        """The kernel that its calls with `out` run, whose check goes before all that is written: for its stages."""
+        return Kernel(self._problem.into(self._problem.result), self._given)
 
     @property
     def plan(self) -> Plan:
@@ -118,7 +123,7 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
     def explain(
         self, data: ArrayLike | None = None, indices: ArrayLike | None = None, *, rounds: int = 9
     ) -> "Explanation":
-        """Compare it with its roofline bound, and with its schedule without each pass, timed in turn.
+        """Compare it with its roofline bound, and with its schedule without each pass, timed in turn into one `out`.
 
         Args:
             data, indices: arrays of the dtypes and ranks that it was compiled for; when both are omitted, made-up ones
@@ -179,13 +184,15 @@ class Kernel(CallableFromC, functools.partial[np.ndarray]):
         return page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
 
     def fitted(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> "Kernel":
-        """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given."""
+        """Return the kernel for the sizes and strides of these arrays, with its schedule if that was given.
+
+        Its stages are those of calls with `out`, which is contiguous when omitted.
+        """
         check_served(self._problem, data, indices)
         problem = _request(self._problem, self._given).problem(data, indices)
         if out is not None:
             check_out(out, problem.result.shape, problem.result.dtype)
-            problem = problem.into(ArraySpec.of(out))
-        return Kernel(problem, self._given)
+        return Kernel(problem.into(problem.result if out is None else ArraySpec.of(out)), self._given)
 
     def _repr_html_(self) -> str:
         from ..lowering import static_html as html
@@ -305,7 +312,7 @@ def compile(
             fails. With other bounds there is nothing more to compile.
 
     Returns:
-        The kernel. Its stages and its source are those for a new result.
+        The kernel. Its stages and its source are those for a new result; its `with_out` has those of calls with `out`.
 
     Raises:
         InvalidGatherError: the attributes do not fit, or data has elements that are not plain bytes.

@@ -98,6 +98,11 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help=f"of --explain and --upstream: how often each is timed (default: {ROUNDS})",
     )
+    parser.add_argument(
+        "--with-out",
+        action="store_true",
+        help="of calls with out, whose indices are all checked before anything is written; of new results when omitted",
+    )
     add_watch_arguments(parser)
     add_timing(parser)
     for name, said in FOLDERS.items():
@@ -122,6 +127,7 @@ def _show(options: argparse.Namespace) -> int:
     schedule = None if options.schedule is None else Schedule.parse(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
         kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
+        kernel = kernel.with_out if options.with_out else kernel
     if options.explain:
         return _print_explanation(kernel, options.rounds or ROUNDS, as_json=options.json)
     plan = kernel.plan

@@ -219,8 +219,10 @@ class GatherModel:
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         line_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY]
-        copied = (self._copied_bytes, parts_of(self._copied_bytes <= own_bytes, last.there)) if nest.checked else None
-        indices_ns, read = indices_read(machine, (self._index_bytes, stored), copied)
+        # The copy reads the first of what a nest of its own has checked soon, and the last after nearly a call.
+        copied = (self._copied_bytes, parts_of(self._copied_bytes <= own_bytes, last.there))
+        reads = ((self._index_bytes, stored), copied)[: 2 if nest.checked else 1]
+        indices_ns, read = indices_read(machine, *reads)
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES
             runs = self._out_bytes / max(self._run_bytes, 1)
@@ -330,15 +332,10 @@ def copy_ns(machine: MachineModel, count_bytes: float, parts: Parts, memory_time
     return count_bytes * (parts[L2] / rates[0] + parts[L3] / rates[1] + memory_times * parts[MEMORY] / rates[2])
 
 
-def indices_read(machine: MachineModel, read: tuple[float, Parts], again: tuple[float, Parts] | None) -> tuple[float, float]:
-    """Return how long indices take, and how many of their bytes memory reads.
-
-    Bytes and where they lie: of the indices, and of what the copy reads where a nest of its own checks: them, or staged
-    positions. The first are read again soon, and the last after nearly a call.
-    """
-    both = [read] if again is None else [read, again]
-    time_ns = sum(copy_ns(machine, count_bytes, parts) for count_bytes, parts in both)
-    return time_ns, sum(count_bytes * parts[MEMORY] for count_bytes, parts in both)
+def indices_read(machine: MachineModel, *reads: tuple[float, Parts]) -> tuple[float, float]:
+    """Return how long reads of indices take, each of bytes and where they lie, and what memory reads of them."""
+    time_ns = sum(copy_ns(machine, count_bytes, parts) for count_bytes, parts in reads)
+    return time_ns, sum(count_bytes * parts[MEMORY] for count_bytes, parts in reads)
 
 
 def line_times(machine: MachineModel, parts: Parts, span_bytes: float, beside: float, *, is_row: bool) -> Lines:

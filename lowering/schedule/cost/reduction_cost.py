@@ -57,9 +57,9 @@ class ReductionModel:
         stored = parts_of(fits, last.passing)
         table = parts_of(min(machine.l2_bytes / max(nest.table_bytes, 1), 1.0), last.table)
         fits = nest.all_index_bytes <= threads * machine.l2_bytes
-        again = (nest.all_index_bytes, parts_of(fits, last.there)) if nest.checked else None
+        reads = ((nest.all_index_bytes, stored), (nest.all_index_bytes, parts_of(fits, last.there)))
         lines, line_bytes = self._lines(schedule, table)
-        indices, index_bytes = indices_read(machine, (nest.all_index_bytes, stored), again)
+        indices, index_bytes = indices_read(machine, *reads[: 2 if nest.checked else 1])
         read = line_bytes + index_bytes
         if schedule.stream:
             stores, written = copy_ns(machine, self._out_bytes, IN_MEMORY), float(self._out_bytes)

@@ -153,6 +153,13 @@ def test_reasons_are_printed_and_the_prediction_of_the_model_that_chooses():
     assert any(line.startswith("predicted") for line in found.sections()["The time"])
 
 
+def test_what_is_explained_is_the_kernel_that_is_timed_of_calls_with_out(known_ceilings):
+    kernel = gn.compile("gather", "4000xf32", "200000xi64")
+    found = kernel.explain(rounds=1)
+    assert found.reasons == kernel.with_out.plan.reasons and found.reasons[-1].startswith("out is given: the check")
+    assert kernel.plan.reasons[-1].startswith("a new result")
+
+
 def test_json_holds_what_the_text_says(known_ceilings):
     found = gn.compile("gather", "300x16xf32", "50xi64", schedule=TILED).explain(rounds=1)
     stored = json.loads(json.dumps(found.to_json()))

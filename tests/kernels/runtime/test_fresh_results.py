@@ -195,6 +195,19 @@ def test_a_problem_into_an_array_of_the_caller_is_not_fresh():
     assert problem.is_fresh and not problem.into(problem.result).is_fresh
 
 
+@pytest.mark.parametrize("schedule", [None, "vectorize-inner{lanes=4}"])
+def test_with_out_is_the_kernel_that_calls_with_out_run(schedule, forget):
+    forget()
+    kernel = gn.compile("gather", DATA, INDICES, schedule=schedule)
+    given = kernel.with_out
+    assert "fuse" not in given.pipeline and given.given_schedule == kernel.given_schedule
+    known = len(RUNTIME.loaded)
+    assert kernel(DATA, INDICES, out=np.empty(COUNT, np.float32)).tobytes() == DATA[INDICES].tobytes()
+    assert len(RUNTIME.loaded) == known
+    assert given(DATA, INDICES).tobytes() == DATA[INDICES].tobytes()
+    forget()
+
+
 def test_a_kernel_for_calls_with_out_is_compiled_ahead_where_that_is_asked_for(forget):
     out = np.empty(COUNT, np.float32)
     for with_out, ahead in ((False, 1), (True, 2)):

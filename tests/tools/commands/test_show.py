@@ -18,6 +18,13 @@ def test_overview_names_the_gather_both_nests_the_schedule_and_every_stage(gathe
         assert part in ended.out
 
 
+def test_with_out_shows_the_kernel_that_checks_all_indices_before_it_writes(gathernest):
+    words = ("show", "--data", "4000xf32", "--indices", "200000xi64", "--stage", "pipeline")
+    new, given = gathernest(*words).out, gathernest(*words, "--with-out").out
+    assert "fuse-bounds-check" in new and "stage-positions" not in new
+    assert "fuse-bounds-check" not in given and "stage-positions{bits=16}" in given
+
+
 def test_list_has_a_line_a_stage_with_what_it_is_for(gathernest):
     ended = gathernest(*ROWS, "--stage", "list")
     names = [line.split()[0] for line in ended.out.splitlines() if line]

@@ -27,7 +27,7 @@ from .read_loops import read_loops
 # Seconds for all cases of one process; they take some twenty.
 LIMIT_S = 600
 MOST_PROCESSES = 2
-_ASKED = ("name", "operator", "data", "indices", "dtype", "index_dtype", "axis", "batch_dims")
+_ASKED = ("name", "operator", "data", "indices", "dtype", "index_dtype", "axis", "batch_dims", "into")
 
 
 class StaticReportError(GathernestError):

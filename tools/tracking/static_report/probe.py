@@ -4,10 +4,10 @@ It imports nothing of this package but what any revision has, so that the source
 first gathernest on `sys.path`.
 
 Standard input: a JSON list of cases, each with `name`, `operator`, `data` and `indices` (shapes), `dtype`,
-`index_dtype`, `axis` and `batch_dims`. Standard output: one JSON object a line: first `versions`, then for each case
-`name` and `error`, or `name`, `stages` (name and digest of each, which the sizes are part of), and either `same_as`, an
-earlier case with the same kernel, or `schedule`, `source`, `assembly` (with the lines of `file`, where the revision
-can) and `file`.
+`index_dtype`, `axis`, `batch_dims` and `into`. Standard output: one JSON object a line: first `versions`, then for each
+case `name` and `error`, or `name`, `stages` (name and digest of each, which the sizes are part of), and either
+`same_as`, an earlier case with the same kernel, or `schedule`, `source`, `assembly` (with the lines of `file`, where
+the revision can) and `file`.
 """
 
 import hashlib
@@ -48,7 +48,18 @@ def _kernel(gn: Any, case: dict[str, Any]) -> Any:
 
     data = np.empty(case["data"], case["dtype"])
     indices = np.empty(case["indices"], case["index_dtype"])
-    return gn.compile(case["operator"], data, indices, axis=case["axis"], batch_dims=case["batch_dims"])
+    kernel = gn.compile(case["operator"], data, indices, axis=case["axis"], batch_dims=case["batch_dims"])
+    return _with_out(kernel) if case["into"] == "out" else kernel
+
+
+def _with_out(kernel: Any) -> Any:
+    """Return the kernel that calls with `out` run; for older revisions, which do not name it, made as they make it."""
+    if hasattr(kernel, "with_out"):
+        return kernel.with_out
+    try:
+        return type(kernel)(kernel.problem.into(kernel.problem.result), None)
+    except (AttributeError, TypeError):  # older still: a result is made in one way
+        return kernel
 
 
 def _code(kernel: Any) -> dict[str, Any]:

@@ -46,9 +46,19 @@ def committed(gathernest, compiled, tmp_path):
     return file
 
 
-def test_cases_that_are_alike_are_compiled_once_for_the_machine_asked_for(collected):
+def test_the_kernel_of_a_case_is_the_one_that_is_timed_and_cases_that_are_alike_are_compiled_once():
+    given = replace(SUITE[0], name="given", data=(4000,), indices=(200000,))
+    cases = [given, replace(given, name="new", into="new"), replace(given, name="again")]
+    kernels = collect.collect(cases, Conditions("x86-64-v3", MACHINE)).kernels
+    names = {name: [step for step, _ in kernels[name].stages] for name in kernels}
+    assert "stage-positions{bits=16}" in names["given"] and "stage-positions{bits=16}" not in names["new"]
+    assert any(step.startswith("fuse-bounds-check") for step in names["new"])
+    assert kernels["given"].identity != kernels["new"].identity and kernels["again"] is kernels["given"]
+
+
+def test_cases_of_one_kernel_have_the_same_facts_for_the_machine_asked_for(collected):
     function, kernel = collected.kernels["call-function"], collected.kernels["call-kernel"]
-    assert function is kernel
+    assert function == kernel
     assert [name for name, _ in kernel.stages][:2] == ["operator", "normalize-gather"]
     assert "gather inner" in [loop.name for loop in kernel.loops]
     assert max(loop.vector_bytes for loop in kernel.loops) == 32
