@@ -157,6 +157,7 @@ def _sizes_and_rates(
         "store_times": store_times(
             times_ns[f"rows, {CACHED}"], times_ns[f"rows, {STREAMED}"], row_bytes * copies_ns[-1]
         ),
+        "interleaved_times": max(times_ns["summed rows, interleaved"] / times_ns["summed rows, fissioned"], 1.0),
         "memory_bytes_per_ns": memory,
         "one_way_share": min(max(alone / memory, LEAST_ONE_WAY), 1.0),
         "strayed_lines": max(times_ns["ascending scalars"] - times_ns["ascending gathered scalars"], 0.0) / line_ns,
@@ -192,5 +193,5 @@ def _probes(workplace: Workplace, caches: tuple[int, int, int], far_bytes: int) 
     for name, size in (("L3", l3 // 4), ("memory", far_bytes)):
         probes |= {f"{name} {way}": probe for way, probe in workplace.elements(size).items()}
     probes |= workplace.near_rows(l3 // 4)
-    probes |= workplace.row_stores()
+    probes |= workplace.row_stores() | workplace.summed_rows(far_bytes)
     return probes | {f"rows {each}": lines(far_bytes, BESIDE_FAR // ROW_LINES, each, ROW_LINES) for each in FAR_ROWS}

@@ -16,6 +16,9 @@ NEAR_ROWS = (4, 8, 16, 32)
 LONG_ROW_BYTES = 4096
 # The stores of rows of 256 bytes from random places of memory that are written to memory.
 ROW_STORES = {"rows, cached stores": False, "rows, non-temporal stores": True}
+# Whether the prefetches of rows of 256 bytes that are summed have a loop of their own in front of `FISSIONED` rows.
+SUMMED_ROWS = {"summed rows, interleaved": False, "summed rows, fissioned": True}
+FISSIONED, SUMMED_AHEAD = 32, 64
 # How elements at random places are prefetched, so many ahead and with which locality, and whether stores are
 # non-temporal.
 ELEMENTS = {
@@ -54,6 +57,7 @@ def _loops() -> dict[str, str]:
         **rows,
         **{f"near {ahead}": _rows(64, 32, near=ahead) for ahead in NEAR_ROWS},
         **{name: _rows(256, 32, 8, far=32, streams=streams) for name, streams in ROW_STORES.items()},
+        **{name: _summed(fissions) for name, fissions in SUMMED_ROWS.items()},
         **{name: _scalars(*how) for name, how in ELEMENTS.items()},
         "stream by 32": _streamed(32),
         "stream by 64": _streamed(64),
@@ -136,6 +140,24 @@ def _rows(row_bytes: int, vector_bytes: int, near: int = 0, far: int = 0, *, str
 """
 
 
+def _summed(fissions: bool) -> str:
+    """Return a sum of rows of 256 bytes, `FISSIONED` by `FISSIONED`; each of these sums is written."""
+    prefetches = [
+        f"prefetch_2(data, 256 * load_i64(indices, 8 * at + {8 * SUMMED_AHEAD}) + {line})" for line in range(0, 256, 64)
+    ]
+    adds = [
+        "place = 256 * load_i64(indices, 8 * at)",
+        *(f"s{at} = addi_v8xi64(s{at}, load_v8xi64(data, place + {64 * at}))" for at in range(4)),
+    ]
+    bodies = [prefetches, adds] if fissions else [prefetches + adds]
+    lines = [f"for first in range(0, count, {FISSIONED}):"]
+    lines += [f"    s{at} = broadcast_v8xi64(0)" for at in range(4)]
+    for body in bodies:
+        lines += [f"    for at in range(first, first + {FISSIONED}):", *(f"        {line}" for line in body)]
+    lines += [f"    store_v8xi64(out, {64 * at}, s{at})" for at in range(4)]
+    return "\n" + "\n".join("    " + line for line in lines) + "\n    return 0\n"
+
+
 def _streamed(vector_bytes: int) -> str:
     """Return a loop that writes rows with non-temporal stores; `size` is that of what they are read from."""
     kind = f"v{vector_bytes // 4}xi32"
@@ -160,7 +182,7 @@ def _source() -> str:
     )
     kinds = ("v4xi32", "v8xi32", "v16xi32")
     vectors = [f"{operation}_{kind}" for operation in ("join", "load", "store", "stream") for kind in kinds]
-    vectors += [f"{operation}_v8xi64" for operation in ("addi", "and", "broadcast", "load", "shrsi")]
+    vectors += [f"{operation}_v8xi64" for operation in ("addi", "and", "broadcast", "load", "shrsi", "store")]
     return f"""from numba import int64, njit
 
 from gathernest.lowering.numba.intrinsics import load_i32, load_i64, uge, zext

@@ -21,6 +21,7 @@ from .probe_program import (
     NEAR_ROWS,
     ROW_STORES,
     ROWS_BYTES,
+    SUMMED_ROWS,
     VECTORS_BYTES,
     load_probes,
     probe_names,
@@ -165,6 +166,13 @@ class Workplace:
             for first in range(0, rows - window + 1, window)
         ]
         return {name: self._windowed(name, windows, runs=LEAST_RUNS, warm=1) for name in ROW_STORES}
+
+    def summed_rows(self, table_bytes: int) -> dict[str, Probe]:
+        """Return probes of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
+        rows = table_bytes // (ROW_LINES * LINE_BYTES)
+        self._rows[-table_bytes] = places = random_places(rows).astype(np.int64)
+        windows = self._windows(places, rows, READ_LINES, 0)
+        return {name: self._windowed(name, windows, runs=LEAST_RUNS, warm=1) for name in SUMMED_ROWS}
 
     def elements(self, table_bytes: int) -> dict[str, Probe]:
         """Return probes of elements at random places of a table, one in each line: nanoseconds for an element.

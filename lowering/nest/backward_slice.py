@@ -44,9 +44,14 @@ def depends_on(value: SSAValue, loop: LoopOp) -> bool:
 def clone_slice(
     ops: Iterable[Operation], builder: Builder, values: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
-    """Insert copies of operations with some operands replaced, and return `values` extended by their results."""
+    """Insert copies of operations with some operands replaced, and return `values` extended by their results.
+
+    Operations whose results have values already are left out.
+    """
     mapping = dict(values)
     for op in ops:
+        if op.results and all(result in mapping for result in op.results):
+            continue
         copy = builder.insert(op.clone(mapping))
         for before, after in zip(op.results, copy.results, strict=True):
             after.name_hint = before.name_hint

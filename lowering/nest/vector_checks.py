@@ -51,7 +51,7 @@ def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
     groups = [[place] for place in range(dim)] + [list(range(dim, len(shape)))]
     first = function.body.block.first_op
     assert first is not None
-    view = _collapsed(memory, groups)
+    view = collapsed(memory, groups)
     Rewriter.insert_op(view, InsertPoint.before(first))
     view.result.name_hint = "out_rows"
     return view.result
@@ -59,10 +59,11 @@ def rows_of(function: func.FuncOp, memory: SSAValue, dim: int) -> SSAValue:
 
 def in_one_run(memory: SSAValue) -> memref.CollapseShapeOp:
     """Return a view of a contiguous memref as one dimension."""
-    return _collapsed(memory, [list(range(SSAValue.get(memory, type=MemRefType).type.get_num_dims()))])
+    return collapsed(memory, [list(range(SSAValue.get(memory, type=MemRefType).type.get_num_dims()))])
 
 
-def _collapsed(memory: SSAValue, groups: list[list[int]]) -> memref.CollapseShapeOp:
+def collapsed(memory: SSAValue, groups: list[list[int]]) -> memref.CollapseShapeOp:
+    """Return a view of a contiguous memref with groups of its dimensions merged."""
     type_ = SSAValue.get(memory, type=MemRefType).type
     reassociation = ArrayAttr([ArrayAttr([IntegerAttr(place, i64) for place in group]) for group in groups])
     return memref.CollapseShapeOp(

@@ -12,6 +12,9 @@ from .thresholds import (
     GRADIENT_PIECES,
     GRADIENT_SHARE,
     GROUPED_PIECE_BYTES,
+    LEAST_FAR_ALONE_BYTES,
+    LEAST_FISSIONED_BAG,
+    LEAST_INTERLEAVED_TIMES,
     LEAST_PIECE_BYTES,
     LISTED_LANES,
     LISTED_ROW_BYTES,
@@ -19,6 +22,7 @@ from .thresholds import (
     LISTED_WIDTHS,
     LISTING_VECTOR_BYTES,
     MIN_POSITIONS_OF_AN_OWNER,
+    MOST_FISSIONED_ROW_BYTES,
     MOST_LISTING_OWNERS,
     MOST_OWNERS,
     MOST_SUMMED_BYTES,
@@ -287,7 +291,25 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.specialize is not None and loop
     prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
-    return Choice(replace(schedule, prefetch=prefetches), (*reasons, *why))
+    fission = None
+    if len(prefetches) > 1 and _is_fissioned(nest, machine):
+        far, near = prefetches
+        prefetches, fission = prefetches if nest.run_bytes < LEAST_FAR_ALONE_BYTES else (far,), (loop, far.locality)
+        why = (*why[:-1], f"rows are prefetched {far.distance} indices ahead, by a loop in front of each bag")
+        why += (f"and {near.distance} ahead into L1 between them",) if near in prefetches else ()
+    return Choice(replace(schedule, prefetch=prefetches, fission=fission), (*reasons, *why))
+
+
+def _is_fissioned(nest: NestShape, machine: MachineModel) -> bool:
+    """Return whether the rows of a bag are prefetched by a loop of their own: rows of some lines from memory."""
+    name, size = next((loop for loop in reversed(nest.loops) if loop[0].role in ("bag", "indices")), (LoopName(), 0))
+    return (
+        machine.interleaved_times >= LEAST_INTERLEAVED_TIMES
+        and name.role == "bag"
+        and size >= LEAST_FISSIONED_BAG
+        and LINE_BYTES < nest.run_bytes <= MOST_FISSIONED_ROW_BYTES
+        and machine.exceeds_last_level_cache(nest.table_bytes)
+    )
 
 
 def _prefetches(

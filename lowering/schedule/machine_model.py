@@ -40,6 +40,8 @@ class MachineModel:
         store_times: how many times as long as non-temporal stores cached ones take that go to memory.
         streamed_times: how many times as long elements of memory take that are prefetched into L1 or L2, where the
             result is written by non-temporal stores.
+        interleaved_times: how many times as long rows of a few lines of memory take whose prefetches stand between the
+            loads of others, as where they have a loop of their own in front of these.
         byte_ns: a byte that a gather reads or writes, instructions included.
         lane_load_ns: one lane of a vector by a load of its own.
         lane_gather_ns: so much more, as an element takes whose lane a gather instruction loads, index included.
@@ -79,6 +81,7 @@ class MachineModel:
     one_way_share: float = 1.0
     store_times: float = 2.0
     streamed_times: float = 1.0
+    interleaved_times: float = 1.0
     line_bytes: int = LINE_BYTES
     launch_ns: float = 1_000.0
     wake_ns: float = 10_000.0
@@ -241,6 +244,7 @@ def _power_of_two(number: float) -> int:
 # gathers where places are 16 B apart, 1.1 for 32 B, 1.3 for 48, 1.7 for 64, 1.7 for 96, 1.8 for 128 and 1.4 for 256
 # (one thread of a Zen 4); nothing was measured on the others.
 # One way: NumPy sums 256 MB of float64 at 23 to 26 bytes in a ns and fills them at 22 to 25, on one thread or on two.
+# Interleaved: not measured on the others.
 # Zen 5: calibrations of an EPYC of family 26 with two cores and, of what memory moves, cases of the suite; misses and
 # launches as Zen 4. Many loads are under way without prefetches: 1,000,000 float32 of 4 MB take 0.81 ms alone, 0.85
 # prefetched into L1 and 1.17 into L2; 4,000,000 of 256 MB 17.4, 13.0 and 14.2 ms, and with non-temporal stores 18.3,
@@ -282,6 +286,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "alone_line_ns": ((1.4, 6.0), (2.7, 9.5), (2.9, 11.7), (3.8, 11.5), (4.7, 18.3)),
     "store_times": (1.25, 2.0, 2.0, 2.0, 2.0),
     "streamed_times": (1.5, 1.0, 1.0, 1.0, 1.0),
+    "interleaved_times": (1.0, 1.4, 1.0, 1.0, 1.0),
     "byte_ns": (0.02, 0.035, 0.04, 0.025, 0.05),
     "lane_load_ns": (0.095, 0.15, 0.15, 0.12, 0.25),
     "lane_gather_ns": (0.13, 0.20, 0.35, 0.07, 0.35),

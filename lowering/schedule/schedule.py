@@ -63,6 +63,7 @@ class Schedule:
         gather: whether the lanes of elements with an index each are loaded by gather instructions.
         unroll: (loop, factor): iterations that run as one.
         prefetch: the prefetches, such as one far ahead into L2 and one nearer into L1.
+        fission: (loop, locality): such prefetches in the loop have a loop of their own in front of it.
         slices: the loop, iterations ahead and locality of the prefetch of the slices that a gradient adds.
         next_tile: (loop, indices): those of the next tile that are prefetched with each element that a loop adds.
         stream: whether vectors are written by non-temporal stores.
@@ -84,6 +85,7 @@ class Schedule:
     gather: bool = False
     unroll: tuple[str, int] | None = None
     prefetch: tuple[Prefetch, ...] = ()
+    fission: tuple[str, int] | None = None
     slices: tuple[str, int, int] | None = None
     next_tile: tuple[str, int] | None = None
     stream: bool = False
@@ -222,6 +224,14 @@ def _slices(value: Any, what: str) -> tuple[str, int, int]:
     return _name(loop, what), _number(distance, f"distance of {what}"), _number(locality, f"locality of {what}", 0)
 
 
+def _fission(value: Any, what: str) -> tuple[str, int]:
+    try:
+        loop, locality = value
+    except (TypeError, ValueError):
+        raise ScheduleError(f"{what} must be a loop and a locality, got {value!r}") from None
+    return _name(loop, what), _number(locality, f"locality of {what}", 0)
+
+
 def _prefetches(values: Any, what: str) -> tuple[Prefetch, ...]:
     given = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(each, Prefetch) for each in given):
@@ -329,6 +339,7 @@ STEPS = {
     "prefetch-indices": Step(
         "prefetch", ("loop", "distance", "lines", "locality"), _prefetches, repeats=True, row=Prefetch
     ),
+    "fission-prefetches": Step("fission", ("loop", "locality"), _fission),
     "prefetch-slices": Step("slices", ("loop", "distance", "locality"), _slices),
     "prefetch-next-tile": Step("next_tile", ("loop", "ahead"), _pair),
     "stream-stores": Step("stream", (), _flag),

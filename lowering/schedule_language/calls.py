@@ -71,6 +71,7 @@ CALLS = {
     "gather-lanes": Call("gather", lambda _: "", "vectorize elements with an index each first, of 4 or 8 bytes"),
     "unroll": Call("unroll", _pair, "unroll a loop of step 1 with no loop in it, such as the remainder"),
     "prefetch-indices": Call("prefetch", _prefetch, "prefetch in a loop over the indices around the load of data"),
+    "fission-prefetches": Call("fission", _pair, "prefetch in a loop first, or in one inside it"),
     "prefetch-slices": Call("prefetch_slices", _slices, "prefetch in a loop over indices that adds, after vectors"),
     "prefetch-next-tile": Call("prefetch_next_tile", _pair, "list the indices of single elements first"),
     "stream-stores": Call("stream", lambda _: "", "vectorize once, then stream once, and unroll after it"),

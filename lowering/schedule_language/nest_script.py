@@ -136,6 +136,12 @@ class NestScript(OwnerSteps):
         name = self._name(loop, call)
         return self._step("prefetch-indices", call, lambda: (Prefetch(name, distance, lines, locality),), [name])
 
+    def fission(self, loop: LoopHandle | str, locality: int = 2) -> Self:
+        """Give prefetches in a loop a loop of their own in front of it; see the pass `fission-prefetches`."""
+        call = f"fission({_shown(loop)}, {locality!r})"
+        name = self._name(loop, call)
+        return self._step("fission-prefetches", call, (name, locality), [name])
+
     def stream(self) -> Self:
         """Write vectors with non-temporal stores, which bypass the caches."""
         innermost, _ = self._innermost()

@@ -40,7 +40,12 @@ OF_GRADIENTS = {
 }
 FIELDS = {name: step.field for name, step in STEPS.items() if name not in OF_GRADIENTS}
 # What a step needs before it: vectors, and tiles of known sizes.
-NEEDS = {"gather-lanes": ("vectorize-inner",), "stream-stores": ("vectorize-inner",), "hoist-indices": ("tile-loops",)}
+NEEDS = {
+    "gather-lanes": ("vectorize-inner",),
+    "stream-stores": ("vectorize-inner",),
+    "hoist-indices": ("tile-loops",),
+    "fission-prefetches": ("prefetch-indices",),
+}
 # What slices of data a step is for.
 OF = {"gather-lanes": "lanes", "specialize-inner": "rows"}
 SCHEDULED = (*FIELDS, "hoist-invariants", "lower-nest-to-loops", "cse")
@@ -141,6 +146,8 @@ class Drawing:
                 )
                 numbers = [self.draw(kind) for kind in kinds]
                 return [Prefetch(name, *numbers) for name in every]
+            case "fission-prefetches":
+                return itertools.product(every, sorted({each.locality for each in self.schedule.prefetch}))
         return [True]
 
     def _tiles(self, copy: list[str], check: list[str]) -> list[tuple[tuple[str, int], ...]]:
@@ -268,6 +275,7 @@ def test_any_schedule_is_rejected_or_changes_no_byte(oracle, operator, data):
         "lanes": st.integers(0, 9),
         "unroll": st.tuples(st.sampled_from(parts), st.integers(0, 70)),
         "prefetch": st.builds(Prefetch, st.sampled_from(parts), st.integers(0, 5000), *[st.integers(0, 70)] * 2),
+        "fission": st.tuples(st.sampled_from(parts), st.integers(0, 4)),
         "stream": st.just(True),
         "specialize": st.integers(0, 40),
     }

@@ -51,7 +51,7 @@ _RULES: dict[str, Rule] = {
     "copy_bytes_per_ns": _several(3),
     "line_ns": _several(4),
     **dict.fromkeys(("near_line_ns", "alone_line_ns"), _several(2)),
-    **dict.fromkeys(("store_times", "streamed_times"), _number(64)),
+    **dict.fromkeys(("store_times", "streamed_times", "interleaved_times"), _number(64)),
     **dict.fromkeys(_NUMBERS, _number(1e9)),
 }
 

@@ -29,6 +29,7 @@ from ...nest.queries import (
     static_size,
     tiled_end,
 )
+from ...nest.vector_checks import collapsed
 from ...schedule.machine_model import LINE_BYTES
 from ...schedule.schedule import WHOLE_ROW
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
@@ -170,7 +171,8 @@ def _prefetch_positions(function: func.FuncOp, loop: LoopOp, loads: list[Access]
     """Resolve the indices of a later iteration at the start of this one; loops inside stand at their first ones."""
     builder = builder_at_start(loop)
     if loop.label == "bag":
-        later = _of_later_bag(builder, loop, options.distance)
+        later = _in_run_of_bags(builder, loop, loads, options.distance)
+        later = later or _of_later_bag(builder, loop, options.distance)
     else:
         end = _last_end(function, loop, loads)
         later = {loop.induction: later_iteration(options.name, builder, loop, end, options.distance)}
@@ -208,6 +210,38 @@ def _sweep_rows(function: func.FuncOp, loop: LoopOp, loads: list[Access], option
         along = [place for place in subscripts if place not in of_row]
         mapping = clone_slice(slice_of(along, innermost), inside, mapping)
         inside.insert(PrefetchOp(memory, [mapping.get(place, place) for place in subscripts], options.locality))
+
+
+def _in_run_of_bags(
+    builder: Builder, loop: LoopOp, loads: list[Access], distance: int
+) -> dict[SSAValue, SSAValue] | None:
+    """Insert the loads of the indices `distance` places ahead in all bags, which lie in one run; None elsewhere.
+
+    All bags have as many places. Where a step takes several places they need not lie in one bag.
+    """
+    bags, ops = loop.parent_op(), dict.fromkeys(op for load in loads for op in slice_of(_subscripts(load), loop))
+    read = [op for op in ops if isinstance(op, memref.LoadOp)]
+    if not isinstance(bags, LoopOp) or bags.label.role != "indices" or static_size(loop.step) != 1:
+        return None
+    counted = bags.induction, loop.induction
+    in_order = all(
+        load.indices[:2] == counted and isinstance(SSAValue.get(load.memref, type=MemRefType).type.layout, NoneAttr)
+        for load in read
+    )
+    if not in_order or any(place in counted for op in ops if op not in read for place in op.operands):
+        return None
+    mapping = dict[SSAValue, SSAValue]()
+    for load in read:
+        rest = range(2, len(load.indices))
+        run = named(builder, collapsed(load.memref, [[0, 1], *([dim] for dim in rest)]), "bags_run")
+        first = named(builder, arith.MuliOp(bags.induction, loop.upper), "first")
+        later = named(builder, arith.AddiOp(first, index_constant(builder, distance)), "first_ahead")
+        later = named(builder, arith.AddiOp(later, loop.induction), "later")
+        last = named(builder, arith.SubiOp(size_of(builder, run, 0, "run"), index_constant(builder, 1)), "last")
+        ahead = named(builder, arith.MinSIOp(later, last), "ahead")
+        index = made_from(load, memref.LoadOp.get(run, [ahead, *load.indices[2:]]))
+        mapping[load.res] = named(builder, index, load.res.name_hint)
+    return mapping
 
 
 def _of_later_bag(builder: Builder, loop: LoopOp, distance: int) -> dict[SSAValue, SSAValue]:

@@ -199,7 +199,7 @@ class _Walk(Accesses):
         for place, (argument, bound) in enumerate(zip(op.body.block.args, bounds, strict=True)):
             loop = self._enter(labels[min(place, len(labels) - 1)], argument, bound, (True, False))
         given = [self._counted(value) for value in self.block(op.body.block, loop)]
-        self.domain, self.loops = before
+        self._leave(*before)
         for result, value in zip(op.results, given, strict=True):
             self.values[result] = value
 
@@ -212,8 +212,12 @@ class _Walk(Accesses):
             value if isinstance(value, Summed) else self._counted(value)
             for value in self.block(op.regions[0].block, loop)
         ]
-        self.domain, self.loops = before
+        self._leave(*before)
         return given
+
+    def _leave(self, domain: isl.Set, loops: tuple[Loop, ...]) -> None:
+        """Go on behind a loop; what it has taught of sizes holds on."""
+        self.domain, self.loops = domain.intersect(self.meaning.context), loops
 
     def _enter(self, label: str, induction: SSAValue, bounds: Sequence[SSAValue], kind: tuple[bool, bool]) -> Loop:
         lower, upper, stride = (self.values[bound] for bound in bounds)

@@ -22,6 +22,7 @@ from .staged import LISTED, Staged
 from .values import (
     Argument,
     Atom,
+    Bounded,
     Buffer,
     Condition,
     Counted,
@@ -90,6 +91,8 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         array = self.values[memory]
         if isinstance(array, PositionMemory) and not lane:
             return self.load_position(op, array, [self.values[subscript] for subscript in given])
+        if any(isinstance(self.values[subscript], Bounded) for subscript in given) and not lane:
+            return self._index_within(op, array, [self.values[subscript] for subscript in given], width)
         subscripts = self._subscripts(given, lane)
         if isinstance(array, Buffer):
             return self.load_staged(op, array, subscripts)
@@ -106,6 +109,26 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
             places = (_flat(array, places),)
         name = f"row of {array.name}" if array.row else array.name
         atom = Atom(name, places, everything(), width, array.row)
+        name = self.name_of(atom)
+        return Term(bits.variable(name, width), {name: atom})
+
+    def _index_within(self, op: Operation, array: Value, given: Sequence[Value], width: int) -> Term:
+        """Load any of the indices at places of which bounds are known: such as one that a prefetch resolves."""
+        if not isinstance(array, Argument) or not array.is_integer or array.is_constant:
+            raise Undecided("a place is only known to lie within bounds")
+        places, among = list[isl.PwAff](), everything()
+        for value in given:
+            if isinstance(value, Bounded):
+                place = parameter(self.fresh("within"))
+                among = among.intersect(place.le_set(value.most)).intersect(place.ge_set(value.most.min(number(0))))
+                value = place
+            if not isinstance(value, isl.PwAff):
+                raise Undecided("an index is found by another index")
+            places.append(value)
+        before, self.domain = self.domain, self.domain.intersect(among)
+        self._access(op, array, tuple(places))
+        self.domain = before
+        atom = Atom(array.name, tuple(places), among, width, array.row)
         name = self.name_of(atom)
         return Term(bits.variable(name, width), {name: atom})
 
@@ -242,13 +265,15 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         self.values[op.results[0]] = Opaque(named(f"the address of {array.name}"))
 
     def run_memref_collapse_shape(self, op: memref.CollapseShapeOp) -> None:
-        """Drop dimensions of size 1 at the end, or see all indices as one dimension."""
+        """Drop dimensions of size 1 at the end, or see indices of the first dimensions as one."""
         array = self.values[op.src]
         assert isinstance(array, Argument) and isinstance(op.result.type, MemRefType)
-        rank = op.result.type.get_num_dims()
-        if rank == 1 and array.name == "indices" and not (array.is_constant or array.dropped):
-            row = Row(array.sizes, self._product(array.sizes))
-            self.values[op.result] = replace(array, sizes=(row.length,), row=row)
+        rank, (first, *rest) = op.result.type.get_num_dims(), op.reassociation.data
+        is_first = all(len(group.data) == 1 for group in rest) and (len(first.data) > 1 or not rest)
+        if is_first and array.name == "indices" and not (array.is_constant or array.dropped):
+            merged = array.sizes[: len(first.data)]
+            row = Row(merged, self._product(merged))
+            self.values[op.result] = replace(array, sizes=(row.length, *array.sizes[len(merged) :]), row=row)
             return
         if any(constant_of(size) != 1 for size in array.sizes[rank:]):
             raise Undecided("a dimension that is dropped may be larger than 1")
@@ -267,8 +292,12 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         name = self.fresh("n_row")
         self.meaning.sizes.append(name)
         self.meaning.products[name] = sizes
-        some = parameter(name).ge_set(number(0))
-        self.meaning.context, self.domain = self.meaning.context.intersect(some), self.domain.intersect(some)
+        some, none = parameter(name).ge_set(number(0)), parameter(name).eq_set(number(0))
+        for size in sizes:  # as many as each size, unless one is 0
+            some = some.intersect(parameter(name).ge_set(size).union(none))
+            none = none.intersect(size.gt_set(number(0)))
+        known = some.subtract(none)
+        self.meaning.context, self.domain = self.meaning.context.intersect(known), self.domain.intersect(known)
         return parameter(name)
 
     def run_vector_from_elements(self, op: FromElementsOp) -> None:

@@ -17,6 +17,7 @@ from .meaning import Loop, Meaning, Path
 from .polynomials import Polynomial, polynomial_of
 from .values import (
     Atom,
+    Bounded,
     Carried,
     Condition,
     Counted,
@@ -220,11 +221,21 @@ class Arithmetic(Combining):
                 self.meaning.remainders[names_of(rest)[0]] = known[0], divisor
             return rest
         left, right = known[0], known[-1]
+        if op.name == "arith.minsi" and left is not None and isinstance(operands[1], isl.PwAff):
+            return self._smaller(left, operands[1])
         if left is None or right is None or op.name not in ("arith.addi", "arith.subi", "arith.muli"):
             return Opaque()
         if op.name == "arith.muli":
             return Opaque(left.times(right))
         return Opaque(left.plus(right, 1 if op.name == "arith.addi" else -1))
+
+    def _smaller(self, left: Polynomial, right: isl.PwAff) -> Value:
+        """Return the smaller of a polynomial and an affine value: of the first one only its sign is used."""
+        names = {name for product in left.terms for name in product}
+        values = [left.values.get(name, None) or parameter(name) for name in names]
+        if min(left.terms.values(), default=0) < 0 or not all(map(self.never_negative, values)):
+            return Opaque()
+        return Bounded(right)
 
     def polynomial(self, value: Value) -> Polynomial | None:
         """Return a value as a polynomial, or None where it is not known."""

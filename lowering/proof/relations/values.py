@@ -73,6 +73,13 @@ class Opaque:
 
 
 @dataclass(frozen=True)
+class Bounded:
+    """An integer of which only this is known: it is no more than `most`, and not negative where that is not."""
+
+    most: isl.PwAff
+
+
+@dataclass(frozen=True)
 class Condition:
     """A truth that the loops and sizes decide."""
 
@@ -271,7 +278,7 @@ class Larger:
     is_chosen: bool
 
 
-_Integer = isl.PwAff | Term | Opaque | Condition | Counted | Carried
+_Integer = isl.PwAff | Term | Opaque | Bounded | Condition | Counted | Carried
 _Number = Weight | Divisor | Number | Zero
 Value = _Integer | _Number | Element | Mask | Lanes | Buffer | PositionMemory | Argument | Summed | Larger
 

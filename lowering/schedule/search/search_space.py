@@ -15,6 +15,7 @@ from ....ir.modules.plugins import load_passes
 from .. import thresholds as fixed
 from ..loop_sizes import NestShape
 from ..machine_model import GATHERED_BYTES, LINE_BYTES
+from ..prefetch_heuristic import FAR
 from ..schedule import Prefetch, Schedule
 from .gradients import grouped_indices, listed_elements, owner_counts, prefetched_slices
 from .space import ROW, Space, innermost, loops_beside, scheduled_loops, with_loops, without_owners
@@ -168,7 +169,17 @@ def prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         if around and space.row_bytes <= LINE_BYTES:
             yield replace(schedule, prefetch=(Prefetch(around[-1], 1, 1),))
     if schedule.prefetch:
-        yield replace(schedule, prefetch=())
+        yield replace(schedule, prefetch=(), fission=None)
+
+
+def fissioned_prefetches(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """A loop of their own for the prefetches of a bag's rows into L2, with none into L1 or beside these; or none."""
+    far = [each for each in schedule.prefetch if each.locality == FAR and LoopName(each.loop).role == "bag"]
+    if schedule.fission is not None:
+        yield replace(schedule, fission=None)
+    elif far:
+        for prefetch in dict.fromkeys([(far[0],), schedule.prefetch]):
+            yield replace(schedule, prefetch=prefetch, fission=(far[0].loop, FAR))
 
 
 def streamed_stores(space: Space, schedule: Schedule) -> Iterator[Schedule]:
@@ -209,6 +220,7 @@ GENERATORS: tuple[Generator, ...] = (
         specialized_rows,
         hoisted_indices,
         prefetches,
+        fissioned_prefetches,
         streamed_stores,
         unrolled_loops,
         check_tiles,

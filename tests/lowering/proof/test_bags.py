@@ -66,6 +66,7 @@ def test_a_pass_that_breaks_sums_is_refuted(verdict_of, pipeline, old, new, reas
 
 
 PREFETCHED = "tile-loops{loops=indices sizes=4},prefetch-indices{loop=bag distance=4 lines=2 locality=3}"
+FISSIONED = f"{PREFETCHED},fission-prefetches{{loop=bag locality=3}}"
 REDUCTIONS = {
     "mean": (GatherMean(), "9x8xf32", "5x7xi64"),
     "max": (GatherMax(), "9x8xf32", "5x7xi64"),
@@ -77,13 +78,13 @@ REDUCTIONS = {
 }
 
 
-def reduction(name: str, bounds: str = "zero") -> ModuleOp:
-    operator, data, indices = REDUCTIONS[name]
-    return operator_module(operator, ArraySpec.parse(data), ArraySpec.parse(indices), bounds=bounds)
+def reduction(name: str, bounds: str = "zero", indices: str | None = None) -> ModuleOp:
+    operator, data, usual = REDUCTIONS[name]
+    return operator_module(operator, ArraySpec.parse(data), ArraySpec.parse(indices or usual), bounds=bounds)
 
 
 @pytest.mark.parametrize("bounds", [Bounds.ZERO, Bounds.ERROR])
-@pytest.mark.parametrize("schedule", ["", REGISTERS, PREFETCHED])
+@pytest.mark.parametrize("schedule", ["", REGISTERS, PREFETCHED, FISSIONED])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_passes_of_other_reductions_are_proved_down_to_registers(prove, name, schedule, bounds):
     verdicts = prove(reduction(name, bounds), default_pipeline(Schedule.parse(schedule), reduction=True))
@@ -101,6 +102,7 @@ def promoted(name: str) -> str:
 DIVISOR = "a sum is divided by another number than that of the slices in it"
 ELSEWHERE = "an element of data is not added where it belongs"
 LOOPS = default_pipeline(Schedule(), reduction=True).partition(",promote-sums")[0]
+FISSION = "fission-prefetches{loop=bag locality=3}"
 AHEAD = default_pipeline(Schedule.parse(PREFETCHED), reduction=True).partition(",drop-unit")[0] + "," + PREFETCHED
 WRONG_REDUCTIONS = [
     ("mean", NEST, "count_bag(%k) = %c0_2", "count_bag(%k) = %c1_2", DIVISOR),
@@ -130,10 +132,27 @@ WRONG_REDUCTIONS = [
     ("quantised", NEST, "arith.uitofp", "arith.sitofp", "elements are not combined as arith.uitofp to f32"),
     ("quantised", "promoted", "%sum, %out[%i_i, %c0", "%sum_1, %out[%i_i, %c0", ELSEWHERE),
     ("quantised mean", NEST, "accumulate %weighted_1,", "accumulate %weighted,", "elements are not combined as"),
-    ("mean", AHEAD, "arith.minsi %following, %last_bag", "arith.addi %following, %last_bag", "outside of indices"),
-    ("mean", AHEAD, "arith.select %is_next, %over, %later", "arith.select %is_next, %later, %over", "of indices"),
-    ("max", AHEAD, "arith.remui %c4_1", "arith.divui %c4_1", "outside of indices in dimension 1"),
+    ("mean", AHEAD, "%last = arith.subi %n_run", "%last = arith.addi %n_run", "outside of indices in dimension 0"),
+    ("weighted", AHEAD, "%last = arith.subi %n_run", "%last = arith.addi %n_run", "outside of indices in dimension 0"),
+    ("max", f"{AHEAD},{FISSION}", "bag(%k_1) = %c0_2 to", "bag(%k_1) = %c1_2 to", ELSEWHERE),
 ]
+# Where the indices have gaps, a later place is found in its bag.
+GAPS = [
+    ("arith.minsi %following, %last_bag", "arith.addi %following, %last_bag", "outside of indices"),
+    ("arith.select %is_next, %over, %later", "arith.select %is_next, %later, %over", "of indices"),
+    ("arith.remui %c4_1", "arith.divui %c4_1", "outside of indices in dimension 1"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), GAPS)
+def test_a_pass_that_prefetches_outside_of_indices_with_gaps_is_refuted(prove, verdict_of, old, new, reason):
+    def module() -> ModuleOp:
+        return reduction("mean", indices="5x7xi64 strided<[14, 1]>")
+
+    *_, verdict = prove(module(), AHEAD)
+    assert verdict.status == "proved"
+    verdict = verdict_of(module(), AHEAD, old, new)
+    assert verdict.status == "refuted" and reason in verdict.reason, str(verdict)
 
 
 @pytest.mark.parametrize(("name", "pipeline", "old", "new", "reason"), WRONG_REDUCTIONS)

@@ -83,7 +83,11 @@ WRONG = {
         "arith.addi %i_o, %n_index_run",
         "two iterations of the parallel loop check_indices_o stage one position",
     ),
-    "memory of another size": ("memref.alloc(%n_index_run)", "memref.alloc(%n_indices)", "does not stage"),
+    "memory of another size": (
+        "memref.alloc(%n_index_run)",
+        "memref.alloc(%n_indices)",
+        "outside of the staged positions",
+    ),
     "memory that is freed": (
         "scf.if %all_inside",
         "memref.dealloc %positions : memref<?xi8>\nscf.if %all_inside",
