@@ -72,5 +72,7 @@ def test_a_loop_of_prefetches_is_named_apart_and_runs_as_often():
     run_passes(module, f"{NEST},{BOTH},fission-prefetches{{loop=bag}}", make_context())
     (function,) = functions(module)
     made, bag = (next(loop for loop in loops(function) if loop.label == name) for name in ("prefetch_bag", "bag"))
+    loads = [op.name for op in bag.walk() if op.name == "memref.load"]
+    assert len(loads) == 3  # of the element, of its index, and of that of the near prefetch
     assert isinstance(made, LoopOp) and made.label.nest == "prefetch" and made.next_op is bag
     assert (made.lower, made.upper, made.step) == (bag.lower, bag.upper, bag.step)

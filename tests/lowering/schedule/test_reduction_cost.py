@@ -116,3 +116,28 @@ def test_a_nest_without_work_takes_no_time_for_rows_and_keeps_the_stores_of_the_
 
 def test_predictions_of_bags_are_those_of_this_model():
     assert predict_us(LARGE, rules(LARGE), MACHINE) == predicted(LARGE).time_us
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "bag", "times", "prefetched"),
+    [
+        (10**6, 64, 8, 1.2, [2]),
+        (10**6, 64, 8, 1.19, None),
+        (10**6, 64, 7, 1.4, None),
+        (10**6, 128, 8, 1.4, [2]),
+        (10**6, 129, 8, 1.4, None),  # rows of more than 512 B
+        (10**6, 17, 8, 1.4, [2, 3]),
+        (10**6, 16, 8, 1.4, None),  # one line
+        (10**6, 63, 8, 1.4, [2, 3]),  # rows of less than 256 B
+        (131_073, 64, 32, 1.4, [2]),
+        (131_072, 64, 32, 1.4, None),  # a table that the last cache holds
+    ],
+)
+def test_far_prefetches_of_bags_have_a_loop_of_their_own_on_machines_that_drop_others(
+    rows, width, bag, times, prefetched
+):
+    found = choose_reduction_schedule(nest(rows, width, 8192, bag), replace(MACHINE, interleaved_times=times))
+    assert found.schedule.fission == (None if prefetched is None else ("bag", 2))
+    localities = [each.locality for each in found.schedule.prefetch]
+    assert localities == ([2, 3] if prefetched is None else prefetched)
+    assert any("by a loop in front of each bag" in reason for reason in found.reasons) == (prefetched is not None)
