@@ -6,7 +6,7 @@ counts.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,9 @@ LINE_BYTES = loops.LINE_BYTES
 # Prefetch distances (far, near) that are tried, in lines. From 16 MB, one core of a Zen 4 reads 480 million lines a
 # second with far alone and 425 with both; from 256 MB it is 280 and 312.
 DISTANCES_LINES = ((0, 0), (0, 16), (64, 0), (loops.MOST_DISTANCE, 0), (128, 16), (loops.MOST_DISTANCE, 16))
+
+# Lines of a piece, so many of which fit in L1 that are prefetched together.
+MOST_FISSIONED_LINES = 16
 
 # A way that takes so many times as long as the best is not tried again.
 HOPELESS = 1.5
@@ -125,16 +128,24 @@ def read_ways(
 ) -> dict[str, LoopCall]:
     """Return the ways to read pieces of a table at random places: with several prefetch distances.
 
+    Those of some lines are prefetched in front of the reads of several pieces, too: between reads prefetches may be
+    dropped.
+
     The windows are addresses of a table and of the numbers of its pieces, in `memory`, and positions among these.
     """
     memory = (*memory, aligned(shares * LINE_BYTES))
     distances = sorted({(-(-far // piece_lines), -(-near // piece_lines)) for far, near in DISTANCES_LINES})
-    return {
+    ways = {
         _distance_text(far * piece_lines, near * piece_lines): LoopCall(
             loops.READ_LINES, windows, memory, shares, lines=piece_lines, far=far, near=near
         )
         for far, near in distances
     }
+    for far, near in distances:
+        if 1 < piece_lines <= MOST_FISSIONED_LINES and far and not near:
+            text = f"{_distance_text(far * piece_lines, 0)}, {loops.FISSIONED} places at a time"
+            ways[text] = replace(ways[_distance_text(far * piece_lines, 0)], loop=loops.READ_FISSIONED)
+    return ways
 
 
 def _distance_text(far_lines: int, near_lines: int) -> str:

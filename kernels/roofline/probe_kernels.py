@@ -19,7 +19,7 @@ from ...lowering.numba.vector_intrinsics import (
 )
 from ...lowering.schedule.machine_model import LINE_BYTES
 
-STREAM_COPY, CACHED_COPY, READ_LINES, TOUCH = 0, 1, 2, 3
+STREAM_COPY, CACHED_COPY, READ_LINES, TOUCH, READ_FISSIONED = 0, 1, 2, 3, 4
 # The block of the copies; a share is a multiple of it.
 BLOCK_BYTES = 4 * LINE_BYTES
 # A copy reads this many different blocks for as many that it writes; with fewer it reads blocks again.
@@ -35,6 +35,10 @@ COPY_DISTANCE_BYTES = 1024
 
 # The largest prefetch distance of `READ_LINES`, in pieces: as many positions must follow the last one.
 MOST_DISTANCE = 256
+
+# The pieces whose prefetches `READ_FISSIONED` has in front of the reads of as many: of 4 lines from 256 MB one core of
+# a Zen 4 reads 235 million a second, and 140 with prefetches between the reads.
+FISSIONED = 32
 
 
 @njit
@@ -98,6 +102,24 @@ def _read_share(table, positions, first, last, lines, far, near):
 
 
 @njit
+def _read_fissioned_share(table, positions, first, last, lines, far):
+    """Do what `_read_share` does with the prefetches in a loop of their own, in front of the reads of some pieces."""
+    piece_bytes = lines * LINE_BYTES
+    total = np.int64(0)
+    for begin in range(first, last, FISSIONED):
+        end = min(begin + FISSIONED, last)
+        for number in range(begin, end):
+            later = np.int64(load_i32(positions, 4 * (number + far))) * piece_bytes
+            for line in range(lines):
+                prefetch_1(table, later + line * LINE_BYTES)
+        for number in range(begin, end):
+            place = np.int64(load_i32(positions, 4 * number)) * piece_bytes
+            for line in range(lines):
+                total += load_i64(table, place + line * LINE_BYTES)
+    return total
+
+
+@njit
 def _read_near_share(table, positions, first, last):
     """Do what `_read_share` does for pieces of one line without prefetching: twice as fast where a table is near."""
     total = np.int64(0)
@@ -109,7 +131,7 @@ def _read_near_share(table, positions, first, last):
 @njit
 def _share(number, loop, source, target, first, last, sums, shares, repeats, lines, far, near, blocks_read):
     """Do one share; one function calls all loops, so that Numba makes code for threads once."""
-    grain = 1 if loop == READ_LINES else BLOCK_BYTES
+    grain = 1 if loop in (READ_LINES, READ_FISSIONED) else BLOCK_BYTES
     length = -(-(last - first) // (shares * grain)) * grain
     start = min(first + number * length, last)
     stop = min(start + length, last)
@@ -120,6 +142,8 @@ def _share(number, loop, source, target, first, last, sums, shares, repeats, lin
             _copy_share(source, target, start, stop, blocks_read)
         elif loop == TOUCH:
             _touch_share(target, start, stop)
+        elif loop == READ_FISSIONED:
+            store_i64(sums, number * LINE_BYTES, _read_fissioned_share(source, target, start, stop, lines, far))
         elif lines == 1 and far + near == 0:
             store_i64(sums, number * LINE_BYTES, _read_near_share(source, target, start, stop))
         else:
@@ -132,7 +156,7 @@ def run_loop(loop, source, target, first, last, sums, shares, repeats, lines, fa
 
     Args:
         loop: `STREAM_COPY` with non-temporal stores or `CACHED_COPY`, both from `source` to `target`, addresses that
-            are multiples of 64; `TOUCH`, which fills `target`; or `READ_LINES`, of the table at
+            are multiples of 64; `TOUCH`, which fills `target`; or `READ_LINES` and `READ_FISSIONED`, of the table at
             `source`, in pieces whose numbers are the int32 at `target`, with `MOST_DISTANCE` more at the end.
         first, last: where the work begins and where it ends: offsets in bytes from `source` and `target`, multiples of
             `BLOCK_BYTES`, or positions in the numbers of the pieces.

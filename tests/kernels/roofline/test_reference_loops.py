@@ -57,6 +57,17 @@ def test_distances_that_are_the_same_in_pieces_are_one_way():
     ]
 
 
+@pytest.mark.parametrize(("lines", "is_fissioned"), [(1, False), (2, True), (4, True), (16, True), (17, False)])
+def test_pieces_of_some_lines_are_also_prefetched_many_at_a_time(lines, is_fissioned):
+    ways = ways_of(traffic_of(2**24, 2**16, float(lines)), 2**24, threads=1)["random lines"]
+    found = [
+        way for name, way in ways.items() if name.endswith("lines ahead into the second cache, 32 places at a time")
+    ]
+    assert len(found) == (2 if is_fissioned else 0)
+    calls = [way.call for way in found]
+    assert all((call.loop, call.lines, call.near) == (probe_kernels.READ_FISSIONED, lines, 0) for call in calls)
+
+
 def test_small_work_is_offered_on_one_thread_too_and_repeated_there():
     ways = ways_of(traffic_of(2000, 20), 4096)
     for offered in ways.values():
@@ -268,18 +279,20 @@ def test_copy_reads_less_where_the_gather_writes_more_than_it_reads(output_bytes
         assert (np.diff(target.reshape(-1, block)[:, 0].astype(int)) >= 0).all()
 
 
+@pytest.mark.parametrize(("loop", "far"), [(READS, 0), (READS, 3), (probe_kernels.READ_FISSIONED, 3)])
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
-def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares):
-    traffic = traffic_of(1000, 20, 2.0)
-    candidate = loop_ways(traffic, 64 * 40, shares)["random lines"]["without prefetching"]
+def test_shares_read_every_piece_once_where_they_do_not_divide_them(shares, loop, far):
+    traffic = traffic_of(1000, 150, 2.0)
+    candidate = loop_ways(traffic, 64 * 160, shares)["random lines"]["without prefetching"]
     table, places, sums = candidate.call.memory
     table[:] = 0
-    table.view(np.int64)[::8] = 2 ** np.arange(len(table) // 64)
-    call = LoopCall(READS, candidate.call.windows, candidate.call.memory, shares, lines=2)
+    values = table.view(np.int64)[::8]
+    values[:] = np.random.default_rng(0).integers(0, 2**50, len(values))
+    call = LoopCall(loop, candidate.call.windows, candidate.call.memory, shares, lines=2, far=far)
     sums[:] = 0
     call()
-    read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:10]])
-    assert sum(int(total) for total in sums.view(np.int64)[::8]) == sum(2 ** int(line) for line in read)
+    read = np.concatenate([[2 * place, 2 * place + 1] for place in places[:75]])
+    assert int(sums.view(np.int64)[::8].sum()) == int(values[read].sum())
 
 
 def test_work_larger_than_memory_allows_is_timed_in_part(monkeypatch):
