@@ -22,6 +22,7 @@ from .thresholds import (
     LISTED_WIDTHS,
     LISTING_VECTOR_BYTES,
     MIN_POSITIONS_OF_AN_OWNER,
+    MOST_FAR_ALONE_BYTES,
     MOST_FISSIONED_ROW_BYTES,
     MOST_LISTING_OWNERS,
     MOST_OWNERS,
@@ -294,7 +295,8 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     fission = None
     if len(prefetches) > 1 and _is_fissioned(nest, machine):
         far, near = prefetches
-        prefetches, fission = prefetches if nest.run_bytes < LEAST_FAR_ALONE_BYTES else (far,), (loop, far.locality)
+        is_alone = LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES
+        prefetches, fission = (far,) if is_alone else prefetches, (loop, far.locality)
         why = (*why[:-1], f"rows are prefetched {far.distance} indices ahead, by a loop in front of each bag")
         why += (f"and {near.distance} ahead into L1 between them",) if near in prefetches else ()
     return Choice(replace(schedule, prefetch=prefetches, fission=fission), (*reasons, *why))

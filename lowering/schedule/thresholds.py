@@ -196,6 +196,8 @@ LEAST_PIECE_BYTES = 64
 # Rows of memory, of more than a line and up to so many bytes, whose prefetches have a loop of their own in front of a
 # bag of so many rows, where those between loads make rows so many times slower. Of 256 MB and more, bags of 32 of 256 B
 # are 1.4 times as fast on two threads and 1.7 on one, of 128 1.6; bags of 16 of 512 B 1.17 and 1.17, of 192 B 1.4 and
-# 1.1, of 128 B 1.15 and 0.94; of 1 KB 0.9 and 1.0, of 64 B 0.86 and 0.8 (a Zen 4; docs/performance.md). Prefetches into
-# L1 between the loads of rows of 128 and 192 B gain 1.1 times more on one thread, and lose as much of 256 B.
-LEAST_INTERLEAVED_TIMES, LEAST_FISSIONED_BAG, MOST_FISSIONED_ROW_BYTES, LEAST_FAR_ALONE_BYTES = 1.2, 8, 512, 256
+# 1.1, of 128 B 1.15 and 0.94; of 16 and 64 of 1 KB 1.02 to 1.11 and 1.06 to 1.18; of 64 B 0.86 and 0.8 (a Zen 4).
+LEAST_INTERLEAVED_TIMES, LEAST_FISSIONED_BAG, MOST_FISSIONED_ROW_BYTES = 1.2, 8, 1024
+# Rows without prefetches into L1 between their loads then. On one thread these gain 1.1 times of 128 and 192 B, and
+# lose as much of 256 B; of 512 B both are as fast, and of 1 KB it takes 1.05 to 1.15 times as long without.
+LEAST_FAR_ALONE_BYTES, MOST_FAR_ALONE_BYTES = 256, 512

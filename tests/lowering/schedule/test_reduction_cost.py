@@ -125,7 +125,8 @@ def test_predictions_of_bags_are_those_of_this_model():
         (10**6, 64, 8, 1.19, None),
         (10**6, 64, 7, 1.4, None),
         (10**6, 128, 8, 1.4, [2]),
-        (10**6, 129, 8, 1.4, None),  # rows of more than 512 B
+        (10**6, 132, 8, 1.4, [2, 3]),  # rows of more than 512 B
+        (10**6, 256, 8, 1.4, [2, 3]),
         (10**6, 17, 8, 1.4, [2, 3]),
         (10**6, 16, 8, 1.4, None),  # one line
         (10**6, 63, 8, 1.4, [2, 3]),  # rows of less than 256 B
