@@ -170,8 +170,8 @@ class Workplace:
     def summed_rows(self, table_bytes: int) -> dict[str, Probe]:
         """Return probes of sums of rows of 256 bytes at random places of a table: nanoseconds for a row."""
         rows = table_bytes // (ROW_LINES * LINE_BYTES)
-        self._rows[-table_bytes] = places = random_places(rows).astype(np.int64)
-        windows = self._windows(places, rows, READ_LINES, 0)
+        self._summed = random_places(rows).astype(np.int64)
+        windows = self._windows(self._summed, rows, READ_LINES, 0)
         return {name: self._windowed(name, windows, runs=LEAST_RUNS, warm=1) for name in SUMMED_ROWS}
 
     def elements(self, table_bytes: int) -> dict[str, Probe]:

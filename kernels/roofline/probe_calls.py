@@ -141,10 +141,12 @@ def read_ways(
         )
         for far, near in distances
     }
-    for far, near in distances:
-        if 1 < piece_lines <= MOST_FISSIONED_LINES and far and not near:
-            text = f"{_distance_text(far * piece_lines, 0)}, {loops.FISSIONED} places at a time"
-            ways[text] = replace(ways[_distance_text(far * piece_lines, 0)], loop=loops.READ_FISSIONED)
+    if 1 < piece_lines <= MOST_FISSIONED_LINES:
+        ways |= {
+            f"{text}, {loops.FISSIONED} places at a time": replace(way, loop=loops.READ_FISSIONED)
+            for text, way in ways.items()
+            if way.far and not way.near
+        }
     return ways
 
 

@@ -291,46 +291,46 @@ def choose_reduction_schedule(nest: NestShape, machine: MachineModel) -> Choice:
     loop = next((name for name, _ in reversed(adding) if name.role in ("bag", "indices")), LoopName())
     loop = loop.inner_tile if loop in dict(schedule.tiles) else loop
     can_prefetch = schedule.specialize is not None and loop
-    prefetches, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), ())
-    fission = None
-    if len(prefetches) > 1 and _is_fissioned(nest, machine):
-        far, near = prefetches
-        is_alone = LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES
-        prefetches, fission = (far,) if is_alone else prefetches, (loop, far.locality)
-        why = (*why[:-1], f"rows are prefetched {far.distance} indices ahead, by a loop in front of each bag")
-        why += (f"and {near.distance} ahead into L1 between them",) if near in prefetches else ()
+    prefetches, fission, why = _prefetches(nest, machine, loop, pieces) if can_prefetch else ((), None, ())
     return Choice(replace(schedule, prefetch=prefetches, fission=fission), (*reasons, *why))
 
 
-def _is_fissioned(nest: NestShape, machine: MachineModel) -> bool:
+def _is_fissioned(nest: NestShape, machine: MachineModel, loop: LoopName) -> bool:
     """Return whether the rows of a bag are prefetched by a loop of their own: rows of some lines from memory."""
-    name, size = next((loop for loop in reversed(nest.loops) if loop[0].role in ("bag", "indices")), (LoopName(), 0))
     return (
         machine.interleaved_times >= LEAST_INTERLEAVED_TIMES
-        and name.role == "bag"
-        and size >= LEAST_FISSIONED_BAG
+        and loop.role == "bag"
+        and dict(nest.loops)[loop] >= LEAST_FISSIONED_BAG
         and LINE_BYTES < nest.run_bytes <= MOST_FISSIONED_ROW_BYTES
         and machine.exceeds_last_level_cache(nest.table_bytes)
     )
 
 
 def _prefetches(
-    nest: NestShape, machine: MachineModel, loop: str, pieces: tuple[tuple[str, int], ...]
-) -> tuple[tuple[Prefetch, ...], tuple[str, ...]]:
-    """Return the prefetches of the rows of a bag, which go on into the next bag; of bags of one, of those of others."""
+    nest: NestShape, machine: MachineModel, loop: LoopName, pieces: tuple[tuple[str, int], ...]
+) -> tuple[tuple[Prefetch, ...], tuple[str, int] | None, tuple[str, ...]]:
+    """Return the prefetches of the rows of a bag, which of them have a loop of their own, and why.
+
+    They go on into the next bag; those of bags of one are of the rows of others.
+    """
     if min(nest.read_bytes, nest.table_bytes) <= machine.l2_room_bytes:
-        return (), ()
+        return (), None, ()
     if pieces:
         (_, elements), (_, all_elements) = pieces[0], nest.innermost
         near, _ = near_and_far_rows(
             nest, machine, loop, nest.indices * (all_elements // elements), elements * nest.width_bytes
         )
-        return (near,), (f"data exceeds L2: pieces of rows are prefetched {near.distance} indices ahead",)
+        return (near,), None, (f"data exceeds L2: pieces of rows are prefetched {near.distance} indices ahead",)
     near, far = near_and_far_rows(nest, machine, loop, nest.indices)
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        return (near,), (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
-    why = f"rows are prefetched {far.distance} indices ahead into L2 and {near.distance} into L1"
-    return (far, near), (f"data exceeds the last cache: {why}",)
+        return (near,), None, (f"data exceeds L2: rows are prefetched {near.distance} indices ahead",)
+    ahead = f"rows are prefetched {far.distance} indices ahead"
+    if not _is_fissioned(nest, machine, loop):
+        return (far, near), None, (f"data exceeds the last cache: {ahead} into L2 and {near.distance} into L1",)
+    fission, why = (loop, far.locality), f"{ahead}, by a loop in front of each bag"
+    if LEAST_FAR_ALONE_BYTES <= nest.run_bytes <= MOST_FAR_ALONE_BYTES:
+        return (far,), fission, (why,)
+    return (far, near), fission, (why, f"and {near.distance} ahead into L1 between them")
 
 
 def _summed_rows(nest: NestShape, machine: MachineModel) -> tuple[Schedule, tuple[str, ...]]:

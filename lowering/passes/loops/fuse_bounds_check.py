@@ -199,7 +199,7 @@ class _Fusing:
             index = None if run is None else made_from(run, memref.LoadOp.get(viewed(run.memref), places))
         if run is not None and index is not None:
             mapping[run.res] = named(builder, index, run.res.name_hint)
-        mapping |= clone_slice([op for op in ops if op is not run], builder, mapping)
+        mapping |= clone_slice(ops, builder, mapping)
         count = mapping.get(counted, counted)
         for loop in reversed(made):
             loop.body.block.add_op(made_from(loop, YieldOp(count)))

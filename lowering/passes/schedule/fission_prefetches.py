@@ -12,9 +12,9 @@ from xdsl.rewriter import Rewriter
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
-from ...nest.backward_slice import slice_of
+from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import insert_loop
-from ...nest.located import builder_at_end, builder_before, made_from
+from ...nest.located import builder_at_end, builder_before
 from ...nest.prefetching import check_ranges
 from ...nest.queries import find_loop, functions, loops
 
@@ -114,7 +114,5 @@ def _copy(
         if op in around and isinstance(op, LoopOp):
             _copy(op, inner, copied, around, mapping)
         elif op in copied:
-            copy = inner.insert(made_from(op, op.clone(mapping)))
-            for before, after in zip(op.results, copy.results, strict=True):
-                after.name_hint = before.name_hint
+            mapping |= clone_slice([op], inner, mapping)
     inner.insert(YieldOp())

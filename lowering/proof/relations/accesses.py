@@ -107,8 +107,10 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
             raise Undecided("an index is found by another index")
         if array.is_constant:
             places = (_flat(array, places),)
-        name = f"row of {array.name}" if array.row else array.name
-        atom = Atom(name, places, everything(), width, array.row)
+        return self._index(array, places, everything(), width)
+
+    def _index(self, array: Argument, places: tuple[isl.PwAff, ...], among: isl.Set, width: int) -> Term:
+        atom = Atom(f"row of {array.name}" if array.row else array.name, places, among, width, array.row)
         name = self.name_of(atom)
         return Term(bits.variable(name, width), {name: atom})
 
@@ -128,9 +130,7 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         before, self.domain = self.domain, self.domain.intersect(among)
         self._access(op, array, tuple(places))
         self.domain = before
-        atom = Atom(array.name, tuple(places), among, width, array.row)
-        name = self.name_of(atom)
-        return Term(bits.variable(name, width), {name: atom})
+        return self._index(array, tuple(places), among, width)
 
     def _access(self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
         place = self.domain, subscripts, array.sizes, self.under, self.guard

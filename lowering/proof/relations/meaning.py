@@ -108,8 +108,8 @@ class Meaning:
     Attributes:
         sizes: the parameters that are sizes.
         context: what holds of them.
-        products: of those that are products, the factors; the context says of them only that they are 0 where a factor
-            is, and otherwise no less than each.
+        products: of those that are products, the factors; the context says of them only that they are 0, or no less
+            than each, and not 0 where no factor is.
         guard: the branch on a count of indices outside; None where there is none.
         has_fresh_out: whether out may hold anything where the function returns a count that is not zero.
         returned: the count that the function returns.

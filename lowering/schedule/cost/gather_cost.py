@@ -219,9 +219,9 @@ class GatherModel:
                 first = Lines(in_order_ns, in_order_ns, in_order_ns, in_order_ns, in_order_ns, first.following, 0.0)
         missed = stored[MEMORY]
         line_bytes = self._first_reads * (1 + self._beside) * LINE_BYTES * table[MEMORY]
-        # The copy reads the first of what a nest of its own has checked soon, and the last after nearly a call.
-        copied = (self._copied_bytes, parts_of(self._copied_bytes <= own_bytes, last.there))
-        reads = ((self._index_bytes, stored), copied)[: 2 if nest.checked else 1]
+        reads = [(self._index_bytes, stored)]
+        if nest.checked:  # then the copy reads the first of them soon, and the last after nearly a call
+            reads.append((self._copied_bytes, parts_of(self._copied_bytes <= own_bytes, last.there)))
         indices_ns, read = indices_read(machine, *reads)
         if stream:
             is_split = self._run_bytes % STREAM_BYTES != 0 and nest.width_bytes < MIN_SINGLE_BYTES

@@ -56,10 +56,12 @@ class ReductionModel:
         fits = passing + nest.table_bytes <= threads * machine.l2_bytes
         stored = parts_of(fits, last.passing)
         table = parts_of(min(machine.l2_bytes / max(nest.table_bytes, 1), 1.0), last.table)
-        fits = nest.all_index_bytes <= threads * machine.l2_bytes
-        reads = ((nest.all_index_bytes, stored), (nest.all_index_bytes, parts_of(fits, last.there)))
+        reads = [(nest.all_index_bytes, stored)]
+        if nest.checked:
+            fits = nest.all_index_bytes <= threads * machine.l2_bytes
+            reads.append((nest.all_index_bytes, parts_of(fits, last.there)))
         lines, line_bytes = self._lines(schedule, table)
-        indices, index_bytes = indices_read(machine, *reads[: 2 if nest.checked else 1])
+        indices, index_bytes = indices_read(machine, *reads)
         read = line_bytes + index_bytes
         if schedule.stream:
             stores, written = copy_ns(machine, self._out_bytes, IN_MEMORY), float(self._out_bytes)

@@ -54,7 +54,7 @@ def _kernel(gn: Any, case: dict[str, Any]) -> Any:
 
 def _with_out(kernel: Any) -> Any:
     """Return the kernel that calls with `out` run; for older revisions, which do not name it, made as they make it."""
-    if hasattr(kernel, "with_out"):
+    if hasattr(type(kernel), "with_out"):
         return kernel.with_out
     try:
         return type(kernel)(kernel.problem.into(kernel.problem.result), None)
