@@ -18,7 +18,7 @@ from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
 from ..tuned_schedules.store import Tuned
 from .layout import Layout
-from .select_schedule import adapted_class, chosen_check, chosen_schedule, chosen_staging, problem_class, tuned_schedule
+from .select_schedule import adapted_class, chosen_check, chosen_schedule, problem_class, tuned_schedule
 
 # What stands between the key of a kernel and the digest of its edited stages.
 _EDITED = ", edited stages "
@@ -159,15 +159,15 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    check = None
-    if not problem.adds:
-        check = (chosen_check if problem.is_fresh else chosen_staging)(nest, choice.schedule)
+    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=problem.gradient is not None)
     if isinstance(check, StagedCheck):
         key += f", positions of {check.bits} bits staged by the check"
-        reasons += (f"out is given: the check stages positions of {check.bits} bits, and the copy reads these",)
+        when, what = ("", "additions read") if problem.adds else ("out is given: ", "copy reads")
+        reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
-        reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it copies",)
+        verb = "adds" if problem.adds else "copies"
+        reasons += (f"a new result: {check.loop} checks the indices of an iteration right before it {verb}",)
         reasons += ("while one copies, all indices of the next are prefetched",) if check.prefetches_all else ()
     return Plan(layout, choice.schedule, key, action, tuned, reasons, check=check)
 

@@ -6,7 +6,7 @@ from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
-from ...lowering.schedule.tiling import FusedCheck, StagedCheck, fused_check, staged_check
+from ...lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.records import NEW_RESULT, OUT_GIVEN
@@ -60,14 +60,11 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
     return choose_candidate(nest, machine, proposed)
 
 
-def chosen_check(nest: NestShape, schedule: Schedule) -> FusedCheck | None:
-    """Return which loop of a new result checks the indices that its iterations read, if one does."""
-    return fused_check(nest, schedule, machine_model())
-
-
-def chosen_staging(nest: NestShape, schedule: Schedule) -> StagedCheck | None:
-    """Return how the check of a result that somebody has stages positions for the copy, if it does."""
-    return staged_check(nest, schedule, machine_model())
+def chosen_check(
+    nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool
+) -> FusedCheck | StagedCheck | None:
+    """Return how the indices of a result are checked, where that is not done in a nest of its own."""
+    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

@@ -13,7 +13,10 @@ from .thresholds import (
     MIN_PREFETCHED_INDEX_BYTES,
     MIN_RUN_BYTES,
     MIN_RUN_CHECKED,
+    MIN_STAGED_BAG_INDICES,
+    MOST_STAGED_GRADIENT_ROW_BYTES,
     STAGED_BITS,
+    STAGED_GRADIENT_BITS,
     STAGED_INDEX_BYTES,
 )
 
@@ -47,20 +50,42 @@ class StagedCheck(NamedTuple):
         return f"stage-positions{{bits={self.bits}}}"
 
 
+def choose_check(
+    nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_fresh: bool, is_gradient: bool = False
+) -> FusedCheck | StagedCheck | None:
+    """Return how the indices of a result are checked; None for a nest of its own that does nothing else.
+
+    A new result is checked while it is made, and a given one before. What adds up resolves an index more than once, and
+    so may have staged positions in either. A gradient whose loops have another order adds parts of rows: columns of
+    indices are checked slower than all of them, gather_elements along the first axis 0.92 times as fast (Zen 4).
+    """
+    if is_gradient:
+        bits = staged_bits_of_gradient(nest, schedule, machine)
+    elif nest.sums_bags:
+        bits = staged_bits_of_bags(nest)
+    else:
+        bits = None if is_fresh or schedule.lanes is None or schedule.hoist else staged_bits(nest, machine)
+    if bits is not None:
+        return StagedCheck(bits)
+    if not is_fresh or (is_gradient and schedule.order):
+        return None
+    return _check_of_lists(nest, schedule, machine) if schedule.compact else fused_check(nest, schedule, machine)
+
+
 def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
     """Return how the indices of a new result are checked while it is made; None where that does not pay.
 
     It is the innermost parallel loop or one inside it, if no loop at or around it repeats indices: each is then checked
     once, while it is on its way to the caches, and threads start once. Inside it, the innermost is taken that has
     enough indices for vectors. Short rows of indices are checked faster by one loop over all, before the copy, unless
-    their size is part of the code: then it is one loop over those of a tile.
+    their size is part of the code: then it is one loop over those of a tile, as it is over those of bags.
 
     The indices of the next iteration are prefetched along with the copy where they are more than the processor fetches
     ahead, and L1 holds those of both.
     """
     rows = [size for name, size in nest.loops if name in nest.looked_up]
     is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
-    if is_short and (nest.is_row or schedule.specialize is None):
+    if is_short and not nest.sums_bags and (nest.is_row or schedule.specialize is None):
         return None
     parallel = [name for name in schedule.parallel if not LoopName(name).nest]
     if not nest.checked or not parallel:
@@ -78,7 +103,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
         if not is_looked_up.get(loop):
             break
         checked = math.prod(sizes[inner] for inner in loops[place + 1 :] if is_looked_up.get(inner))
-        if loop == parallel[-1] or (found is not None and checked >= least):
+        if loop == parallel[-1] or (found is not None and checked >= least and not nest.sums_bags):
             found, count = loop, checked
     if found is None:
         return None
@@ -87,24 +112,55 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     return FusedCheck(found, has_vectors and fits)
 
 
-def staged_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> StagedCheck | None:
-    """Return how the check of a given result stages positions for the copy; None where that does not pay.
+def _check_of_lists(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
+    """Return the loop over tiles of indices in which each owner checks all of them; None where threads share a check.
+
+    A check of its own reads from memory what owners read once more. Where that takes longer than that each of them
+    compares all indices, and not its share, they check.
+    """
+    loop = LoopName(schedule.compact or "").untiled.outer_tile
+    compared_ns = nest.indices * machine.check_ns * (1 - 1 / machine.threads)
+    exceeds = machine.exceeds_last_level_cache(2 * nest.all_index_bytes)  # those behind them take the other half
+    is_slower = exceeds and machine.moving_ns(nest.all_index_bytes, 0.0) > compared_ns
+    return FusedCheck(loop, False) if nest.checked and is_slower else None
+
+
+def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
+    """Return the fewest bits that hold a position, if staging pays a gather by the sizes of its nest.
 
     It pays for elements with an index each, where no core has room for the indices: the copy reads an eighth of their
     bytes, or a quarter, and resolves none.
     """
-    bits = staged_bits(nest, machine)
-    return StagedCheck(bits) if bits is not None and schedule.lanes is not None and schedule.hoist is None else None
-
-
-def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
-    """Return the fewest bits that hold a position, if staging pays by the sizes of a nest."""
-    axes = [positions for axis, positions in nest.table if axis.role == "axis"]
-    is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices and not nest.is_row
-    if not is_run or len(axes) != 1 or nest.index_bytes != STAGED_INDEX_BYTES:
-        return None
     fits = nest.all_index_bytes <= machine.l2_bytes
-    return None if fits else next((bits for bits in STAGED_BITS if axes[0] <= 1 << bits), None)
+    return None if fits or nest.is_row or nest.index_bytes != STAGED_INDEX_BYTES else _fewest_bits(nest, STAGED_BITS)
+
+
+def staged_bits_of_bags(nest: NestShape) -> int | None:
+    """Return the same for bags: each index is resolved for its row, and for the prefetch of it."""
+    return _fewest_bits(nest, STAGED_BITS) if nest.indices >= MIN_STAGED_BAG_INDICES else None
+
+
+def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
+    """Return the same for a gradient: of short rows, whose indices are no list, and added in their order."""
+    is_plain = not (schedule.compact or schedule.grouped or schedule.order or _shares_indices(schedule))
+    is_short = nest.row_bytes <= MOST_STAGED_GRADIENT_ROW_BYTES and nest.all_index_bytes > machine.l2_bytes
+    if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
+        return None
+    return _fewest_bits(nest, STAGED_GRADIENT_BITS)
+
+
+def _shares_indices(schedule: Schedule) -> bool:
+    """Return whether threads share what is added other than by owners: batches, outer slices or parts of rows."""
+    return any(not LoopName(name).nest and name != "owners" for name in schedule.parallel)
+
+
+def _fewest_bits(nest: NestShape, allowed: tuple[int, ...]) -> int | None:
+    """Return the fewest bits that hold a position, where one loop checks all indices; fewer than an index has."""
+    axes = [positions for axis, positions in nest.table if axis.role == "axis"]
+    is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices
+    if not is_run or len(axes) != 1:
+        return None
+    return next((bits for bits in allowed if axes[0] <= 1 << bits and bits < 8 * nest.index_bytes), None)
 
 
 def checked_rows(nest: NestShape) -> int:

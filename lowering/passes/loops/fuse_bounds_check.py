@@ -1,28 +1,24 @@
-"""The pass `fuse-bounds-check`: check and copy in one go, within the scheduled nest, level 3."""
+"""The pass `fuse-bounds-check`: check and copy, or add, in one go, within the scheduled nest, level 3."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref, scf, vector
-from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ....ir.dialects.attributes import FRESH_OUT
+from ....ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, YieldOp
-from ....ir.dialects.types import element_size_bytes
-from ....ir.dialects.upstream import PrefetchOp
 from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
-from ...nest.backward_slice import clone_slice, is_inside, slice_of
+from ...nest.backward_slice import clone_slice, slice_of
 from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
-from ...nest.located import builder_at_end, builder_before, made_from, replace_op
-from ...nest.prefetching import check_ranges
+from ...nest.located import builder_at_end, made_from, replace_op
+from ...nest.prefetching import NextIndices, check_ranges
 from ...nest.queries import (
     chain,
     enclosing_loops,
@@ -34,7 +30,6 @@ from ...nest.queries import (
     view_of,
     viewed,
 )
-from ...schedule.machine_model import LINE_BYTES
 from ...schedule.schedule import WHOLE_ROW
 from ...schedule.thresholds import MOST_PREFETCHED_LINES
 
@@ -55,11 +50,14 @@ class FuseBoundsCheck(ModulePass):
     twice, and two nests start threads. Here the indices of a tile, or of a batch, are checked while they are on their
     way to the caches, and then read from there. An iteration with an index out of range copies nothing, so nothing
     outside of data is read. While one copies, indices of the next are prefetched. The rows of a tile are checked by one
-    loop where they lie in one run and their size is known, which `specialize-inner` provides.
+    loop where they lie in one run.
 
     The price is that out is written before the last index is checked. The function carries `gather.fresh_out`: where it
     returns another number than 0, out holds anything, and the caller discards it. So the pass is for results that
     nobody has yet.
+
+    Gradients and reductions add where gathers copy, and the nests that clear and scale out run whatever the indices
+    are. Owners have a loop over tiles of indices each, which all of them check.
 
     before                              after fuse-bounds-check{loop=indices_o}
         for check_indices in 0..n           for indices_o in 0..n step 256
@@ -70,8 +68,9 @@ class FuseBoundsCheck(ModulePass):
               out[i] = data[indices[i]]           out[i] = data[indices[i]]
                                               bad += bad_here
 
-    Preconditions: `fold-bounds` has run, and the function copies; the loop is around that copy, and no loop in it is
-    parallel. Loops of the nest that checks may be tiled and parallel: they are made anew.
+    Preconditions: `fold-bounds` has run; the loop is around all that is copied or added, and no loop in it is parallel.
+    Loops of the nest that checks may be tiled and parallel: they are made anew. Owners that check need a position to
+    own, which the function carries as `gather.min_axis_sizes`.
 
     Options:
         loop: its name; the innermost parallel loop when omitted, and nothing where none is parallel. Where a loop at
@@ -93,8 +92,8 @@ class FuseBoundsCheck(ModulePass):
           gather.yield %outside : i64
         }
 
-    What it does not do: gradients, which add to out in several nests. A function stays whose indices need no check, or
-    are checked so already.
+    What it does not do: indices that are sorted by position (`group-indices`), which reads all of them before it adds.
+    A function stays whose indices need no check, or are checked so already.
 
     Raises:
         ScheduleError: a precondition does not hold, or an option is out of range.
@@ -115,10 +114,9 @@ class FuseBoundsCheck(ModulePass):
 
 
 def _innermost_parallel(function: func.FuncOp) -> LoopOp | None:
-    """Return the innermost parallel loop of a nest that copies; None of a gradient, or where none is parallel."""
-    adds = any(isinstance(op, AccumulateOp) for op in function.walk())
+    """Return the innermost parallel loop of a nest that copies or adds; None where none is parallel."""
     found = [loop for loop in loops(function) if loop.parallel is not None and not loop.label.nest]
-    return found[-1] if found and not adds else None
+    return found[-1] if found else None
 
 
 class _Fusing:
@@ -133,17 +131,31 @@ class _Fusing:
         self.around = [loop, *enclosing_loops(loop)]
         self.made: list[LoopOp] = []
         self.moved: LoopOp | None = None
-        if any(isinstance(op, AccumulateOp) for op in function.walk()):
-            raise ScheduleError("fuse-bounds-check: expected a gather, and this is a gradient")
         if any(not loop.is_ancestor(op) for op in _accesses(function)):
             raise ScheduleError(
-                f"fuse-bounds-check: {loop.label} is not around all that is copied; name a loop around it"
+                f"fuse-bounds-check: {loop.label} is not around all that is copied or added; name a loop around it"
+            )
+        if sorting := self._sorting_loop():
+            raise ScheduleError(
+                f"fuse-bounds-check: {sorting.label} sorts all indices by position before {loop.label}; leave "
+                "group-indices out, or this pass"
             )
         parallel = [op.label for op in loops(loop) if op is not loop and op.parallel is not None]
         if parallel:
             raise ScheduleError(
                 f"fuse-bounds-check: {parallel[0]} is parallel in {loop.label}; name the innermost parallel loop"
             )
+
+    def _sorting_loop(self) -> LoopOp | None:
+        """Return the loop beside the one that checks that stores at places made from indices, if one does."""
+        indices = self.function.body.block.args[1]
+        beside = [op for op in self.branch.true_region.block.ops if isinstance(op, LoopOp)]
+        for outer in [op for op in beside if not op.is_ancestor(self.loop)]:
+            places = [place for op in outer.walk() if isinstance(op, memref.StoreOp) for place in op.indices]
+            loads = [op for op in slice_of(places, outer) if isinstance(op, memref.LoadOp)]
+            if any(viewed(load.memref) is indices for load in loads):
+                return outer
+        return None
 
     def fuse(self) -> None:
         for op in list(self.branch.true_region.block.ops):
@@ -157,6 +169,8 @@ class _Fusing:
         self.check.total.replace_all_uses_with(self._sum(self._check_here()))
         Rewriter.erase_op(self.check)
         self.function.attributes[FRESH_OUT] = UnitAttr()
+        if any(around.label.dimension == "owners" for around in self.around):
+            _ask_for_positions(self.function)
 
     def _check_here(self) -> SSAValue:
         """Put the check at the start of the loop's body, and the rest of that under it; return the count."""
@@ -168,12 +182,16 @@ class _Fusing:
             op.detach()
             (self.loop.body.block if op in buffers else body).add_op(op)
         body.add_op(scf.YieldOp())
-        if self.lines == WHOLE_ROW:
-            self._prefetch_all(body)
+        ahead = NextIndices(self.loop, self.function.body.block.args[1])
+        if self.lines == WHOLE_ROW and not ahead.prefetch_all(body):
+            raise ScheduleError(
+                f"fuse-bounds-check: lines=0 expects a loop in {self.loop.label} that reads other indices in each "
+                "iteration of it, in vectors; use 1 or more lines"
+            )
         count = self._nest()
         builder = builder_at_end(self.loop, self.check)
         if self.made and self.lines != WHOLE_ROW:
-            self._prefetch_first(builder)
+            ahead.prefetch_first(builder, self.made, self.moved, self.lines)
         none = named(builder, arith.ConstantOp.from_int_and_width(0, 64), "none")
         inside = named(builder, arith.CmpiOp(count, none, "eq"), "all_inside")
         builder.insert(scf.IfOp(inside, [], Region(body)))
@@ -187,7 +205,7 @@ class _Fusing:
         ops = slice_of([counted], self.check)
         builder, made, mapping = builder_at_end(self.loop, innermost), self.made, dict[SSAValue, SSAValue]()
         run = _load_of_run(ops)
-        rows = None if run is None else self._known_rows(builder, run)
+        rows = None if run is None else self._rows_of_tile(builder, run)
         if run is not None and rows is not None:
             name = LoopName("indices").beside("check")
             made.append(insert_loop(builder, name, rows, name.induction, innermost, sums=True))
@@ -235,82 +253,26 @@ class _Fusing:
             mapping |= {} if old is None else {old: places[-1]}
         return builder, places
 
-    def _known_rows(self, builder: Builder, run: memref.LoadOp) -> LoopBounds | None:
-        """Insert the bounds, in the run of all indices, of those of a tile of rows; None where their size is unknown.
+    def _rows_of_tile(self, builder: Builder, run: memref.LoadOp) -> LoopBounds | None:
+        """Insert the bounds, in the run of all indices, of those of a tile of rows; None where no tile has whole rows.
 
         One loop over them has no short rows, each of which LLVM would check by itself or load from all rows at once.
         """
-        indices = SSAValue.get(viewed(run.memref), type=MemRefType)
-        view, (_, *row) = view_of(indices, self.function), indices.type.get_shape()
+        indices = viewed(run.memref)
+        view = view_of(indices, self.function)
         assert view is not None
         tile, *others = [
             next((loop for loop in self.around if loop.label.dimension == name), None) for name in view.dims
         ]
-        size = math.prod(row)
-        if tile is None or static_size(tile.step) == 1 or any(others) or DYNAMIC in row or size == 1:
+        sizes = SSAValue.get(indices, type=MemRefType).type.get_shape()
+        if tile is None or static_size(tile.step) == 1 or any(others) or not others or DYNAMIC in sizes[2:]:
             return None
-        start, end, one = _tile(builder, tile)
-        factor = index_constant(builder, size)
-        first = named(builder, arith.MuliOp(start, factor), "first")
-        return first, named(builder, arith.MuliOp(end, factor), "last"), one
-
-    def _prefetch_all(self, body: Block) -> None:
-        """Prefetch the indices of the next iteration, each step of a loop over vectors those in its place."""
-        swept: list[LoopOp] = []
-        for load in [op for op in body.walk() if isinstance(op, memref.LoadOp)]:
-            reading = load.parent_op()
-            if not self._reads_vectors(reading, load) or reading in swept:
-                continue
-            assert isinstance(reading, LoopOp)
-            swept.append(reading)
-            builder = builder_before(load)
-            places = [self._next_place(builder, place) for place in load.indices]
-            read = static_size(reading.step) or 1
-            for size in _shape(load)[list(load.indices).index(reading.induction) + 1 :]:
-                read *= max(size, 1)
-            self._prefetch_lines(builder, load.memref, places, read)
-        if not swept:
-            raise ScheduleError(
-                f"fuse-bounds-check: lines=0 expects a loop in {self.loop.label} that reads other indices in each "
-                "iteration of it, in vectors; use 1 or more lines"
-            )
-
-    def _reads_vectors(self, reading: Operation | None, load: memref.LoadOp) -> bool:
-        """Return whether a loop reads indices, several in a step, that the next iteration of `loop` has others for."""
-        if not isinstance(reading, LoopOp) or viewed(load.memref) is not self.function.body.block.args[1]:
-            return False
-        is_vector = reading.induction in load.indices and static_size(reading.step) != 1
-        return is_vector and any(map(self._is_moved, load.indices))
-
-    def _is_moved(self, place: SSAValue) -> bool:
-        """Return whether a place is counted by `loop`, or by a loop over one of its tiles."""
-        around = place.owner.parent_op() if isinstance(place.owner, Block) else None
-        return isinstance(around, LoopOp) and around.label.dimension == self.loop.label.dimension
-
-    def _next_place(self, builder: Builder, place: SSAValue) -> SSAValue:
-        """Return the place one iteration of `loop` later."""
-        return named(builder, arith.AddiOp(place, self.loop.step), "next") if self._is_moved(place) else place
-
-    def _prefetch_lines(self, builder: Builder, memory: SSAValue, places: Sequence[SSAValue], count: int) -> None:
-        """Prefetch so many elements from a place on, a line at a time."""
-        line = LINE_BYTES // element_size_bytes(SSAValue.get(memory, type=MemRefType).type.element_type)
-        builder.insert(PrefetchOp(memory, places, 3))
-        for offset in range(line, count, line):
-            behind = named(builder, arith.AddiOp(places[-1], index_constant(builder, offset)), "behind")
-            builder.insert(PrefetchOp(memory, [*places[:-1], behind], 3))
-
-    def _prefetch_first(self, builder: Builder) -> None:
-        """Prefetch the first indices behind those of this iteration: the next check begins with them."""
-        load = next(op for op in self.made[-1].body.block.ops if isinstance(op, memref.LoadOp))
-        memory = SSAValue.get(load.memref, type=MemRefType)
-        starts = {loop.induction: loop.upper if loop is self.moved else loop.lower for loop in self.made}
-        places = [starts.get(place, place) for place in load.indices]
-        if self.moved is None:
-            places = [self._next_place(builder, place) for place in places]
-        if any(is_inside(place, self.made[0]) for place in places):  # the component of a tuple
-            places[-1] = index_constant(builder, 0)
-        line = LINE_BYTES // element_size_bytes(memory.type.element_type)
-        self._prefetch_lines(builder, memory, places, self.lines * line)
+        first, last, one = _tile(builder, tile)
+        for dim, name in enumerate(view.dims[1:], 1):
+            size = size_of(builder, indices, dim, name)
+            first = named(builder, arith.MuliOp(first, size), "first")
+            last = named(builder, arith.MuliOp(last, size), "last")
+        return first, last, one
 
     def _dims(self, ops: list[Operation], run: memref.LoadOp | None) -> Dims:
         """Return the dimensions of the loops that check, each with the induction variable of now, if it has one.
@@ -356,18 +318,26 @@ def _tile(builder: Builder, around: LoopOp) -> LoopBounds:
 
 
 def _accesses(function: func.FuncOp) -> list[Operation]:
-    """Return the loads of data and the stores to out."""
-    arguments = {function.body.block.args[0], function.body.block.args[-1]}
-    accesses = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, MaskedLoadOp)
+    """Return the loads of data, and what stores or adds to out, but for the nests that clear and scale it."""
+    arguments = {function.body.block.args[0], function.body.block.args[2]}
+    accesses = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, MaskedLoadOp, AccumulateOp)
     return [
         op
         for op in function.walk()
-        if isinstance(op, accesses) and arguments & {viewed(value) for value in op.operands}
+        if isinstance(op, accesses)
+        and arguments & {viewed(value) for value in op.operands}
+        and not any(loop.label.nest in ("clear", "scale") for loop in enclosing_loops(op))
     ]
 
 
-def _shape(load: memref.LoadOp) -> tuple[int, ...]:
-    return SSAValue.get(load.memref, type=MemRefType).type.get_shape()
+def _ask_for_positions(function: func.FuncOp) -> None:
+    """Let the function carry that no axis is empty: where it is, no owner would check an index."""
+    view = view_of(function.body.block.args[2], function)
+    assert view is not None
+    axes = sum(name.role == "axis" for name in view.dims)
+    known = function.attributes.get(MIN_AXIS_SIZES)
+    least = list(known.get_values()) if isinstance(known, DenseArrayBase) else [0] * axes
+    function.attributes[MIN_AXIS_SIZES] = DenseArrayBase.from_list(i64, [max(int(size), 1) for size in least])
 
 
 def _load_of_run(ops: list[Operation]) -> memref.LoadOp | None:

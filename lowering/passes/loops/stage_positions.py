@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.attributes import FRESH_OUT, I64, MOST_AXIS_SIZE
-from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, YieldOp
+from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.dialects.types import element_size_bytes
 from ....ir.dialects.upstream import FromElementsOp, PrefetchOp, sum_of_lanes
 from ....ir.errors import ScheduleError
@@ -22,7 +22,7 @@ from ...nest.queries import chain, functions, guarded_copy, static_size, view_of
 from ...nest.split_loop import induction_of_copy, split_off_steps
 from ...schedule.machine_model import LINE_BYTES
 
-WIDTHS = (8, 16)
+WIDTHS = (8, 16, 32)
 # Indices that are checked at a time, as fast as 32, and how far ahead others are prefetched: a check of 6,400,000 takes
 # 2.59 ms, 2.81 without prefetches; where LLVM makes vectors of a loop of one 3.10; one that stages nothing 2.07 (Zen 4
 # without AVX-512).
@@ -35,7 +35,8 @@ class StagePositions(ModulePass):
 
     `fold-bounds` leaves a nest that checks all indices and, behind it, one that copies: every index is read from memory
     twice, and a result that somebody has may not be written before the last index is checked. Here the first nest
-    resolves each index, too, and writes its position as an integer of 1 or 2 bytes. The second one reads these.
+    resolves each index, too, and writes its position as an integer of 1, 2 or 4 bytes. The second one reads these. So
+    do the nests of a gradient or a reduction, which resolve an index for each prefetch, and for each owner.
 
     before                              after stage-positions{bits=8}
         for check_indices in 0..n           for check_indices in 0..n
@@ -52,8 +53,8 @@ class StagePositions(ModulePass):
     axis has no more than 2**bits positions, which the function carries as `gather.most_axis_size`.
 
     Options:
-        bits: of a position, 8 or 16: fewer than an index has. Where it is omitted, as many as a static axis needs, and
-            nothing is done where the axis is dynamic or needs more.
+        bits: of a position, 8, 16 or 32: fewer than an index has. Where it is omitted, as many as a static axis needs,
+            and nothing is done where the axis is dynamic or needs as many as an index has.
 
     Input:
         %n_outside = gather.loop check_indices(%i) = %c0 to %n step %c1 sum {
@@ -68,8 +69,8 @@ class StagePositions(ModulePass):
         scf.if %all_inside { ... %narrow_1 = memref.load %positions[%place] : memref<?xi8> ... }
         memref.dealloc %positions : memref<?xi8>
 
-    What it does not do: tuples of indices, indices with gaps between them, gradients. A function stays whose indices
-    need no check, are checked while they are copied, or have staged positions already.
+    What it does not do: tuples of indices, indices with gaps between them. A function stays whose indices need no
+    check, are checked while they are copied, or have staged positions already.
 
     Raises:
         ScheduleError: a precondition does not hold, or `bits` is none of these.
@@ -81,7 +82,7 @@ class StagePositions(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.bits not in (*WIDTHS, None):
-            raise ScheduleError(f"stage-positions: expected bits=8 or bits=16, got bits={self.bits}")
+            raise ScheduleError(f"stage-positions: expected bits=8, 16 or 32, got bits={self.bits}")
         for function in functions(op):
             bits = _fewest_bits(function) if self.bits is None else self.bits
             is_done = FRESH_OUT in function.attributes or MOST_AXIS_SIZE in function.attributes
@@ -90,21 +91,23 @@ class StagePositions(ModulePass):
 
 
 def _axis_sizes(function: func.FuncOp) -> list[int]:
-    """Return the sizes of the indexed axes of data, those below 0 dynamic."""
-    data = function.body.block.args[0]
-    view = view_of(data, function)
-    dims = (
-        ()
-        if view is None or not isinstance(data.type, MemRefType)
-        else zip(view.dims, data.type.get_shape(), strict=False)
-    )
-    return [size for name, size in dims if name.role == "axis"]
+    """Return the sizes of the indexed axes, those below 0 dynamic."""
+    found: list[int] = []
+    for argument in function.body.block.args:
+        view, type_ = view_of(argument, function), argument.type
+        if view is not None and isinstance(type_, MemRefType):
+            sizes = zip(view.dims, type_.get_shape(), strict=True)
+            found += [size for name, size in sizes if name.role == "axis"]
+    return found
 
 
 def _fewest_bits(function: func.FuncOp) -> int | None:
-    """Return the bits that the positions of a static axis need; None of a dynamic one, or where they need more."""
-    sizes = _axis_sizes(function) if function.body.block.args else []
-    return next((bits for bits in WIDTHS if sizes and min(sizes) >= 0 and max(sizes) <= 1 << bits), None)
+    """Return the bits that positions of a static axis need; None of a dynamic one, or where an index has as few."""
+    if len(function.body.block.args) < 2 or not (sizes := _axis_sizes(function)) or min(sizes) < 0:
+        return None
+    indices = SSAValue.get(function.body.block.args[1], type=MemRefType).type
+    most = 8 * element_size_bytes(indices.element_type)
+    return next((bits for bits in WIDTHS if bits < most and max(sizes) <= 1 << bits), None)
 
 
 def _stage(function: func.FuncOp, width: IntegerType) -> None:
@@ -117,8 +120,6 @@ def _stage(function: func.FuncOp, width: IntegerType) -> None:
     is_run = [place for place in places if static_size(place) != 0] == [innermost.induction]
     if not is_run or not copied:
         raise ScheduleError("stage-positions: expected one loop that checks all indices, which have no gaps")
-    if any(isinstance(op, AccumulateOp) for op in function.walk()):
-        raise ScheduleError("stage-positions: expected a gather, and this is a gradient")
     _check_width(function, checked[0], width)
     memory = named(builder_before(check), memref.AllocOp.get(width, None, [DYNAMIC_INDEX], [check.upper]), "positions")
     uses = [_Use(load) for load in copied]

@@ -17,8 +17,9 @@ from ...nest.queries import view_of
 from . import bit_vectors as bits
 from .accesses import Accesses
 from .arithmetic import is_zero
-from .integer_sets import constant_of, everything, number, parameter
+from .integer_sets import constant_of, everything, number, parameter, within
 from .meaning import Guard, Loop, Meaning
+from .polynomials import in_rows, named
 from .values import (
     Argument,
     Carried,
@@ -224,6 +225,8 @@ class _Walk(Accesses):
         if isinstance(stride, Opaque):
             raise Undecided(f"the step of loop {label} is no number")
         if not all(isinstance(bound, isl.PwAff) for bound in (lower, upper, stride)):
+            if isinstance(stride, isl.PwAff) and constant_of(stride) == 1:
+                return self._enter_rows(label, induction, (lower, upper), kind)
             raise Undecided(f"the bounds of loop {label} are not affine in sizes and loops")
         assert isinstance(lower, isl.PwAff) and isinstance(upper, isl.PwAff) and isinstance(stride, isl.PwAff)
         name = self.fresh(label)
@@ -235,6 +238,27 @@ class _Walk(Accesses):
         self.loops = (*self.loops, loop)
         self.values[induction] = here
         return loop
+
+    def _enter_rows(self, label: str, induction: SSAValue, bounds: Sequence[Value], kind: tuple[bool, bool]) -> Loop:
+        """Enter a loop over the elements of whole rows, of one size: as a loop over the rows around one over a row.
+
+        Raises:
+            Undecided: its bounds are not two numbers of rows times their size.
+        """
+        known = [polynomial for bound in bounds if (polynomial := self.polynomial(bound)) is not None]
+        for name in self.meaning.sizes if len(known) == len(bounds) else ():
+            if (found := in_rows(known, name)) is None:
+                continue
+            size, (first, last) = found
+            row, place = self.fresh(label), self.fresh(label)
+            elements = size.affine()
+            assert elements is not None
+            for here, least, end in ((row, first, last), (place, number(0), elements)):
+                self.loops = (*self.loops, Loop(here, label, least, end, 1, number(1), *kind))
+                self.domain = self.domain.intersect(within(parameter(here), least, end))
+            self.values[induction] = Opaque(named(row).times(size).plus(named(place)))
+            return self.loops[-1]
+        raise Undecided(f"the bounds of loop {label} are not affine in sizes and loops")
 
     def run_scf_if(self, op: scf.IfOp) -> None:
         """Walk both branches, each where its condition holds."""

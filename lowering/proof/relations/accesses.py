@@ -93,6 +93,8 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
             return self.load_position(op, array, [self.values[subscript] for subscript in given])
         if any(isinstance(self.values[subscript], Bounded) for subscript in given) and not lane:
             return self._index_within(op, array, [self.values[subscript] for subscript in given], width)
+        if isinstance(array, Argument) and array.row and isinstance(self.values[given[0]], Opaque):
+            return self._index_in_rows(op, array, given, width)
         subscripts = self._subscripts(given, lane)
         if isinstance(array, Buffer):
             return self.load_staged(op, array, subscripts)
@@ -121,9 +123,8 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         places, among = list[isl.PwAff](), everything()
         for value in given:
             if isinstance(value, Bounded):
-                place = parameter(self.fresh("within"))
-                among = among.intersect(place.le_set(value.most)).intersect(place.ge_set(value.most.min(number(0))))
-                value = place
+                value, known = self.within(value)
+                among = among.intersect(known)
             if not isinstance(value, isl.PwAff):
                 raise Undecided("an index is found by another index")
             places.append(value)
@@ -131,6 +132,15 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         self._access(op, array, tuple(places))
         self.domain = before
         return self._index(array, tuple(places), among, width)
+
+    def _index_in_rows(self, op: Operation, array: Argument, given: Sequence[SSAValue], width: int) -> Term:
+        """Load an index at a place in the run of all of them that is a row times its size, and a place in it."""
+        assert array.row is not None
+        found, among = self.subscripts_in_rows(self.values[given[0]], array.row)
+        places = (*found, *(place for place in self._subscripts(given[1:], False) if isinstance(place, isl.PwAff)))
+        whole = replace(array, sizes=(*array.row.sizes, *array.sizes[1:]), row=None)
+        self._access(op, whole, places)
+        return self._index(whole, places, among, width)
 
     def _access(self, op: Operation, array: Argument, subscripts: tuple[isl.PwAff | Term, ...]) -> None:
         place = self.domain, subscripts, array.sizes, self.under, self.guard
@@ -289,6 +299,9 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
             found = found.mul(size)
         else:
             return found
+        for name, factors in self.meaning.products.items():
+            if list(map(str, factors)) == list(map(str, sizes)):
+                return parameter(name)
         name = self.fresh("n_row")
         self.meaning.sizes.append(name)
         self.meaning.products[name] = sizes

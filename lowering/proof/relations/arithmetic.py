@@ -169,6 +169,8 @@ class Arithmetic(Combining):
             raise Undecided("a count is compared with something else than zero")
         if isinstance(left, isl.PwAff) and isinstance(right, isl.PwAff):
             return Condition(self._compared(word, left, right))
+        if isinstance(left, Term) and self.meaning.has_fresh_out and is_zero(right) and _is_count_of_one(op):
+            return Counted(((self.domain, left),))
         width = width_of(op.lhs.type)
         first, second = self.term(left, width), self.term(right, width)
         return Term(bits.COMPARISONS[word](first.expression, second.expression), first.atoms | second.atoms)
@@ -330,6 +332,12 @@ def _aligned(left: Expression, right: Expression) -> tuple[Expression, Expressio
 def is_zero(value: Value) -> bool:
     """Return whether a value is always zero."""
     return isinstance(value, Zero) or (isinstance(value, isl.PwAff) and constant_of(value) == 0)
+
+
+def _is_count_of_one(op: arith.CmpiOp) -> bool:
+    """Return whether it is asked if one index is inside, by a count of 0 or 1."""
+    is_equal = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] == "eq"
+    return is_equal and isinstance(op.lhs.owner, arith.ExtUIOp) and width_of(op.lhs.owner.input.type) == 1
 
 
 def _is_positive_zero(value: object) -> bool:

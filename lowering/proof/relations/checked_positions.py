@@ -13,9 +13,9 @@ from . import bit_vectors as bits
 from .arithmetic import Arithmetic, width_of
 from .integer_sets import constant_of, everything, number, only, parameter, within
 from .meaning import Access, Guard, StagedPosition
-from .polynomials import Polynomial, polynomial_of
+from .polynomials import Polynomial, divided, polynomial_of
 from .staged import same_shape, with_variables_of
-from .values import Atom, PositionMemory, Refuted, Term, Undecided, Value
+from .values import Atom, Bounded, PositionMemory, Refuted, Row, Term, Undecided, Value
 
 # Where a place goes depends on how many of the indices before have its position.
 SORTED = "indices are sorted by position, and where each goes the nest counts while it runs"
@@ -83,6 +83,8 @@ class CheckedPositions(Arithmetic):
             self.meaning.problems.append("a position is read that the check does not stage")
         ((variable, atom),) = stores[0].value.atoms.items()
         (place,) = subscripts
+        if isinstance(place, Bounded):
+            return self._any_position(op, memory, place, stores[0].value)
         polynomial = self.polynomial(place)
         if polynomial is None:
             raise Undecided("a staged position is read at a place that is not known")
@@ -98,6 +100,27 @@ class CheckedPositions(Arithmetic):
         name = self.name_of(read)
         pair = bits.variable(variable, atom.bits), bits.variable(name, atom.bits)
         return Term(z3.substitute(stores[0].value.expression, pair), {name: read})
+
+    def _any_position(self, op: Operation, memory: PositionMemory, place: Bounded, value: Term) -> Term:
+        """Return the position at a place of which bounds are known, such as one that a prefetch reads: any of them."""
+        here, among = self.within(place)
+        self._reach(op, (here,), (memory.length,), among)
+        ((variable, atom),) = value.atoms.items()
+        if atom.row is None:
+            read = replace(_moved(atom, here), among=among)
+        else:
+            found = tuple(parameter(self.fresh("within")) for _ in atom.row.sizes)
+            for digit, size in zip(found, atom.row.sizes, strict=True):
+                among = among.intersect(within(digit, number(0), size))
+            read = Atom(atom.array.removeprefix("row of "), found, among, atom.bits)
+        name = self.name_of(read)
+        pair = bits.variable(variable, atom.bits), bits.variable(name, atom.bits)
+        return Term(z3.substitute(value.expression, pair), {name: read})
+
+    def within(self, place: Bounded) -> tuple[isl.PwAff, isl.Set]:
+        """Return a parameter for a place of which bounds are known, and these."""
+        here = parameter(self.fresh("within"))
+        return here, here.le_set(place.most).intersect(here.ge_set(place.most.min(number(0))))
 
     def in_runs(self, lanes: Sequence[Value]) -> list[tuple[isl.Set, Term]]:
         """Return the lanes of a vector, in the parameter `lane`: those together that read indices side by side.
@@ -146,6 +169,22 @@ class CheckedPositions(Arithmetic):
         if not moved.intersect(self.meaning.context).is_empty():
             raise Undecided("a position is staged at another place than that of its index")
 
+    def subscripts_in_rows(self, place: Value, row: Row) -> tuple[Subscripts, isl.Set]:
+        """Return the subscripts of a place in the run of all elements, and what their own parameters satisfy.
+
+        Raises:
+            Undecided: it is not certain that they are inside.
+        """
+        polynomial = self.polynomial(place)
+        if polynomial is None:
+            raise Undecided("an index is read at a place that is not known")
+        found, among = self._subscripts_at(polynomial, row.sizes)
+        here = self.domain.intersect(among).intersect(self.meaning.context)
+        for subscript, size in zip(found, row.sizes, strict=True):
+            if not here.subtract(within(subscript, number(0), size)).is_empty():
+                raise Undecided("an index is read at a place that no row is known to have")
+        return found, among
+
     def _subscripts_at(self, place: Polynomial, sizes: Subscripts) -> tuple[Subscripts, isl.Set]:
         """Return the subscripts of a place in C order, and what their own parameters satisfy.
 
@@ -160,17 +199,17 @@ class CheckedPositions(Arithmetic):
             if set(behind.terms) == {()}:  # a number, as those of all dimensions behind it
                 affine = place.affine()
                 if affine is None:
-                    raise Undecided("a staged position is read at a place that is not affine in the last dimensions")
+                    raise Undecided("a place among all indices is not affine in the last dimensions")
                 last, among = self._digits(affine, sizes[dim:])
                 return (*found, *last), among
             if constant_of(size) == 1:
                 found.append(number(0))
                 continue
             ((product, factor),) = behind.terms.items()
-            times = _divided(place, product, factor)
+            times = divided(place, product, factor)
             affine = times.affine()
             if affine is None:
-                raise Undecided("a staged position is read at a place that is not affine in a dimension")
+                raise Undecided("a place among all indices is not affine in a dimension")
             found.append(affine)
             place = place.plus(times.times(behind), -1)
         raise Undecided("indices have no dimension")
@@ -209,18 +248,3 @@ def _moved(atom: Atom, place: isl.PwAff) -> Atom:
     """Return the index at another place among all."""
     at = _moving(atom)
     return replace(atom, subscripts=(*atom.subscripts[:at], place, *atom.subscripts[at + 1 :]))
-
-
-def _divided(place: Polynomial, product: tuple[str, ...], factor: int) -> Polynomial:
-    """Return what is multiplied by a product of sizes in a sum."""
-    found: dict[tuple[str, ...], int] = {}
-    for names, times in place.terms.items():
-        rest = list(names)
-        for name in product:
-            if name not in rest:
-                break
-            rest.remove(name)
-        else:
-            if times % factor == 0:
-                found[tuple(rest)] = times // factor
-    return Polynomial(found, place.values)

@@ -1,5 +1,7 @@
 """Sums of products of sizes and induction variables: addresses, which are not affine."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -64,3 +66,36 @@ def polynomial_of(value: isl.PwAff) -> Polynomial:
             isl.dim_type.param, place
         ).to_python()
     return Polynomial({product: factor for product, factor in terms.items() if factor})
+
+
+def divided(place: Polynomial, product: Product, factor: int) -> Polynomial:
+    """Return what is multiplied by a product of sizes in a sum."""
+    found: dict[Product, int] = {}
+    for names, times in place.terms.items():
+        rest = list(names)
+        for name in product:
+            if name not in rest:
+                break
+            rest.remove(name)
+        else:
+            if times % factor == 0:
+                found[tuple(rest)] = times // factor
+    return Polynomial(found, place.values)
+
+
+def in_rows(bounds: Sequence[Polynomial], size: str) -> tuple[Polynomial, list[isl.PwAff]] | None:
+    """Return the elements of a row, and how many rows each bound is; None where one is no whole number of rows.
+
+    Args:
+        bounds: numbers of elements.
+        size: a size of which the elements of a row are a multiple.
+    """
+    factor = math.gcd(*(times for bound in bounds for times in bound.terms.values()))
+    row, found = Polynomial({(size,): factor}), list[isl.PwAff]()
+    for bound in bounds:
+        rows = divided(bound, (size,), factor)
+        count = rows.affine()
+        if count is None or bound.plus(rows.times(row), -1).terms:
+            return None
+        found.append(count)
+    return row, found

@@ -21,6 +21,7 @@ from .. import thresholds as fixed
 from ..loop_sizes import NestShape, trips
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
+from ..tiling import staged_bits_of_gradient
 from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
 
 
@@ -74,9 +75,11 @@ class GradientModel:
         lines_ns, line_bytes = self._lines(schedule, sharing, table)
         grad_ns, grad_bytes = self._grad(schedule, sharing)
         zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table)
-        indices_ns = sharing.passes * copy_ns(machine, self._index_bytes, self._passing)
-        uops_ns = self._uop_ns * self._uops(schedule, sharing)
-        check_ns = self._check_ns / checking
+        staged = staged_bits_of_gradient(self._nest, schedule, machine)
+        read_bytes = staged * self._nest.indices // 8 if staged else self._index_bytes
+        indices_ns = sharing.passes * copy_ns(machine, read_bytes, self._passing)
+        uops_ns = self._uop_ns * self._uops(schedule, sharing, 1 if staged else self._resolve_uops)
+        check_ns = self._check_ns / checking * (2 if staged else 1)
         launches = (sharing.threads > 1) + (len(beside) if machine.threads > 1 else 0)
         waiting_ns = launches * machine.launch_ns + (self._sort_ns() if schedule.grouped else 0.0)
         adding_ns, read, written = lines_ns + grad_ns + indices_ns + uops_ns, line_bytes + grad_bytes, line_bytes
@@ -185,9 +188,8 @@ class GradientModel:
 
     # instructions
 
-    def _uops(self, schedule: Schedule, sharing: Sharing) -> float:
-        """Return the instructions of the additions, of all tasks."""
-        resolve = self._resolve_uops
+    def _uops(self, schedule: Schedule, sharing: Sharing, resolve: float) -> float:
+        """Return the instructions of the additions, of all tasks; `resolve` are those that make a position."""
         if schedule.owners:
             part = 1 / sharing.owners
             if schedule.compact:

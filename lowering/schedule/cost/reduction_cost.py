@@ -18,6 +18,7 @@ from .. import thresholds as fixed
 from ..loop_sizes import NestShape, trips
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
+from ..tiling import staged_bits_of_bags
 from .gather_cost import (
     IN_MEMORY,
     MEMORY,
@@ -43,8 +44,10 @@ class ReductionModel:
         self._sizes = {name: size for name, size in nest.copied if name.role == "indices"}
         self._bags = math.prod(self._sizes.values())
         self._out_bytes = self._bags * self._elements * self._sum_bytes
-        self._resolve_uops = resolve_uops(nest)
-        self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
+        staged = staged_bits_of_bags(nest)
+        self._resolve_uops = 1 if staged else resolve_uops(nest)
+        self._read_bytes = staged * nest.indices // 8 if staged else nest.all_index_bytes
+        self._check_ns = trips(nest.checked) * machine.check_ns * (2 if staged else 1) if nest.checked else 0.0
 
     def predict(self, schedule: Schedule) -> Prediction:
         """Return the time of a schedule."""
@@ -56,7 +59,7 @@ class ReductionModel:
         fits = passing + nest.table_bytes <= threads * machine.l2_bytes
         stored = parts_of(fits, last.passing)
         table = parts_of(min(machine.l2_bytes / max(nest.table_bytes, 1), 1.0), last.table)
-        reads = [(nest.all_index_bytes, stored)]
+        reads = [(self._read_bytes, stored)]
         if nest.checked:
             fits = nest.all_index_bytes <= threads * machine.l2_bytes
             reads.append((nest.all_index_bytes, parts_of(fits, last.there)))

@@ -1,5 +1,8 @@
 """Results that nobody has yet are checked while they are copied; the caller's out is untouched by an error."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,11 +10,12 @@ import gathernest as gn
 from gathernest.ir.problem import Problem
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.machine_model import BUILT_IN
-from gathernest.lowering.schedule.tiling import StagedCheck, fused_check, staged_check
+from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -62,8 +66,8 @@ def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, lo
 def test_indices_that_are_checked_next_are_prefetched_where_the_cache_has_room(arguments, prefetches_all):
     axis, batch_dims = (*arguments, 0, 0)[3:5]
     nest, machine = plan_of(*arguments[:3], axis, batch_dims=batch_dims).layout.nest, BUILT_IN["zen4"]
-    check = fused_check(nest, choose_schedule(nest, machine).schedule, machine)
-    assert check is not None and check.prefetches_all == prefetches_all
+    check = choose_check(nest, choose_schedule(nest, machine).schedule, machine, is_fresh=True)
+    assert isinstance(check, FusedCheck) and check.prefetches_all == prefetches_all
 
 
 @pytest.mark.parametrize(
@@ -91,14 +95,80 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
     axis, batch_dims = (*arguments, 0, 0)[3:5]
     nest = plan_of(*arguments[:3], axis, batch_dims=batch_dims, is_fresh=False).layout.nest
     machine = BUILT_IN["zen4"]
-    check = staged_check(nest, choose_schedule(nest, machine).schedule, machine)
+    check = choose_check(nest, choose_schedule(nest, machine).schedule, machine, is_fresh=False)
     assert check == (None if bits is None else StagedCheck(bits))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "new", "given"),
+    [
+        (("gather_reduce", "30000x16xf32", "4000x16xi64"), {}, "stage 16", "stage 16"),
+        (("gather_reduce", "30000x16xf32", "4000x16xi32"), {}, "stage 16", "stage 16"),
+        (("gather_max", "256x16xf32", "4000x16xui64"), {}, "stage 8", "stage 8"),
+        (("gather_reduce", "30000x16xf32", "511x16xi64"), {}, "indices_o", None),  # fewer indices
+        (("gather_reduce", "65537x16xf32", "4000x16xi64"), {}, "indices_o", None),
+        (("gather_mean", "300000x64xf32", "1000x200xi64"), {}, "indices", None),  # each bag by itself
+        (("gather_reduce", "30000x16xf32", "4000x16xi64 strided<[32, 2]>"), {}, "indices_o", None),
+        (("gather_reduce", "300000x64xf32", "10x2xi64"), {}, None, None),  # one thread
+        (("gather_grad", "1000000xf32", "4000000xi64"), {}, "indices_o", None),  # lists
+        (("gather_grad", "1000000xf32", "1000000xi64"), {}, None, None),  # whose indices the last cache holds
+        (("gather_grad", "1000000x8xf32", "400000xi64"), {}, "stage 32", "stage 32"),
+        (("gather_grad", "60000x8xf32", "400000xi64"), {}, "stage 16", "stage 16"),
+        (("gather_grad", "100xf32", "500000xi64"), {}, "stage 8", "stage 8"),
+        (("gather_grad", "60000x8xf32", "400000xi32"), {}, None, None),
+        (("gather_grad", "60000x8xf32", "100000xi64"), {}, None, None),  # L2 holds the indices
+        (("gather_grad", "100x64xf32", "200000xi64"), {}, None, None),  # long rows
+        (("gather_grad", "100000x64xf32", "200000xi64"), {}, None, None),  # sorted indices
+        (("gather_grad", "512x4000xf32", "512x4000xi64"), {"axis": 1, "batch_dims": 1}, "batch", None),
+        (("gather_elements_grad", "4000x300xf32", "4000x300xi64"), {"axis": 1}, "outer", None),
+        (("gather_elements_grad", "4000x300xf32", "3000x300xi64"), {"axis": 0}, None, None),  # columns
+    ],
+)
+def test_what_adds_is_checked_while_it_does_or_reads_staged_positions(arguments, options, new, given, monkeypatch):
+    machine = replace(BUILT_IN["zen4"], threads=2)
+    monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
+    for is_fresh, wanted in ((True, new), (False, given)):
+        check = plan_of(*arguments, is_fresh=is_fresh, **options).check
+        found = f"stage {check.bits}" if isinstance(check, StagedCheck) else check.loop if check else None
+        assert found == wanted, f"{check}, new result: {is_fresh}"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("check", ["fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"])
+@pytest.mark.parametrize("operator", ["gather_reduce", "gather_mean", "gather_max", "gather_grad"])
+def test_sums_keep_their_bytes_and_find_every_index_outside(operator, check, threads):
+    rng, rows = np.random.default_rng(3), 1000
+    is_gradient = operator == "gather_grad"
+    indices = rng.integers(-rows, rows, 5000 if is_gradient else (3000, 5))
+    data = rng.random((rows, 8), dtype=np.float32)
+    source = rng.random((indices.size, 8), dtype=np.float32) if is_gradient else data
+    loops = "clear_axis" if is_gradient else "clear_indices"
+    tiles = f"tile-loops{{loops=indices,{loops} sizes=64,64}},parallelize-loops{{loops={loops}_o}}"
+    if not is_gradient:
+        tiles = "tile-loops{loops=indices sizes=64},parallelize-loops{loops=indices_o}"
+    plain = gn.compile(operator, data, indices, schedule=tiles)
+    base = re.sub(r"(fuse-bounds-check|stage-positions)\{[^}]*\},", "", plain.pipeline)
+    kernel = gn.compile(operator, data, indices, pipeline=base.replace("hoist-inv", f"{check},hoist-inv", 1))
+    assert check in kernel.pipeline
+    with gn.knobs.scope(num_threads=threads):
+        wanted = gn.compile(operator, data, indices, pipeline=base)(source, indices)
+        out = np.full(wanted.shape, 9, np.float32)
+        assert kernel(source, indices).tobytes() == kernel(source, indices, out=out).tobytes() == wanted.tobytes()
+        for place in (0, indices.size // 2, indices.size - 1):
+            for bad in (rows, -rows - 1, 65536 + rows, 2**40, -(2**63)):
+                wrong = indices.copy()
+                wrong.flat[place] = bad
+                with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                    kernel(source, wrong)
+                with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                    kernel(source, wrong, out=out)
+        assert out.tobytes() == wanted.tobytes()
 
 
 def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkeypatch):
     plans = []
     for check in (None, StagedCheck(8)):
-        monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_, check=check: check)
+        monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, check=check, **__: check)
         plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
     plain, staged = plans
     assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
@@ -112,7 +182,7 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkey
 def test_a_call_that_stages_positions_gathers_and_leaves_out_as_it_was_where_an_index_is_outside(
     dtype, threads, monkeypatch
 ):
-    monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_staging", lambda *_: StagedCheck(8))
+    monkeypatch.setattr("gathernest.kernels.runtime.plan.chosen_check", lambda *_, **__: StagedCheck(8))
     data = np.arange(3001 * 61).reshape(3001, 61).astype(dtype)
     indices = np.random.default_rng(2).integers(-61, 61, (3001, 61))
     RUNTIME.forget()

@@ -129,11 +129,15 @@ def test_the_next_iteration_has_its_first_index_prefetched(loop, place):
     assert first is not None and re.fullmatch(place, first[1]), first
 
 
-@pytest.mark.parametrize(("schedule", "loops"), [(ROWS, 1), (ROWS.removeprefix("specialize-inner{bytes=12},"), 3)])
-def test_rows_of_known_size_are_checked_by_one_loop_over_those_of_a_tile(schedule, loops):
-    operator, arrays = GatherElements(3), (ArraySpec.of(DATA), ArraySpec((2, 2, 5, 3), "i8"))
+@pytest.mark.parametrize(
+    ("axis", "schedule", "loops"),
+    [(3, ROWS, 1), (3, ROWS.removeprefix("specialize-inner{bytes=12},"), 1), (2, "tile-loops{loops=outer sizes=3}", 3)],
+)
+def test_rows_of_a_tile_are_checked_by_one_loop_unless_two_of_their_sizes_are_not_known(axis, schedule, loops):
+    operator, arrays = GatherElements(axis), (ArraySpec.of(DATA), ArraySpec((2, 2, 5, 3), "i8"))
     module = operator_module(operator, *arrays, bounds=Bounds.ERROR)
-    run_passes(module, f"{NEST},{schedule},fuse-bounds-check{{loop=outer_i_o}}", make_context())
+    loop = "outer_i_o" if axis == 3 else "outer_o"
+    run_passes(module, f"{NEST},{schedule},fuse-bounds-check{{loop={loop}}}", make_context())
     assert str(module).count("gather.loop check_") == loops
 
 

@@ -97,9 +97,15 @@ def test_the_largest_axis_that_the_bits_hold_is_read_whole(dtype, size, bits):
         interpret(module, larger, indices, out, seed=1)
 
 
-@pytest.mark.parametrize(("size", "found"), [(256, "xi8>"), (257, "xi16>"), (65536, "xi16>"), (65537, "")])
-def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, found):
-    module = operator_module(GatherElements(1), ArraySpec((2, size), "f4"), ArraySpec((2, 40), "i8"))
+@pytest.mark.parametrize(
+    ("size", "index", "found"),
+    [
+        *((256, "i8", "xi8>"), (257, "i8", "xi16>"), (65536, "i4", "xi16>"), (65537, "i8", "xi32>")),
+        *((65537, "i4", ""), (2**32, "i8", "xi32>"), (2**32 + 1, "i8", "")),
+    ],
+)
+def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, index, found):
+    module = operator_module(GatherElements(1), ArraySpec((2, size), "f4"), ArraySpec((2, 40), index))
     run_passes(module, "nest,stage-positions", make_context())
     assert (f"memref.alloc(%n_index_run) : memref<?{found}" in str(module)) == bool(found)
     assert ("memref.alloc" in str(module)) == bool(found)
@@ -108,7 +114,7 @@ def test_bits_that_are_omitted_are_those_that_a_static_axis_needs(size, found):
 @pytest.mark.parametrize(
     ("operator", "indices", "bits", "message"),
     [
-        (GatherElements(2), ArraySpec((3, 4, 5), "i8"), 4, "expected bits=8 or bits=16, got bits=4"),
+        (GatherElements(2), ArraySpec((3, 4, 5), "i8"), 4, "expected bits=8, 16 or 32, got bits=4"),
         (GatherElements(2), ArraySpec((3, 4, 5), "i2"), 16, "positions of 16 bits are no narrower than indices of i16"),
         (GatherNd(0), ArraySpec((9, 2), "i8"), 8, "expected one loop that checks all indices"),
         (GatherElements(2), ArraySpec((3, 4, 5), "i8", (320, 80, 16)), 8, "expected one loop that checks all indices"),

@@ -1,0 +1,118 @@
+"""Proofs of bags and gradients that are checked while they are added, or whose positions the check stages."""
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.modules.operator_module import operator_module
+from gathernest.ir.operator_spec import GatherMax, GatherMean, GatherReduce, GatherWeighted, GatherWeightedMean
+from gathernest.lowering.registry import default_pipeline
+from gathernest.lowering.schedule.schedule import Schedule
+
+TILES = "tile-loops{loops=check_indices,indices sizes=32,4}"
+SERIAL = f"specialize-inner{{bytes=32}},{TILES},vectorize-inner{{lanes=4}}"
+PARALLEL = f"{TILES},parallelize-loops{{loops=indices_o,check_indices_o}}"
+AHEAD = (
+    f"specialize-inner{{bytes=32}},{PARALLEL},vectorize-inner{{lanes=4}},"
+    "prefetch-indices{loop=bag distance=4 lines=2 locality=2},fission-prefetches{loop=bag locality=2}"
+)
+FUSED, STAGED = "fuse-bounds-check{loop=indices_o}", "stage-positions{bits=16}"
+BAGS = {
+    "sum": (GatherReduce(), "9x8xf32", "5x7xi64"),
+    "mean": (GatherMean(), "9x8xf32", "5x7xi64"),
+    "max": (GatherMax(), "9x8xf32", "5x7xi64"),
+    "narrow indices": (GatherReduce(), "9x8xf32", "5x7xui32"),
+}
+PAIRS = {
+    "weighted": (GatherWeighted(), "9x8xf32", "5x7x2xi32"),
+    "quantised": (GatherWeighted(), "9x8xui8", "5x7x3xi32"),
+    "quantised mean": (GatherWeightedMean(), "9x8xi8", "5x7x3xi32"),
+}
+
+
+def bags(name: str) -> ModuleOp:
+    operator, *arrays = {**BAGS, **PAIRS}[name]
+    return operator_module(operator, *map(ArraySpec.parse, arrays), bounds="error")
+
+
+def checked(schedule: str, check: str, **kind: bool) -> str:
+    """Return a pipeline whose check is another than that of a nest of its own."""
+    pipeline = default_pipeline(Schedule.parse(schedule), **kind)
+    return pipeline.replace("hoist-invariants", f"{check},hoist-invariants", 1)
+
+
+def check_proved(verdicts, check: str, undecided: str = "") -> None:
+    """Check that a check is proved, and whatever else is not undecided for a reason that is known."""
+    left = [str(verdict) for verdict in verdicts if verdict.status not in ("proved", "unchanged")]
+    assert [text for text in left if not undecided or undecided not in text] == []
+    assert undecided or any(verdict.name == check and verdict.status == "proved" for verdict in verdicts)
+
+
+@pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
+@pytest.mark.parametrize("name", [*BAGS, *PAIRS])
+def test_bags_that_are_checked_while_they_are_added_are_proved_down_to_registers(prove, name, schedule):
+    check_proved(prove(bags(name), checked(schedule, FUSED, reduction=True)), FUSED)
+
+
+@pytest.mark.parametrize("schedule", [SERIAL, AHEAD])
+@pytest.mark.parametrize("name", BAGS)
+def test_bags_that_read_staged_positions_are_proved_down_to_registers(prove, name, schedule):
+    check_proved(prove(bags(name), checked(schedule, STAGED, reduction=True)), STAGED)
+
+
+GRADIENTS = {
+    "plain": ("", "indices"),
+    "tiles": ("tile-loops{loops=indices sizes=3}", "indices_o"),
+    "batches": ("parallelize-loops{loops=LOOP}", "LOOP"),
+    "owners": (
+        "owner-computes{owners=2 axis=axis},tile-loops{loops=indices sizes=3},parallelize-loops{loops=owners}",
+        "indices_o",
+    ),
+}
+LOOPS = {"gather": "batch", "gather_elements": "outer"}
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("schedule", GRADIENTS)
+@pytest.mark.parametrize("name", LOOPS)
+def test_gradients_are_proved_down_to_loops(operator, prove, name, schedule, scale):
+    passes, loop = (text.replace("LOOP", LOOPS[name]) for text in GRADIENTS[schedule])
+    for check in (f"fuse-bounds-check{{loop={loop}}}", "stage-positions{bits=8}", "stage-positions{bits=32}"):
+        check_proved(prove(operator(name, "error", scale=scale), checked(passes, check, gradient=True)), check)
+
+
+@pytest.mark.parametrize("loop", ["indices", "indices_o"])
+def test_tuples_are_proved(operator, prove, loop):
+    check = f"fuse-bounds-check{{loop={loop}}}"
+    tiles = "tile-loops{loops=indices sizes=3}" if loop == "indices_o" else ""
+    check_proved(prove(operator("gather_nd", "error"), checked(tiles, check)), check)
+    check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check, gradient=True)), check)
+
+
+def test_owners_of_an_empty_axis_check_nothing(operator, prove, verdict_of):
+    passes, loop = GRADIENTS["owners"]
+    pipeline = checked(passes, f"fuse-bounds-check{{loop={loop}}}", gradient=True).partition(",hoist-invariants")[0]
+    floor = ", gather.min_axis_sizes = array<i64: 1>"
+    verdict = verdict_of(operator("gather", "error", scale=1.0), pipeline, floor, "")
+    assert verdict.status == "refuted" and "an index is not checked" in verdict.reason, str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new", "reason"),
+    [
+        (FUSED, "%last = arith.muli %end, ", "%last = arith.muli %i_o, ", "reaches outside of data"),
+        (FUSED, "%first = arith.muli %i_o, ", "%first = arith.muli %end, ", "reaches outside of data"),
+        (FUSED, "arith.cmpi uge, %shifted", "arith.cmpi ugt, %shifted", "an index outside is not found"),
+        (FUSED, "gather.yield %n_outside_1", "gather.yield %none", "not"),
+        (FUSED, ", gather.fresh_out", "", "is written before all indices are checked"),
+        (FUSED, "bag(%k) = %c0_2 to %n_bag", "bag(%k) = %c0_2 to %end", "reaches outside of indices"),
+        (FUSED, "%index_run[%i_1]", "%index_run[%first]", "reaches outside of data"),
+        (STAGED, "%positions[%ahead_2]", "%positions[%later]", "reaches outside of the staged positions"),
+        (STAGED, "%positions[%place]", "%positions[%row]", "not"),
+        (STAGED, "arith.extui %narrow_18", "arith.extsi %narrow_18", "outside"),
+    ],
+)
+def test_a_pass_that_breaks_the_check_of_bags_is_refuted(verdict_of, check, old, new, reason):
+    pipeline = checked(AHEAD, check, reduction=True).partition(",hoist-invariants")[0]
+    verdict = verdict_of(bags("sum"), pipeline, old, new)
+    assert verdict.status == "refuted" and reason in verdict.reason, str(verdict)
