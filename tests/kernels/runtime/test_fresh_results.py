@@ -105,6 +105,8 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
         (("gather_reduce", "30000x16xf32", "4000x16xi64"), {}, "stage 16", "stage 16"),
         (("gather_reduce", "30000x16xf32", "4000x16xi32"), {}, "stage 16", "stage 16"),
         (("gather_max", "256x16xf32", "4000x16xui64"), {}, "stage 8", "stage 8"),
+        (("gather_max", "256x16xf32", "4000x16xi16"), {}, "stage 8", "stage 8"),
+        (("gather_max", "257x16xf32", "4000x16xi16"), {}, "indices_o", None),
         (("gather_reduce", "30000x16xf32", "511x16xi64"), {}, "indices_o", None),  # fewer indices
         (("gather_reduce", "65537x16xf32", "4000x16xi64"), {}, "indices_o", None),
         (("gather_mean", "300000x64xf32", "1000x200xi64"), {}, "indices", None),  # each bag by itself
