@@ -14,7 +14,9 @@ from gathernest.kernels.runtime import select_schedule
 from gathernest.kernels.runtime.plan import Plan, make_plan
 from gathernest.lowering.registry import Pipeline
 from gathernest.lowering.schedule.gather_heuristic import choose_schedule
+from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.schedule import Schedule
 from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
@@ -110,6 +112,7 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
         (("gather_reduce", "30000x16xf32", "511x16xi64"), {}, "indices_o", None),  # fewer indices
         (("gather_reduce", "65537x16xf32", "4000x16xi64"), {}, "indices_o", None),
         (("gather_mean", "300000x64xf32", "1000x200xi64"), {}, "indices", None),  # each bag by itself
+        (("gather_mean", "300000x4xf32", "1000x300xi64"), {}, "indices_o", None),  # not so where a tile has several
         (("gather_reduce", "30000x16xf32", "4000x16xi64 strided<[32, 2]>"), {}, "indices_o", None),
         (("gather_reduce", "300000x64xf32", "10x2xi64"), {}, None, None),  # one thread
         (("gather_grad", "1000000xf32", "4000000xi64"), {}, "indices_o", None),  # lists
@@ -133,6 +136,22 @@ def test_what_adds_is_checked_while_it_does_or_reads_staged_positions(arguments,
         check = plan_of(*arguments, is_fresh=is_fresh, **options).check
         found = f"stage {check.bits}" if isinstance(check, StagedCheck) else check.loop if check else None
         assert found == wanted, f"{check}, new result: {is_fresh}"
+
+
+def test_owners_check_where_each_is_faster_than_memory_that_all_share():
+    plan = plan_of("gather_grad", "1000000xf32", "8000000xi64")
+    for bytes_per_ns, checks in ((30.0, True), (400.0, False)):
+        machine = replace(BUILT_IN["zen4"], threads=64, memory_bytes_per_ns=bytes_per_ns)
+        schedule = next(way.schedule for way in gradient_ways(plan.layout.nest, machine) if way.schedule.list_lanes)
+        check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True)
+        assert isinstance(check, FusedCheck) == checks, f"{check} at {bytes_per_ns} GB/s"
+
+
+def test_indices_that_are_sorted_are_not_staged():
+    nest, machine = plan_of("gather_grad", "1000000x16xf32", "400000xi64").layout.nest, BUILT_IN["zen4"]
+    sorts = Schedule(specialize=64, grouped="indices")
+    assert choose_check(nest, Schedule(), machine, is_fresh=False, is_gradient=True) == StagedCheck(32)
+    assert choose_check(nest, sorts, machine, is_fresh=False, is_gradient=True) is None
 
 
 @pytest.mark.parametrize("threads", [1, 2])

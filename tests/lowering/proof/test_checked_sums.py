@@ -89,6 +89,12 @@ def test_tuples_are_proved(operator, prove, loop):
     check_proved(prove(operator("gather_nd", "error", scale=0.5), checked(tiles, check, gradient=True)), check)
 
 
+def test_the_check_of_one_tuple_that_is_asked_the_wrong_way_is_refuted(operator, verdict_of):
+    pipeline = checked("", "fuse-bounds-check{loop=indices}").partition(",hoist-invariants")[0]
+    verdict = verdict_of(operator("gather_nd", "error"), pipeline, "arith.cmpi eq, %0", "arith.cmpi ne, %0")
+    assert verdict.status == "refuted" and "an index outside is not found" in verdict.reason, str(verdict)
+
+
 def test_owners_of_an_empty_axis_check_nothing(operator, prove, verdict_of):
     passes, loop = GRADIENTS["owners"]
     pipeline = checked(passes, f"fuse-bounds-check{{loop={loop}}}", gradient=True).partition(",hoist-invariants")[0]

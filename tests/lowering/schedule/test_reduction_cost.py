@@ -142,3 +142,11 @@ def test_far_prefetches_of_bags_have_a_loop_of_their_own_on_machines_that_drop_o
     localities = [each.locality for each in found.schedule.prefetch]
     assert localities == ([2, 3] if prefetched is None else prefetched)
     assert any("by a loop in front of each bag" in reason for reason in found.reasons) == (prefetched is not None)
+
+
+def test_staged_positions_are_checked_longer_and_read_and_resolved_faster():
+    wide, narrow = (replace(nest(rows, 16, 40_000, 16), checked=(("indices", 640_000),)) for rows in (1 << 17, 1 << 16))
+    of_wide, of_narrow = (ReductionModel(shape, ALONE).predict(rules(wide, ALONE)) for shape in (wide, narrow))
+    assert of_narrow.check == 2 * of_wide.check
+    assert of_narrow.indices < of_wide.indices and of_narrow.instructions < of_wide.instructions
+    assert predicted(nest(1 << 16, 16, 40_000, 16)).check == predicted(wide).check  # two loops check, and stage nothing
