@@ -270,7 +270,8 @@ def choose_reduction(nest: NestShape, machine: MachineModel) -> Choice:
         return proposed
     model, streamed = ReductionModel(nest, machine), replace(cached, stream=True)
     cached_us, streamed_us = (model.predict(schedule).time_us for schedule in (cached, streamed))
-    if streamed_us * fixed.LEAST_GAIN_OF_STORES >= cached_us:
+    least = fixed.LEAST_GAIN_OF_STORES if cached.fission is None else fixed.LEAST_GAIN_OF_FISSIONED_STORES
+    if streamed_us * least >= cached_us:
         return proposed
     told = f"{_time(streamed_us)} predicted, {_time(cached_us)} with cached ones"
     return Choice(streamed, (*proposed.reasons, f"sums are written with non-temporal stores: {told}"))

@@ -96,9 +96,17 @@ def test_large_sums_of_short_bags_have_non_temporal_stores_and_small_ones_cached
     found = choose_reduction(SHORT, machine)
     assert found.schedule == replace(rules(SHORT, machine), stream=True)
     assert found.reasons[-1].startswith("sums are written with non-temporal stores: ")
-    assert choose_reduction(LARGE, machine).schedule == rules(LARGE, machine)
+    longer = nest(200_000, 256, 1024, 128)
+    assert choose_reduction(longer, machine).schedule == rules(longer, machine)
     small = nest(20_000, 64, 2000, 2)
     assert choose_reduction(small, machine).schedule == rules(small, machine)
+
+
+@pytest.mark.parametrize("interleaved_times", [1.0, 1.4])
+def test_stores_beside_prefetches_in_a_loop_of_their_own_are_non_temporal_for_less(interleaved_times):
+    machine = replace(MACHINE, interleaved_times=interleaved_times)
+    found = choose_reduction(LARGE, machine).schedule
+    assert (found.fission is not None) == found.stream == (interleaved_times > 1)
 
 
 @pytest.mark.parametrize(("inner", "why"), [(66, "vectors end within a row"), (1024, "pieces"), (3, "elements")])
