@@ -20,11 +20,6 @@ def jax():
     return pytest.importorskip("jax", reason="jax is not installed")
 
 
-@pytest.fixture(scope="module")
-def tf():
-    return pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-
-
 def rejected(message: str):
     return pytest.raises(gn.InvalidGatherError, match=message)
 
