@@ -68,9 +68,9 @@ class FuseBoundsCheck(ModulePass):
               out[i] = data[indices[i]]           out[i] = data[indices[i]]
                                               bad += bad_here
 
-    Preconditions: `fold-bounds` has run; the loop is around all that is copied or added, and no loop in it is parallel.
-    Loops of the nest that checks may be tiled and parallel: they are made anew. Owners that check need a position to
-    own, which the function carries as `gather.min_axis_sizes`.
+    Preconditions: `fold-bounds` has run; the loop is around all that is copied or added, and around what lists indices,
+    and no loop in it is parallel. Loops of the nest that checks may be tiled and parallel: they are made anew. Owners
+    that check need a position to own, which the function carries as `gather.min_axis_sizes`.
 
     Options:
         loop: its name; the innermost parallel loop when omitted, and nothing where none is parallel. Where a loop at
@@ -135,6 +135,11 @@ class _Fusing:
             raise ScheduleError(
                 f"fuse-bounds-check: {loop.label} is not around all that is copied or added; name a loop around it"
             )
+        if listed := self._loop_over_list():
+            raise ScheduleError(
+                f"fuse-bounds-check: {listed.label} runs over what was listed before, and no index that is outside is; "
+                "name the loop over tiles of indices"
+            )
         if sorting := self._sorting_loop():
             raise ScheduleError(
                 f"fuse-bounds-check: {sorting.label} sorts all indices by position before {loop.label}; leave "
@@ -145,6 +150,14 @@ class _Fusing:
             raise ScheduleError(
                 f"fuse-bounds-check: {parallel[0]} is parallel in {loop.label}; name the innermost parallel loop"
             )
+
+    def _loop_over_list(self) -> LoopOp | None:
+        """Return the loop that checks, or one around it, whose bounds the nest counts while it runs; None if none is."""
+        for loop in self.around:
+            bounds = slice_of([loop.lower, loop.upper], self.around[-1])
+            if any(isinstance(op, memref.LoadOp) for op in bounds):
+                return loop
+        return None
 
     def _sorting_loop(self) -> LoopOp | None:
         """Return the loop beside the one that checks that stores at places made from indices, if one does."""

@@ -175,6 +175,8 @@ PARTS = "tile-loops{loops=inner sizes=4},interchange-loops{order=inner_o,indices
         ),
         (PARTS, "clear_axis", "clear_axis is not around all that is copied or added; name a loop around it"),
         (LISTS, "compact_indices_i", "compact_indices_i is not around all that is copied or added"),
+        (LISTS, "inner", "indices_i runs over what was listed before, and no index that is outside is; name the loop"),
+        (LISTS, "indices_i", "indices_i runs over what was listed before"),
         (f"{PARTS},parallelize-loops{{loops=inner_o}}", "inner_i", ""),
     ],
 )
