@@ -152,7 +152,7 @@ class _Fusing:
             )
 
     def _loop_over_list(self) -> LoopOp | None:
-        """Return the loop that checks, or one around it, whose bounds the nest counts while it runs; None if none is."""
+        """Return the loop that checks, or one around it, whose bounds are counted while the nest runs, if one is so."""
         for loop in self.around:
             bounds = slice_of([loop.lower, loop.upper], self.around[-1])
             if any(isinstance(op, memref.LoadOp) for op in bounds):
