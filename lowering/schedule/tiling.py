@@ -69,7 +69,9 @@ def choose_check(
         return StagedCheck(bits)
     if not is_fresh or (is_gradient and schedule.order):
         return None
-    return _check_of_lists(nest, schedule, machine) if schedule.compact else fused_check(nest, schedule, machine)
+    if schedule.compact is not None:
+        return _check_of_lists(nest, LoopName(schedule.compact), machine)
+    return fused_check(nest, schedule, machine)
 
 
 def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
@@ -87,7 +89,7 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     is_short = len(rows) > len(nest.checked) and rows[-1] < MIN_FUSED_CHECKS
     if is_short and not nest.sums_bags and (nest.is_row or schedule.specialize is None):
         return None
-    parallel = [name for name in schedule.parallel if not LoopName(name).nest]
+    parallel = _shared(schedule)
     if not nest.checked or not parallel:
         return None
     tiles, is_looked_up, sizes = dict(schedule.tiles), dict[str, bool](), dict[str, int]()
@@ -112,17 +114,16 @@ def fused_check(nest: NestShape, schedule: Schedule, machine: MachineModel) -> F
     return FusedCheck(found, has_vectors and fits)
 
 
-def _check_of_lists(nest: NestShape, schedule: Schedule, machine: MachineModel) -> FusedCheck | None:
+def _check_of_lists(nest: NestShape, listed: LoopName, machine: MachineModel) -> FusedCheck | None:
     """Return the loop over tiles of indices in which each owner checks all of them; None where threads share a check.
 
     A check of its own reads from memory what owners read once more. Where that takes longer than that each of them
     compares all indices, and not its share, they check.
     """
-    loop = LoopName(schedule.compact or "").untiled.outer_tile
     compared_ns = nest.indices * machine.check_ns * (1 - 1 / machine.threads)
     exceeds = machine.exceeds_last_level_cache(2 * nest.all_index_bytes)  # those behind them take the other half
     is_slower = exceeds and machine.moving_ns(nest.all_index_bytes, 0.0) > compared_ns
-    return FusedCheck(loop, False) if nest.checked and is_slower else None
+    return FusedCheck(listed.untiled.outer_tile, False) if nest.checked and is_slower else None
 
 
 def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
@@ -142,25 +143,29 @@ def staged_bits_of_bags(nest: NestShape) -> int | None:
 
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
     """Return the same for a gradient: of short rows, whose indices are no list, and added in their order."""
-    is_plain = not (schedule.compact or schedule.grouped or schedule.order or _shares_indices(schedule))
+    shares_rows = any(name != "owners" for name in _shared(schedule))
+    is_plain = not (schedule.compact or schedule.grouped or schedule.order or shares_rows)
     is_short = nest.row_bytes <= MOST_STAGED_GRADIENT_ROW_BYTES and nest.all_index_bytes > machine.l2_bytes
     if not (is_plain and is_short and nest.index_bytes == STAGED_INDEX_BYTES):
         return None
     return _fewest_bits(nest, STAGED_GRADIENT_BITS)
 
 
-def _shares_indices(schedule: Schedule) -> bool:
-    """Return whether threads share what is added other than by owners: batches, outer slices or parts of rows."""
-    return any(not LoopName(name).nest and name != "owners" for name in schedule.parallel)
+def _shared(schedule: Schedule) -> list[str]:
+    """Return the parallel loops of the nest that copies or adds."""
+    return [name for name in schedule.parallel if not LoopName(name).nest]
 
 
 def _fewest_bits(nest: NestShape, allowed: tuple[int, ...]) -> int | None:
     """Return the fewest bits that hold a position, where one loop checks all indices; fewer than an index has."""
     axes = [positions for axis, positions in nest.table if axis.role == "axis"]
     is_run = sum(size != 1 for _, size in nest.checked) == 1 and nest.has_packed_indices
-    if not is_run or len(axes) != 1:
-        return None
-    return next((bits for bits in allowed if axes[0] <= 1 << bits and bits < 8 * nest.index_bytes), None)
+    return fewest_bits(axes[0], nest.index_bytes, allowed) if is_run and len(axes) == 1 else None
+
+
+def fewest_bits(positions: int, index_bytes: int, allowed: tuple[int, ...]) -> int | None:
+    """Return the fewest bits, of those allowed, that hold so many positions; None where an index has no more."""
+    return next((bits for bits in allowed if positions <= 1 << bits and bits < 8 * index_bytes), None)
 
 
 def checked_rows(nest: NestShape) -> int:

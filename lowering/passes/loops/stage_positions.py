@@ -21,6 +21,7 @@ from ...nest.located import builder_at, builder_at_end, builder_before
 from ...nest.queries import chain, functions, guarded_copy, static_size, view_of, viewed
 from ...nest.split_loop import induction_of_copy, split_off_steps
 from ...schedule.machine_model import LINE_BYTES
+from ...schedule.tiling import fewest_bits
 
 WIDTHS = (8, 16, 32)
 # Indices that are checked at a time, as fast as 32, and how far ahead others are prefetched: a check of 6,400,000 takes
@@ -106,8 +107,7 @@ def _fewest_bits(function: func.FuncOp) -> int | None:
     if len(function.body.block.args) < 2 or not (sizes := _axis_sizes(function)) or min(sizes) < 0:
         return None
     indices = SSAValue.get(function.body.block.args[1], type=MemRefType).type
-    most = 8 * element_size_bytes(indices.element_type)
-    return next((bits for bits in WIDTHS if bits < most and max(sizes) <= 1 << bits), None)
+    return fewest_bits(max(sizes), element_size_bytes(indices.element_type), WIDTHS)
 
 
 def _stage(function: func.FuncOp, width: IntegerType) -> None:

@@ -123,7 +123,7 @@ class Accesses(Staged, CheckedPositions, Arithmetic):
         places, among = list[isl.PwAff](), everything()
         for value in given:
             if isinstance(value, Bounded):
-                value, known = self.within(value)
+                value, known = self.bounded_place(value)
                 among = among.intersect(known)
             if not isinstance(value, isl.PwAff):
                 raise Undecided("an index is found by another index")

@@ -103,7 +103,7 @@ class CheckedPositions(Arithmetic):
 
     def _any_position(self, op: Operation, memory: PositionMemory, place: Bounded, value: Term) -> Term:
         """Return the position at a place of which bounds are known, such as one that a prefetch reads: any of them."""
-        here, among = self.within(place)
+        here, among = self.bounded_place(place)
         self._reach(op, (here,), (memory.length,), among)
         ((variable, atom),) = value.atoms.items()
         if atom.row is None:
@@ -117,7 +117,7 @@ class CheckedPositions(Arithmetic):
         pair = bits.variable(variable, atom.bits), bits.variable(name, atom.bits)
         return Term(z3.substitute(value.expression, pair), {name: read})
 
-    def within(self, place: Bounded) -> tuple[isl.PwAff, isl.Set]:
+    def bounded_place(self, place: Bounded) -> tuple[isl.PwAff, isl.Set]:
         """Return a parameter for a place of which bounds are known, and these."""
         here = parameter(self.fresh("within"))
         return here, here.le_set(place.most).intersect(here.ge_set(place.most.min(number(0))))

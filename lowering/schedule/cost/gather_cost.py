@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 from ....ir.loop_name import LoopName
 from .. import thresholds as fixed
-from ..loop_sizes import NestShape, trips
+from ..loop_sizes import NestShape
 from ..machine_model import LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, held
 from ..prefetch_heuristic import NEAR
 from ..schedule import Prefetch, Schedule
 from ..tiling import Tiles, staged_bits
+from .index_cost import index_costs
 
 NO_CHANGES: Mapping[str, Any] = {}
 L1, L2, L3, MEMORY = range(4)
@@ -113,17 +114,14 @@ class GatherModel:
         self._is_shared = machine.threads > 1 and machine.is_worth_sharing(
             out_bytes + nest.all_index_bytes, self._places, nest.table_bytes
         )
-        self._index_bytes = nest.all_index_bytes * nest.tuple_size
-        staged = staged_bits(nest, machine)
-        self._resolve_uops, self._uop_ns = 1 if staged else resolve_uops(nest), machine.uop_ns
-        self._copied_bytes = staged * nest.indices // 8 if staged else self._index_bytes
+        self._index_bytes, self._uop_ns = nest.all_index_bytes * nest.tuple_size, machine.uop_ns
+        self._resolve_uops, self._copied_bytes, self._check_ns = index_costs(nest, machine, staged_bits(nest, machine))
         self._sizes = dict(nest.loops)
         self._is_row, (_, self._run) = nest.is_row, nest.innermost
         self._run_bytes = nest.width_bytes * self._run
         # The loop whose later iterations a prefetch of rows or elements reads.
         self._ahead = next((name for name in reversed(self._sizes) if name not in row), None)
         self._last_bytes = fixed.LAST_CACHE_ROOMS * machine.l3_room_bytes
-        self._check_ns = trips(nest.checked) * machine.check_ns * (2 if staged else 1) if nest.checked else 0.0
         has_axis = any(name.role == "axis" for name, _ in nest.table)
         self._count_lines(max(nest.span_bytes if has_axis else nest.table_bytes, 1))
         self._traffics: dict[tuple[bool, int], Traffic] = {}
@@ -313,11 +311,6 @@ class GatherModel:
         threads = min(self._machine.threads, math.ceil(count)) if copying and self._is_shared else 1
         self._teams[parallel, tiles] = found = threads, threads if len(copying) < len(names) else 1, count
         return found
-
-
-def resolve_uops(nest: NestShape) -> float:
-    """Return the instructions that make a position of the indices of one slice."""
-    return fixed.RESOLVE_UOPS * nest.tuple_size + fixed.COMBINE_UOPS * (nest.tuple_size - 1)
 
 
 def parts_of(l2: float, last: float) -> Parts:

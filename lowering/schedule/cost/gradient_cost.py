@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from ....ir.loop_name import LoopName
 from .. import thresholds as fixed
-from ..loop_sizes import NestShape, trips
+from ..loop_sizes import NestShape
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
 from ..tiling import staged_bits_of_gradient
-from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns, resolve_uops
+from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns
+from .index_cost import index_costs, resolve_uops
 
 
 class Sharing(NamedTuple):
@@ -63,7 +64,6 @@ class GradientModel:
         self._last = held(last_bytes, passing, nest.table_bytes, self._reads, False)
         self._fits_l2 = passing + nest.table_bytes <= machine.l2_bytes
         self._passing = parts_of(self._fits_l2, self._last.passing)
-        self._check_ns = trips(nest.checked) * machine.check_ns if nest.checked else 0.0
 
     def predict(self, schedule: Schedule) -> Prediction:
         """Return the time of a schedule: of the check, of the sort, of the zeros and of the additions."""
@@ -75,11 +75,10 @@ class GradientModel:
         lines_ns, line_bytes = self._lines(schedule, sharing, table)
         grad_ns, grad_bytes = self._grad(schedule, sharing)
         zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table)
-        staged = staged_bits_of_gradient(self._nest, schedule, machine)
-        read_bytes = staged * self._nest.indices // 8 if staged else self._index_bytes
-        indices_ns = sharing.passes * copy_ns(machine, read_bytes, self._passing)
-        uops_ns = self._uop_ns * self._uops(schedule, sharing, 1 if staged else self._resolve_uops)
-        check_ns = self._check_ns / checking * (2 if staged else 1)
+        indices = index_costs(self._nest, machine, staged_bits_of_gradient(self._nest, schedule, machine))
+        indices_ns = sharing.passes * copy_ns(machine, indices.read_bytes, self._passing)
+        uops_ns = self._uop_ns * self._uops(schedule, sharing, indices.resolve_uops)
+        check_ns = indices.check_ns / checking
         launches = (sharing.threads > 1) + (len(beside) if machine.threads > 1 else 0)
         waiting_ns = launches * machine.launch_ns + (self._sort_ns() if schedule.grouped else 0.0)
         adding_ns, read, written = lines_ns + grad_ns + indices_ns + uops_ns, line_bytes + grad_bytes, line_bytes

@@ -19,18 +19,8 @@ from ..loop_sizes import NestShape, trips
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
 from ..tiling import staged_bits_of_bags
-from .gather_cost import (
-    IN_MEMORY,
-    MEMORY,
-    Parts,
-    Prediction,
-    copy_ns,
-    indices_read,
-    line_times,
-    parts_of,
-    piece_ns,
-    resolve_uops,
-)
+from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, indices_read, line_times, parts_of, piece_ns
+from .index_cost import index_costs
 
 
 class ReductionModel:
@@ -44,10 +34,7 @@ class ReductionModel:
         self._sizes = {name: size for name, size in nest.copied if name.role == "indices"}
         self._bags = math.prod(self._sizes.values())
         self._out_bytes = self._bags * self._elements * self._sum_bytes
-        staged = staged_bits_of_bags(nest)
-        self._resolve_uops = 1 if staged else resolve_uops(nest)
-        self._read_bytes = staged * nest.indices // 8 if staged else nest.all_index_bytes
-        self._check_ns = trips(nest.checked) * machine.check_ns * (2 if staged else 1) if nest.checked else 0.0
+        self._resolve_uops, self._read_bytes, self._check_ns = index_costs(nest, machine, staged_bits_of_bags(nest))
 
     def predict(self, schedule: Schedule) -> Prediction:
         """Return the time of a schedule."""
