@@ -145,7 +145,8 @@ def derived_fields(times_ns: Mapping[str, float], base: MachineModel, threads: i
         "wide_vector_bytes": max(streamed_bytes(times_ns, base.wide_vector_bytes), narrow),
     }
     if threads > 1:
-        launch_ns = max(times_ns["launch"] - times_ns["serial"] / threads, LEAST_LAUNCH_NS)
+        serial_ns, shared_ns = (times_ns[name] - times_ns["idle"] for name in ("serial", "launch"))
+        launch_ns = max(shared_ns - serial_ns / threads, LEAST_LAUNCH_NS)
         waking_ns = max(times_ns["wake"] - times_ns["rested serial"], 0.0)
         fields |= {"launch_ns": launch_ns, "wake_ns": shared_from_ns(launch_ns, waking_ns, threads)}
     return fields

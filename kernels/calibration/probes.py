@@ -14,7 +14,7 @@ import numpy as np
 from ..roofline import probe_kernels as shared_loops
 from ..roofline.probe_calls import LoopCall, aligned, copy_ways, random_places, touch
 from ..runtime.array_checks import address
-from ..runtime.launch import available_threads
+from ..runtime.launch import available_threads, current_subteam
 from .probe_program import (
     ELEMENTS,
     LONG_ROW_BYTES,
@@ -287,25 +287,31 @@ class Workplace:
         return Probe(timed(call, units * call.repeats, runs=runs, warm=windows if fits else 1))
 
     def launches(self) -> dict[str, Probe]:
-        """Return probes of the same work by one thread and by all, which spin; and of both after all have slept."""
+        """Return probes of the same work by one thread and by all, which spin; and of both after all have slept.
+
+        Beside them one of a call that does nothing.
+        """
         shares = max(LEAST_SHARES, SHARES_A_THREAD * self.threads)
-        places = random_places(SHARE_LINES, shares * SHARE_LINES)
-        windows = itertools.repeat((address(self._small), address(places), 0, shares * SHARE_LINES))
-        memory = self._small, places, aligned(shares * LINE_BYTES)
-        work = LoopCall(shared_loops.READ_LINES, windows, memory, shares, repeats=SHARE_REPEATS)
+        places = self._shared = random_places(SHARE_LINES, shares * SHARE_LINES)
+        sums, all_threads = address(self._out), current_subteam()
 
-        serial = replace(work, in_parallel=False)
+        def call(repeats: int, subteam: int) -> Callable[[], int]:
+            window = address(self._small), address(places), 0, shares * SHARE_LINES
+            numbers = *window, sums, shares, repeats, 1, 0, 0, shared_loops.ALL_BLOCKS, subteam
+            return lambda: shared_loops.run_loop(shared_loops.READ_LINES, *numbers)
 
-        def rested(call: LoopCall) -> Probe:
+        def rested(work: Callable[[], int]) -> Probe:
             def run() -> float:
                 time.sleep(ASLEEP_AFTER_S)
-                return timed(call, 1, runs=1, warm=0)()
+                return timed(work, 1, runs=1, warm=0)()
 
             return Probe(run)
 
+        serial, launch = call(SHARE_REPEATS, 0), call(SHARE_REPEATS, all_threads)
         return {
+            "idle": Probe(timed(call(0, 0), 1)),
             "serial": Probe(timed(serial, 1)),
-            "launch": Probe(timed(work, 1, warm=LAUNCHES)),
+            "launch": Probe(timed(launch, 1, warm=LAUNCHES)),
             "rested serial": rested(serial),
-            "wake": rested(work),
+            "wake": rested(launch),
         }

@@ -25,7 +25,7 @@ MAKES_CODE = (
     "lowering/*.py",
     *(
         f"lowering/native/{name}.py"
-        for name in ("call_layout", "kernel_code", "llvm_jit", "parallel_for", "thread_team_ir")
+        for name in ("call_layout", "kernel_code", "llvm_jit", "parallel_for", "threads/thread_team_ir")
     ),
     "lowering/nest/*.py",
     "lowering/numba/*.py",

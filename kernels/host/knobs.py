@@ -223,6 +223,17 @@ class Knobs:
         variables = tuple(environment_key(KNOBS[name].variable) for name in _DECIDE_WHAT_RUNS)
         return self._assigned_deciding.buffer_info()[0], self._deciding, ENVIRONMENT, variables
 
+    def thread_settings(
+        self, variables: tuple[str, ...]
+    ) -> tuple[ContextVar[Any], tuple[tuple[dict[Any, Any], Any], ...]]:
+        """Return where machine code sees whether `num_threads`, or some environment variables, have changed.
+
+        Returns:
+            A context variable, which has another value in each scope; and dictionaries, each with a key.
+        """
+        keys = [environment_key(variable) for variable in (KNOBS["num_threads"].variable, *variables)]
+        return self._scoped, ((self._assigned, "num_threads"), *((ENVIRONMENT, key) for key in keys))
+
     @contextmanager
     def scope(self, **values: Any) -> Iterator[None]:
         """Set knobs for the code inside a `with`, in this thread or task.

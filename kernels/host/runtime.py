@@ -28,7 +28,6 @@ class Runtime:
 
     Attributes:
         lock: held while something is imported, compiled or cached.
-        launching: held while the team runs a kernel.
         team: the threads that share a kernel's tiles, made by the first launch that needs them; False where the system
             has none.
         entry: the fast call, made by the first call that repeats; False where this system has none.
@@ -39,7 +38,7 @@ class Runtime:
     """
 
     def __init__(self) -> None:
-        self.lock, self.launching = RLock(), allocate_lock()
+        self.lock = RLock()
         self.team: Any = None
         self.entry: Any = None
         self.loaded: dict[str, Any] = {}
@@ -139,8 +138,10 @@ class Runtime:
             self.lock.release()
 
     def _begin_child(self) -> None:
-        """In a forked child: a thread that is gone may have been launching, and the team's threads are gone."""
-        self.launching, self.team, self._stack_size = allocate_lock(), None, allocate_lock()
+        """In a forked child the team's threads are gone, as is whoever ran a kernel on them."""
+        self.team, self._stack_size = None, allocate_lock()
+        if self.entry:
+            self.entry.known.forget()
         self._after_fork()
 
 

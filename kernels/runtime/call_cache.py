@@ -5,6 +5,7 @@ always mean the same are stored: exact ndarrays, a kernel to run, `out` that can
 changes the kernel. While there is such a setting, every call goes through `prepare`.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from ...ir.array_spec import contiguous_strides
 from ..host.knobs import Settings, knobs
+from ..host.recycled_memory import LEAST_BYTES
 from ..host.runtime import RUNTIME
 from . import launch
 from .prepare import Prepared, Watched, kernel_error
@@ -67,7 +69,7 @@ class RememberedCall:
         keys: Keys,
         entry: Any,
     ):
-        from ...lowering.native.call_layout import call_words, section
+        from ...lowering.native.call_layout import Way, call_words, section
 
         data, indices, out = arrays
         self._prepared, self._keys, self._has_out = prepared, keys, out is not None
@@ -81,8 +83,12 @@ class RememberedCall:
         sections.append(section(result_dtype, result.shape, strides))
         self._guard = np.array([word for words in sections for word in words], np.int64)
         assert prepared.loaded is not None
-        is_handed_over = self._is_shared or is_watched
-        self._call = call_words(prepared.loaded.entry.address, is_handed_over, self._finish, prepared.numbers).copy()
+        is_long_way = prepared.splits_rows or (
+            out is None and math.prod(result.shape) * result_dtype.itemsize >= LEAST_BYTES
+        )
+        self._way = Way.ALONE if not prepared.is_shared else Way.HANDED_OVER if is_long_way else Way.SHARED
+        way = Way.HANDED_OVER if is_watched else self._way
+        self._call = call_words(prepared.loaded.entry.address, way, self._finish, prepared.numbers).copy()
         self._run = entry.run(self._call)
 
     def slot(self, hash_: int) -> list[int]:
@@ -92,7 +98,7 @@ class RememberedCall:
         return slot_words(hash_, self._keys, self._has_out, self._guard, self._call)
 
     def finish(self, data: np.ndarray, indices: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-        """Run what the fast call leaves: parallel work, and a call that failed there, whose error this raises."""
+        """Run what the fast call leaves: some parallel work, and a call that failed there, whose error this raises."""
         prepared = self._prepared
         result = prepared.result(self._dtypes[0]) if out is None else out
         target = prepared.target(data, result)
@@ -137,7 +143,7 @@ class RememberedCall:
     def _leave_to_entry(self) -> None:
         from ...lowering.native.call_layout import Call
 
-        self._call[Call.IS_SHARED] = self._is_shared
+        self._call[Call.WAY] = self._way
 
 
 class CallTable:
@@ -258,9 +264,11 @@ def native_entry() -> Any:
 
 def _made_entry() -> Any:
     from ...lowering.native.fast_call import Guard, make_entry
+    from ...lowering.native.threads.known_subteam import KnownSubteam, ThreadSettings
 
     try:
-        return make_entry(Guard(*knobs.guard()))
+        known = KnownSubteam(ThreadSettings(*knobs.thread_settings(("NUMBA_NUM_THREADS",))))
+        return make_entry(Guard(*knobs.guard()), known)
     except Exception:  # it only saves time, and memory layouts may change with Python and NumPy
         return False
 

@@ -1,7 +1,7 @@
 """Launching a compiled kernel on threads, safely for callers that use threads or fork.
 
-The thread team (`lowering/native/thread_team.py`) serves one launch at a time. Other launches run serially meanwhile,
-so that pools of threads that all gather use one thread each. A forked child makes a team of its own.
+The thread team (`lowering/native/threads`) runs one kernel at a time. Other callers run theirs alone meanwhile, so that
+pools of threads that all gather use one thread each. A forked child makes a team of its own.
 """
 
 import os
@@ -20,25 +20,21 @@ def launch(kernel: Callable[..., int], arguments: tuple[Any, ...], is_shared: bo
     """Call a compiled kernel.
 
     Args:
-        kernel: takes `arguments` and last the address of the team that shares its tiles, 0 for none.
+        kernel: takes `arguments` and last the address of the subteam that shares its tiles, 0 for none.
         is_shared: whether the work is worth several threads.
 
     Returns:
         The kernel's result: how many indices are out of range.
     """
-    threads = available_threads() if is_shared else 1
-    if threads == 1 or RUNTIME.launching.locked():
-        return kernel(*arguments, 0)
-    with RUNTIME.launching:  # no signal comes between taking the lock and the block, nor a fork to another lock
-        return kernel(*arguments, _team_of(threads))
+    return kernel(*arguments, current_subteam() if is_shared else 0)
 
 
 def available_threads() -> int:
     """Return how many threads a large gather uses in this process.
 
     That is: the knob `num_threads`, or else what `numba.set_num_threads` says and `OMP_NUM_THREADS` said when this
-    process started; and never more than Numba has, or than `usable_cores` says. Every large call asks: it takes 0.2
-    microseconds with `num_threads` 1, and 1.5 otherwise.
+    process started; and never more than Numba has, or than `usable_cores` says. It takes 1.5 microseconds, so large
+    calls ask only where something that it depends on has changed.
     """
     wanted = knobs.num_threads
     if wanted == 1:
@@ -63,23 +59,32 @@ def _numba_threads(cores: int) -> int:
 
 def started_threads() -> int:
     """Start the threads of a large gather, and return how many there are: fewer where the system starts no more."""
-    with RUNTIME.launching:
-        _team_of(available_threads())
-        return RUNTIME.team.size if RUNTIME.team else 1
+    _subteam(available_threads())
+    return RUNTIME.team.size if RUNTIME.team else 1
 
 
-def _team_of(threads: int) -> int:
-    """Return the address of the team, set to so many threads; 0 where one is enough, or all there can be."""
+def current_subteam() -> int:
+    """Return the address of the subteam that a launch of this thread may use, and have the fast call know it."""
+    entry = RUNTIME.entry
+    if not entry:
+        return _subteam(available_threads())
+    subteam = entry.known_subteam()
+    if subteam is None:
+        settings = entry.known.settings.now()
+        subteam = _subteam(available_threads())
+        entry.known.remember(subteam, settings)
+    return subteam
+
+
+def _subteam(threads: int) -> int:
+    """Return the address of the subteam of so many threads; 0 where one is enough, or all there can be."""
     if threads > 1 and RUNTIME.team is None:
         RUNTIME.team = RUNTIME.make(_made_team)
-    if threads == 1 or not RUNTIME.team:
-        return 0
-    RUNTIME.team.use(threads)
-    return RUNTIME.team.address
+    return RUNTIME.team.of(threads) if threads > 1 and RUNTIME.team else 0
 
 
 def _made_team() -> Any:
-    from ...lowering.native.thread_team import Team
+    from ...lowering.native.threads.thread_team import Team
 
     try:
         return Team(_numba_threads(affine_cores()))

@@ -9,8 +9,8 @@ import numpy as np
 from llvmlite import ir
 
 from .call_layout import WORD_BYTES, Field
-from .fast_call import NEW_FROM_DESCR, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, builtin, machine_code
+from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
 
 _ARGUMENTS = 8  # of the function that makes rows
 _NARROW = np.dtype(np.int32)

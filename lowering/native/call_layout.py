@@ -80,9 +80,17 @@ class Call(IntEnum):
     """The words of a kernel with the numbers it takes; the numbers follow."""
 
     KERNEL = 0
-    IS_SHARED = 1  # among threads, when there are any
+    WAY = 1
     FINISH = 2  # the Python function that ends it where `serve` may not or cannot
     NUMBERS = 3
+
+
+class Way(IntEnum):
+    """How a call is run."""
+
+    ALONE = 0  # on its caller's thread, which holds the GIL
+    SHARED = 1  # among threads, when there are any
+    HANDED_OVER = 2  # by `FINISH`, which runs it without the GIL
 
 
 def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> list[int]:
@@ -93,9 +101,9 @@ def section(dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> li
     return [id(dtype), len(shape), low, high, *shape, *strides]
 
 
-def call_words(kernel: int, is_shared: bool, finish: Any, numbers: Sequence[float]) -> np.ndarray:
-    """Return a call: the address of its machine code, whether threads share it, and what its kernel takes."""
-    return np.frombuffer(struct.pack("qqq", kernel, is_shared, id(finish)) + packed(numbers), np.int64)
+def call_words(kernel: int, way: Way, finish: Any, numbers: Sequence[float]) -> np.ndarray:
+    """Return a call: the address of its machine code, how it is run, and what its kernel takes."""
+    return np.frombuffer(struct.pack("qqq", kernel, way, id(finish)) + packed(numbers), np.int64)
 
 
 def packed(numbers: Sequence[float]) -> bytes:

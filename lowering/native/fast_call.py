@@ -4,8 +4,6 @@ It reads the memory layout of `call_layout`, and provides builtins of Python tha
 Numba takes 300 ms to compile it and LLVM 10, and unboxing an array in Numba costs more than the whole look-up.
 """
 
-import ctypes
-import importlib
 import mmap
 import sys
 import sysconfig
@@ -16,13 +14,13 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, fields_hold
-from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, NONE, NULL, VOID, Code, Word, builtin, machine_code
+from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, Way, fields_hold
+from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, NONE, VOID, Code, Word, builtin, machine_code
+from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
+from .threads.known_subteam import ALONE, KnownSubteam, build_known_subteam
 
 _MISSED = I64(1)
 _OUT = sys.intern("out")
-# Places in NumPy's table of C functions.
-_ARRAY_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT = 2, 94, 282
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
@@ -137,10 +135,19 @@ def _need_guard(code: Code, guard: Guard, closed: Any) -> None:
         code.need(code.same(found, I64(0)), closed)
 
 
-def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word) -> Word:
+def _run_kernel(code: Code, call: Word, arrays: Sequence[Word], team: Word, without_gil: Word) -> Word:
+    """Run a kernel and return its result; with or without the GIL."""
     addresses = [code.load_at(array, Field.DATA) for array in arrays]
-    numbers = code.add(call, I64(WORD_BYTES * Call.NUMBERS))
-    return code.call_address(code.word(call, Call.KERNEL), *addresses, numbers, team)
+    arguments = *addresses, code.add(call, I64(WORD_BYTES * Call.NUMBERS)), team
+    kernel, holder = code.word(call, Call.KERNEL), code.variable(I64(0))
+    with code.if_else(without_gil) as (long, short):
+        with long:
+            state = code.call_python("PyEval_SaveThread")
+            code.store(code.call_address(kernel, *arguments), holder)
+            code.call_python("PyEval_RestoreThread", state, result=VOID)
+        with short:
+            code.store(code.call_address(kernel, *arguments), holder)
+    return code.load(holder)
 
 
 def _look_up(code: Code, table: Word, args: Word, missed: Any) -> Word:
@@ -175,7 +182,7 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
     """serve(table, args): the result of the call with these six arguments; _MISSED; or 0 with an exception set."""
     code = Code(module, "serve", 2)
     table, args = code.arguments
-    missed, finish, failed = map(code.append_basic_block, ("missed", "finish", "failed"))
+    missed, finish, end, failed = map(code.append_basic_block, ("missed", "finish", "end", "failed"))
     data, indices, out = (code.word(args, place) for place in range(3))
     has_none = code.same(out, NONE)
     for array in (data, indices):
@@ -192,7 +199,13 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
         code.need(code.not_(code.same(flags, I64(0))), missed)
         _need_apart(code, (out, guard_out), (data, guard), missed)
         _need_apart(code, (out, guard_out), (indices, guard_indices), missed)
-    code.need(code.same(code.word(call, Call.IS_SHARED), I64(0)), finish)
+    way, function = code.word(call, Call.WAY), code.word(call, Call.FINISH)
+    is_shared, team = code.same(way, I64(Way.SHARED)), code.variable(I64(0))
+    code.need(code.not_(code.same(way, I64(Way.HANDED_OVER))), finish)
+    with code.if_then(is_shared):
+        subteam = code.call_function("known_subteam")
+        code.need(code.not_(code.same(subteam, I64(0))), finish)
+        code.store(code.select(code.same(subteam, I64(ALONE)), I64(0), subteam), team)
     holder = code.variable(out)
     with code.if_else(has_none) as (make, take):
         with make:
@@ -202,14 +215,17 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
         with take:
             code.call_python("Py_IncRef", out, result=VOID)
     result = code.load(holder)
-    outside = _run_kernel(code, call, (data, indices, result), I64(0))
-    with code.if_then(code.not_(code.same(outside, I64(0)))):
-        code.call_python("Py_DecRef", result, result=VOID)
-        code.branch(finish)
-    code.ret(result)
-    code.position_at_end(finish)
-    function = code.word(call, Call.FINISH)
     code.call_python("Py_IncRef", function, result=VOID)  # another thread may forget the call meanwhile
+    outside = _run_kernel(code, call, (data, indices, result), code.load(team), is_shared)
+    with code.if_then(code.same(outside, I64(0))):
+        code.call_python("Py_DecRef", function, result=VOID)
+        code.ret(result)
+    code.call_python("Py_DecRef", result, result=VOID)
+    code.branch(end)
+    code.position_at_end(finish)
+    code.call_python("Py_IncRef", function, result=VOID)
+    code.branch(end)
+    code.position_at_end(end)
     finished = code.call_python("PyObject_Vectorcall", function, args, I64(3), I64(0))
     code.call_python("Py_DecRef", function, result=VOID)
     code.ret(finished)
@@ -230,28 +246,6 @@ def _new_array(code: Code, section: Word, new_from_descr: int) -> Word:
     """Return a new C-contiguous ndarray of the dtype and the sizes of a section, or 0 with an exception set."""
     sizes = code.add(section, I64(WORD_BYTES * Section.SIZES))
     return new_array(code, new_from_descr, code.word(section, Section.DESCR), code.word(section, Section.RANK), sizes)
-
-
-def new_array(
-    code: Code,
-    new_from_descr: int,
-    descr: Word,
-    rank: Word,
-    sizes: Word,
-    strides: Word = NULL,
-    data: Word = NULL,
-    flags: int = 0,
-) -> Word:
-    """Return a new ndarray, C-contiguous and in memory of its own without strides and data, or 0 with an exception set.
-
-    Sizes and strides are addresses of as many words as the rank says.
-    """
-    code.call_python("Py_IncRef", descr, result=VOID)  # NumPy takes this reference
-    return code.call_address(
-        *(I64(new_from_descr), I64(id(np.ndarray)), descr, code.trunc(rank, I32)),
-        *(sizes, strides, data, I32(flags), NULL),
-        types=[I64, I64, I64, I32, I64, I64, I64, I32],
-    )
 
 
 def _find(module: ir.Module) -> None:
@@ -312,16 +306,20 @@ def _run(module: ir.Module) -> None:
     arrays = [code.word(args, place) for place in range(3)]
     team = code.call_python("PyLong_AsLongLong", code.word(args, 3))
     call = code.load_at(self, Field.DATA)
-    is_shared = code.not_(code.same(code.word(call, Call.IS_SHARED), I64(0)))
-    holder = code.variable(I64(0))
-    with code.if_else(is_shared) as (long, short):
-        with long:
-            state = code.call_python("PyEval_SaveThread")
-            code.store(_run_kernel(code, call, arrays, team), holder)
-            code.call_python("PyEval_RestoreThread", state, result=VOID)
-        with short:
-            code.store(_run_kernel(code, call, arrays, team), holder)
-    code.ret(code.call_python("PyLong_FromLongLong", code.load(holder)))
+    without_gil = code.not_(code.same(code.word(call, Call.WAY), I64(Way.ALONE)))
+    outside = _run_kernel(code, call, arrays, team, without_gil)
+    code.ret(code.call_python("PyLong_FromLongLong", outside))
+
+
+def _known(module: ir.Module) -> None:
+    """known(None, args, count): as `Entry.known_subteam`."""
+    code = Code(module, "known", 3, "external")
+    subteam = code.call_function("known_subteam")
+    with code.if_then(code.same(subteam, I64(0))):
+        code.call_python("Py_IncRef", NONE, result=VOID)
+        code.ret(NONE)
+    address = code.select(code.same(subteam, I64(ALONE)), I64(0), subteam)
+    code.ret(code.call_python("PyLong_FromLongLong", address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,23 +329,27 @@ class Entry:
     Attributes:
         find: of a table; `find(data, indices, out, a, b, c)` looks for a prepared call with the same objects a, b and
             c, arrays of the same shapes, strides and dtypes, and `out` None or writeable and disjoint from the inputs.
-            It runs the kernel on this thread, holding the GIL, and returns the result. It passes parallel work and
-            calls with an index out of range to the call's `finish(data, indices, out)`. None where there is no such
-            call, or the guard fails.
+            It runs the kernel, large work on all threads and without the GIL, and returns the result. It passes calls
+            with an index out of range, and large work whose threads are not known, to the call's `finish(data, indices,
+            out)`. None where there is no such call, or the guard fails.
         call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and passes
             other calls to the function.
         hash: of a table; `hash(data, indices, out, a, b, c)` returns the first place where `find` looks.
         run: of a call; `run(data, indices, out, team)` runs its kernel without a check of the arrays, and returns the
             number of indices out of range, or -1 when the kernel raised. It releases the GIL for large work.
+        known_subteam: returns the subteam that a launch of this thread may use, 0 for none; None where what decides
+            that is not what it was when `known` noted it.
     """
 
     find: Callable[[np.ndarray], Any]
     call: Callable[[tuple[np.ndarray, Any]], Any]
     hash: Callable[[np.ndarray], Any]
     run: Callable[[np.ndarray], Any]
+    known_subteam: Callable[[], int | None]
+    known: KnownSubteam
 
 
-def make_entry(guard: Guard) -> Entry:
+def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
     """Compile the fast call; the objects in `guard` must live as long as the process.
 
     Raises:
@@ -359,26 +361,17 @@ def make_entry(guard: Guard) -> Entry:
     _may_be_shared(module)
     _hash_call(module)
     _is_like(module)
+    build_known_subteam(module, known)
     _serve(module, guard, numpy_functions()[NEW_FROM_DESCR])
-    for function in (_find, _call, _hash, _run):
+    for function in (_find, _call, _hash, _run, _known):
         function(module)
     address = machine_code(module)
-    IMMORTAL.append(guard)
+    IMMORTAL.extend((guard, known))
     return Entry(
         builtin("find", address, FASTCALL),
         builtin("call", address, FASTCALL | KEYWORDS),
         builtin("hash", address, FASTCALL),
         builtin("run", address, FASTCALL),
+        builtin("known", address, FASTCALL)(None),
+        known,
     )
-
-
-def numpy_functions() -> Any:
-    """Return NumPy's table of C functions; raises NotImplementedError where it has another order."""
-    core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    table_of_core = importlib.import_module(f"{core}._multiarray_umath")._ARRAY_API
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    get = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    table = (ctypes.c_uint64 * (SET_BASE_OBJECT + 1)).from_address(get(table_of_core, None))
-    if table[_ARRAY_TYPE] != id(np.ndarray):
-        raise NotImplementedError
-    return table

@@ -8,16 +8,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .llvm_jit import I64
-from .thread_team_ir import At
+from .threads.thread_team_ir import Subteam
 
 _RUN = ir.FunctionType(I64, [I64] * 4)
 
 
 def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any:
-    """Return the sum of `tile(k, *arguments)` over k in [0, tiles), run by a team; None counts as 0.
+    """Return the sum of `tile(k, *arguments)` over k in [0, tiles), run by a subteam; None counts as 0.
 
     Args:
-        team: int64, the address of the team.
+        team: int64, the address of a subteam.
         tiles: int64.
         tile: a compiled function of an int64 and the arguments.
         arguments: a tuple of numbers.
@@ -34,7 +34,7 @@ def _share(typing: Any, team: Any, tiles: Any, tile: Any, arguments: Any) -> Any
         run = builder.load(builder.inttoptr(team_address, _RUN.as_pointer().as_pointer()))
         return builder.call(run, [team_address, builder.ptrtoint(function, I64), builder.ptrtoint(holder, I64), count])
 
-    assert At.RUN == 0
+    assert Subteam.RUN == 0
     return types.int64(types.int64, types.int64, tile, arguments), generate
 
 

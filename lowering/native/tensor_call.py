@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from .bag_rows import return_object, run_bags
 from .call_layout import WORD_BYTES, WRITEABLE, Field, Tensor
-from .fast_call import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, NONE, NULL, VOID, Code, Word, address_in, builtin, machine_code
+from .new_array import NEW_FROM_DESCR, SET_BASE_OBJECT, new_array, numpy_functions
 from .tensor_gradient import (
     ARGUMENTS_OF_GRADIENT,
     DESCRIPTION,

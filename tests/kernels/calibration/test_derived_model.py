@@ -65,8 +65,9 @@ TIMES = {
     "scalars": 0.42,
     "stream by 32": 80.0,
     "stream by 64": 80.0,
-    "serial": 20_000.0,
-    "launch": 11_000.0,
+    "idle": 500.0,
+    "serial": 20_500.0,
+    "launch": 11_500.0,
     "rested serial": 21_000.0,
     "wake": 31_000.0,
 }

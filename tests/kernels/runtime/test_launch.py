@@ -3,17 +3,20 @@
 import ctypes
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from typing import Any
 
 import numba
+import numpy as np
 import pytest
+from numba.np.ufunc import parallel
 
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
-from gathernest.kernels.runtime.launch import launch
-from gathernest.lowering.native import thread_team_ir
-from gathernest.lowering.native.thread_team_ir import At
+from gathernest.kernels.runtime.launch import available_threads, launch
+from gathernest.lowering.native.threads import thread_team_ir
+from gathernest.lowering.native.threads.thread_team_ir import At, Subteam
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
 LARGE = True
@@ -21,7 +24,7 @@ MOST = numba.config.NUMBA_NUM_THREADS
 
 
 class Recorder:
-    """A stand-in for a compiled kernel that notes whether it is launched with a team, and how many it uses of that."""
+    """A stand-in for a compiled kernel that notes whether it is launched with a subteam, and how large that is."""
 
     def __init__(self) -> None:
         self.parallel: list[bool] = []
@@ -31,7 +34,7 @@ class Recorder:
         team = arguments[-1]
         assert isinstance(team, int)
         self.parallel.append(team != 0)
-        self.threads.append(ctypes.c_int64.from_address(team + 8 * At.WANTED).value if team else 1)
+        self.threads.append(ctypes.c_int64.from_address(team + 8 * Subteam.WANTED).value if team else 1)
         return 7
 
 
@@ -58,14 +61,6 @@ def test_large_work_runs_in_parallel(kernel):
     assert kernel.parallel == [True]
 
 
-@needs_two_threads
-def test_a_launch_meanwhile_runs_serially(kernel):
-    with RUNTIME.launching:
-        launch(kernel, (), LARGE)
-    launch(kernel, (), LARGE)
-    assert kernel.parallel == [False, True]
-
-
 def test_one_thread_wanted_runs_serially(kernel):
     with gn.knobs.scope(num_threads=1):
         launch(kernel, (), LARGE)
@@ -81,8 +76,9 @@ def test_num_threads_is_what_a_launch_uses(kernel):
 
 @pytest.fixture
 def eight_threads(monkeypatch):
-    """A Numba of eight threads on eight cores."""
+    """A Numba of eight threads on eight cores, of which no fast call knows."""
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
+    monkeypatch.setattr(RUNTIME, "entry", False)
     monkeypatch.setattr(RUNTIME, "team", None)
     monkeypatch.setattr(threads, "usable_cores", lambda: 8)
     monkeypatch.setattr(threads, "_openmp_threads", 64)
@@ -177,25 +173,6 @@ def test_numba_num_threads_is_kept_to(python):
     assert python(code, NUMBA_NUM_THREADS="1").strip() == "1"
 
 
-def test_workers_of_a_pool_launch_one_at_a_time(eight_threads, monkeypatch):
-    at_once, most, lock = [], [], threading.Lock()
-    start = threading.Barrier(6)
-
-    def kernel(team: int) -> int:
-        with lock:
-            at_once.append(team)
-            most.append(sum(at_once))
-        start.wait()
-        with lock:
-            at_once.remove(team)
-        return 0
-
-    monkeypatch.setattr(threads, "_team_of", lambda count: 1)
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda _: launch(kernel, (), LARGE), range(6)))
-    assert max(most) == 1
-
-
 @pytest.mark.parametrize(
     ("work_bytes", "rows", "table_bytes", "is_large"),
     [
@@ -209,14 +186,10 @@ def test_work_is_large_by_its_bytes_or_by_reads_beyond_the_caches(work_bytes, ro
     assert BUILT_IN["zen4"].is_worth_sharing(work_bytes, rows, table_bytes) == is_large
 
 
-def test_a_child_has_a_lock_that_nobody_holds_and_a_team_of_its_own(monkeypatch):
-    held = threading.Lock()
-    held.acquire()
-    monkeypatch.setattr(RUNTIME, "launching", held)
+def test_a_child_has_a_team_of_its_own(monkeypatch):
     monkeypatch.setattr(RUNTIME, "team", object())
     RUNTIME._before_fork()
     RUNTIME._begin_child()
-    assert RUNTIME.launching.acquire(blocking=False)
     assert RUNTIME.team is None
 
 
@@ -237,11 +210,125 @@ def test_more_threads_than_there_are_means_all(kernel):
     assert kernel.threads == [MOST]
 
 
-def test_a_kernel_that_raises_leaves_launches_and_threads_as_they_were(kernel):
-    def fails(*arguments):
-        raise RuntimeError("by design")
+class Launches:
+    """A large gather whose calls are known, and what ran them."""
 
-    with gn.knobs.scope(num_threads=2), pytest.raises(RuntimeError, match="by design"):
-        launch(fails, (), LARGE)
-    assert RUNTIME.launching.acquire(blocking=False)
-    RUNTIME.launching.release()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.data, self.indices = np.arange(400_000.0).reshape(-1, 8), np.arange(50_000)[::-1].copy()
+        self.in_python = 0
+        monkeypatch.setattr(threads, "launch", self._launch)
+        for _ in range(5):
+            self.threads()
+
+    def _launch(self, *arguments: Any) -> int:
+        self.in_python += 1
+        return launch(*arguments)
+
+    def threads(self) -> tuple[int, bool]:
+        """Return how many threads were to share a call, and whether it ran through Python's `launch`."""
+        words, before = RUNTIME.team._words if RUNTIME.team else None, self.in_python
+        generation = words[At.GENERATION] if words else 0
+        assert gn.gather(self.data, self.indices).tobytes() == self.data[self.indices].tobytes()
+        words = RUNTIME.team._words
+        return (words[At.WANTED] if words[At.GENERATION] != generation else 1), self.in_python != before
+
+
+@pytest.fixture
+def launches(monkeypatch) -> Launches:
+    monkeypatch.setattr(parallel, "_is_initialized", False)  # another test may have started Numba's threads
+    return Launches(monkeypatch)
+
+
+@needs_two_threads
+def test_a_large_call_runs_without_python_once_its_threads_are_known(launches):
+    assert [launches.threads() for _ in range(3)] == [(available_threads(), False)] * 3
+
+
+@needs_two_threads
+def test_a_scope_counts_from_its_first_call_and_is_known_from_the_third(launches):
+    with gn.knobs.scope(num_threads=1):
+        assert [launches.threads() for _ in range(4)] == [(1, True), (1, True), (1, False), (1, False)]
+    with gn.knobs.scope(num_threads=2):
+        assert [launches.threads() for _ in range(3)] == [(2, True), (2, True), (2, False)]
+    assert launches.threads() == (available_threads(), True)
+
+
+@needs_two_threads
+def test_an_assigned_knob_counts_at_once(launches):
+    gn.knobs.num_threads = 1
+    try:
+        assert launches.threads() == (1, True)
+    finally:
+        del gn.knobs.num_threads
+    assert launches.threads()[0] == available_threads()
+
+
+@needs_two_threads
+def test_a_variable_of_the_environment_counts_at_once(launches, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_NUM_THREADS", "1")
+    assert launches.threads() == (1, True)
+    monkeypatch.delenv("GATHERNEST_NUM_THREADS")
+    assert launches.threads()[0] == available_threads()
+
+
+@needs_two_threads
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no threads to cores")
+def test_affinity_counts_at_once_where_threads_are_known(launches):
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert launches.threads() == (1, True)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert launches.threads()[0] == available_threads()
+
+
+@needs_two_threads
+def test_what_numba_is_set_to_counts_at_once_where_it_has_started_threads(launches, monkeypatch):
+    monkeypatch.setattr(parallel, "_is_initialized", True)
+    monkeypatch.setattr(parallel, "_get_num_threads", lambda: 1, raising=False)
+    assert [launches.threads() for _ in range(3)] == [(1, True)] * 3
+
+
+@needs_two_threads
+def test_an_index_out_of_range_is_an_error_where_threads_are_known(launches):
+    launches.indices[7] = 50_000
+    with pytest.raises(gn.BoundsError, match="50000"):
+        gn.gather(launches.data, launches.indices)
+    out = np.full((50_000, 8), 3.0)
+    for _ in range(3):
+        with pytest.raises(gn.BoundsError, match="50000"):
+            gn.gather(launches.data, launches.indices, out=out)
+    assert (out == 3.0).all()
+    launches.indices[7] = 7
+    assert launches.threads() == (available_threads(), False)
+
+
+@needs_two_threads
+def test_calls_of_many_threads_are_right_while_others_forget_them(launches):
+    """A kernel may still run when its call is forgotten, and freed by whoever forgets it."""
+    wanted, wrong = launches.data[launches.indices].tobytes(), []
+    is_over = threading.Event()
+
+    def gather() -> None:
+        while not is_over.is_set():
+            if gn.gather(launches.data, launches.indices).tobytes() != wanted:
+                wrong.append(1)
+
+    workers = [threading.Thread(target=gather) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for _ in range(200):
+        RUNTIME.forget_calls()
+        time.sleep(0.002)
+    is_over.set()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_a_child_knows_no_subteam_of_its_parent(launches, monkeypatch):
+    monkeypatch.setattr(RUNTIME, "team", RUNTIME.team)
+    RUNTIME._before_fork()
+    RUNTIME._begin_child()
+    assert RUNTIME.entry.known_subteam() is None

@@ -13,8 +13,8 @@ from numba import int64, njit
 
 from gathernest.lowering.native.llvm_jit import I64, Code, machine_code
 from gathernest.lowering.native.parallel_for import share
-from gathernest.lowering.native.thread_team import Team
-from gathernest.lowering.native.thread_team_ir import At, Member
+from gathernest.lowering.native.threads.thread_team import Team
+from gathernest.lowering.native.threads.thread_team_ir import At, Member, Subteam
 from gathernest.lowering.numba.intrinsics import load_f32, load_i64, store_i64
 
 MOST = 9
@@ -66,9 +66,9 @@ def address(array: np.ndarray) -> int:
 @pytest.mark.parametrize("tiles", [0, 1, 2, 7, 1000])
 def test_every_tile_is_done_once_and_results_are_summed(team, members, tiles):
     counts = np.zeros(max(tiles, 1), np.int64)
-    team.use(members)
+    subteam = team.of(members)
     for round_ in range(1, 30):
-        assert mark(team.address, tiles, address(counts), 3) == 3 * sum(range(tiles))
+        assert mark(subteam, tiles, address(counts), 3) == 3 * sum(range(tiles))
         assert counts[:tiles].tolist() == [round_] * tiles
 
 
@@ -77,10 +77,10 @@ def test_no_tile_is_lost_or_done_twice_over_many_launches_and_rests(team):
     expected = np.zeros(64, np.int64)
     until = time.monotonic() + 2
     while time.monotonic() < until:
-        team.use(int(rng.integers(1, MOST + 1)))
+        subteam = team.of(int(rng.integers(1, MOST + 1)))
         for _ in range(200):
             tiles = int(rng.integers(0, 65))
-            assert mark(team.address, tiles, address(counts), 1) == tiles * (tiles - 1) // 2
+            assert mark(subteam, tiles, address(counts), 1) == tiles * (tiles - 1) // 2
             expected[:tiles] += 1
         if rng.random() < 0.3:
             time.sleep(0.001)  # members fall asleep
@@ -89,52 +89,50 @@ def test_no_tile_is_lost_or_done_twice_over_many_launches_and_rests(team):
 
 def test_tiles_without_a_result_count_nothing(team):
     numbers = np.full(100, -1, np.int64)
-    team.use(3)
-    assert mark_silently(team.address, 100, address(numbers)) == 0
+    assert mark_silently(team.of(3), 100, address(numbers)) == 0
     assert numbers.tolist() == list(range(100))
 
 
 def test_a_team_has_no_more_members_than_it_may_and_starts_them_once(team):
-    team.use(1000)
+    whole = team.of(1000)
     assert team.size == MOST
-    team.use(2)
-    assert team.size == MOST
+    team.of(2)
+    assert (team.size, team.of(MOST)) == (MOST, whole)
 
 
 def test_members_that_never_come_are_not_waited_for(monkeypatch):
     """Two members are there by their number, but no thread was started for them."""
     absent = Team(3)
     monkeypatch.setattr(absent, "_start", lambda number: True)
-    absent.use(3)
+    subteam = absent.of(3)
     counts = np.zeros(50, np.int64)
     for _ in range(3):
-        assert mark(absent.address, 50, address(counts), 1) == 50 * 49 // 2
+        assert mark(subteam, 50, address(counts), 1) == 50 * 49 // 2
     assert counts.tolist() == [3] * 50
 
 
 def test_members_that_are_not_wanted_sleep_on(team):
     """Launches on two threads wake none of the others, and wait for none."""
-    team.use(MOST)
     counts = np.zeros(8, np.int64)
-    mark(team.address, 8, address(counts), 1)
+    mark(team.of(MOST), 8, address(counts), 1)
     sleep_all(team)
-    team.use(2)
+    two = team.of(2)
     for _ in range(50):
-        mark(team.address, 8, address(counts), 1)
+        mark(two, 8, address(counts), 1)
         assert word(team, At.SLEEPERS) >= team.size - 2
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="sets a register of x86 processors")
 def test_denormals_are_flushed_by_all_members_where_the_caller_flushes_them(team):
-    team.use(MOST)
+    whole = team.of(MOST)
     tiny = np.full(1, 1e-39, np.float32)
-    assert denormals(team.address, 3000, address(tiny)) == 3000
+    assert denormals(whole, 3000, address(tiny)) == 3000
     flush(0x9FC0)  # flush to zero, and denormals are zero
     try:
-        assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [0] * 20
+        assert [denormals(whole, 3000, address(tiny)) for _ in range(20)] == [0] * 20
     finally:
         flush(0x1F80)
-    assert [denormals(team.address, 3000, address(tiny)) for _ in range(20)] == [3000] * 20
+    assert [denormals(whole, 3000, address(tiny)) for _ in range(20)] == [3000] * 20
 
 
 def flush(modes: int) -> None:
@@ -151,10 +149,11 @@ def flush(modes: int) -> None:
 def test_threads_that_the_system_rejects_are_done_without(monkeypatch):
     alone = Team(4)
     monkeypatch.setattr(alone, "_start", lambda number: number < 2)
-    alone.use(4)
+    subteam = alone.of(4)
     assert alone.size == 2
+    assert subteam == alone.of(2)
     counts = np.zeros(5, np.int64)
-    assert mark(alone.address, 5, address(counts), 1) == 10
+    assert mark(subteam, 5, address(counts), 1) == 10
 
 
 def word(team: Team, place: int) -> int:
@@ -170,21 +169,21 @@ def sleep_all(team: Team) -> None:
 
 
 def test_members_sleep_when_there_is_nothing_to_do(team):
-    team.use(MOST)
+    whole = team.of(MOST)
     counts = np.zeros(8, np.int64)
-    mark(team.address, 8, address(counts), 1)
+    mark(whole, 8, address(counts), 1)
     sleep_all(team)
-    mark(team.address, 8, address(counts), 1)
+    mark(whole, 8, address(counts), 1)
     assert counts.tolist() == [2] * 8
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not tell of threads in /proc")
 def test_members_take_no_signals_and_keep_off_the_core_of_the_caller(team):
-    team.use(MOST)
+    team.of(MOST)
     sleep_all(team)
     before = {int(entry) for entry in os.listdir("/proc/self/task")}
     other = Team(2)
-    other.use(2)
+    both = other.of(2)
     (thread,) = {int(entry) for entry in os.listdir("/proc/self/task")} - before
     with open(f"/proc/self/task/{thread}/status") as status:
         blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk"))
@@ -202,13 +201,48 @@ def test_members_take_no_signals_and_keep_off_the_core_of_the_caller(team):
             os.sched_setaffinity(0, {here, max(cores)})
             sleep_all(other)
             counts = np.zeros(4, np.int64)
-            mark(other.address, 4, address(counts), 1)
+            mark(both, 4, address(counts), 1)
             assert os.sched_getaffinity(thread) < {here, max(cores)}
     finally:
         os.sched_setaffinity(0, cores)
 
 
+@njit(nogil=True)
+def busy_tile(k, busy):
+    """Return whether the team is busy, as its word at this address says."""
+    return int64(load_i64(busy, 0) != 0)
+
+
+@njit(int64(int64, int64, int64), nogil=True)
+def count_busy(team, tiles, busy):
+    return share(team, tiles, busy_tile, (busy,))
+
+
+def test_a_team_is_busy_while_it_runs_a_kernel_and_not_behind_it(team):
+    busy = team.address + 8 * At.BUSY
+    for _ in range(20):
+        assert count_busy(team.of(2), 10, busy) == 10
+        assert word(team, At.BUSY) == 0
+    assert count_busy(team.of(1), 10, busy) == 0
+
+
+def test_a_kernel_runs_alone_while_the_team_runs_another(team):
+    """The ranges of the kernel that runs stay as they were."""
+    counts, subteam = np.zeros(8, np.int64), team.of(MOST)
+    mark(subteam, 8, address(counts), 1)
+    before = [word(team, place) for place in (At.GENERATION, At.MEMBERS, At.MEMBERS + Member.END)]
+    team._words[At.BUSY] = 1
+    try:
+        assert mark(subteam, 8, address(counts), 1) == 28
+        assert [word(team, place) for place in (At.GENERATION, At.MEMBERS, At.MEMBERS + Member.END)] == before
+        assert word(team, At.BUSY) == 1
+    finally:
+        team._words[At.BUSY] = 0
+    assert counts.tolist() == [2] * 8
+
+
 def test_members_lie_in_lines_of_their_own(team):
-    assert team.address % 64 == 0
+    assert team.address % 64 == team.of(1) % 64 == team.of(2) % 64 == 0
+    assert team.of(2) - team.of(1) == 8 * Subteam.WORDS
     assert 8 * Member.WORDS % 64 == 0
     assert At.GENERATION // 8 != At.ACTIVE // 8 != At.SLEEPERS // 8

@@ -6,7 +6,7 @@ import pytest
 import gathernest as gn
 from gathernest.ir.errors import CompileError, InternalError
 from gathernest.ir.modules.context import parse_module
-from gathernest.lowering.native.thread_team import Team
+from gathernest.lowering.native.threads.thread_team import Team
 from gathernest.lowering.numba.compiler import load_text
 from gathernest.lowering.numba.emitter import emit
 from gathernest.lowering.numba.program import Program
@@ -115,12 +115,8 @@ func.func @gather(%out: memref<4x5x6x7xi64>) {{
 
 
 def team_of(members: int) -> int:
-    """Return the address of a team; 0 for none."""
-    if not members:
-        return 0
-    team = Team(members)
-    team.use(members)
-    return team.address
+    """Return the address of a subteam; 0 for none."""
+    return Team(members).of(members) if members else 0
 
 
 @pytest.mark.parametrize("members", [0, 1, 3])

@@ -11,11 +11,12 @@ may use but the caller's own: Linux tends to wake it there, where it would wait 
 
 import ctypes
 import signal
+from _thread import allocate_lock
 from typing import Any
 
-from ..schedule.machine_model import LINE_BYTES
-from .llvm_jit import IMMORTAL, WORD_BYTES
-from .thread_team_ir import IS_DARWIN, At, Member, libc, team_code
+from ...schedule.machine_model import LINE_BYTES
+from ..llvm_jit import IMMORTAL, WORD_BYTES
+from .thread_team_ir import IS_DARWIN, At, Member, Subteam, libc, team_code
 
 # Signals of a member's own instructions: if they were blocked, faulthandler could not report a crash.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
@@ -30,7 +31,6 @@ class Team:
     """Threads that share the tiles of one kernel at a time; they live as long as the process.
 
     Attributes:
-        address: the last argument of a kernel, for `share`.
         size: the number of members, the caller included.
     """
 
@@ -45,29 +45,38 @@ class Team:
         """
         if not hasattr(libc(), "pthread_create"):
             raise OSError("this system has no POSIX threads")
-        self.size, self._most, self._address_of = 1, most, team_code()
-        words = At.MEMBERS + Member.WORDS * most
+        self.size, self._most, self._limit, self._address_of = 1, most, most, team_code()
+        self._starting = allocate_lock()
+        words = At.MEMBERS + (Member.WORDS + Subteam.WORDS) * most
         memory = (ctypes.c_int64 * (words + LINE_BYTES // WORD_BYTES))()
         _keep_for_ever(memory)
         _keep_for_ever(self._address_of)
         self.address = -(-ctypes.addressof(memory) // LINE_BYTES) * LINE_BYTES
         self._words = (ctypes.c_int64 * words).from_address(self.address)
-        self._words[At.RUN] = self._address_of("run")
         self._words[At.SIZE] = self._words[At.WANTED] = 1
+        for members in range(1, most + 1):
+            place, said = self._subteam(members), (self._address_of("run"), self.address, members)
+            self._words[place : place + len(said)] = said
 
-    def use(self, members: int) -> None:
-        """Set the number of members for the next kernels, the caller included; no kernel may be running.
+    def of(self, members: int) -> int:
+        """Return the address of the subteam of so many members, the caller included, or of all that there may be.
 
-        Threads that the system does not let start are left out from then on.
+        It is the last argument of a kernel, for `share`. Where the team runs a kernel, a second one is run by its
+        caller alone. Threads that the system does not let start are left out from then on.
         """
-        while self.size < min(members, self._most):
-            if not self._start(self.size):
-                self._most = self.size
-                break
-            self.size += 1
-            self._words[At.SIZE] = self.size
-        if members != self._words[At.WANTED]:
-            self._words[At.WANTED], self._words[At.PLACED] = members, 0
+        if self.size < members:
+            with self._starting:
+                while self.size < min(members, self._most):
+                    if not self._start(self.size):
+                        self._most = self.size
+                        break
+                    self.size += 1
+                    self._words[At.SIZE] = self.size
+        return self.address + WORD_BYTES * self._subteam(min(members, self._most))
+
+    def _subteam(self, members: int) -> int:
+        """Return the place of the words of a subteam, behind those of the members."""
+        return At.MEMBERS + Member.WORDS * self._limit + Subteam.WORDS * (members - 1)
 
     def _start(self, number: int) -> bool:
         """Start a member's thread, which takes no signals: they are Python's."""

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from .llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, machine_code
+from ..llvm_jit import I32, I64, VOID, WORD_BYTES, Code, Word, address_in, machine_code
 
 # A bit for each of 1024 cores.
 MASK_BYTES = 128
@@ -19,11 +19,20 @@ SPINS = 5000
 _MIX = 0x9E3779B97F4A7C15
 
 
+class Subteam(IntEnum):
+    """The words of a subteam, the first members of a team, a line: what a kernel takes. They never change."""
+
+    RUN = 0  # the address of `run`
+    TEAM = 1
+    WANTED = 2  # how many members are to share a kernel, the caller included
+    WORDS = 8
+
+
 class At(IntEnum):
     """The words of a team; words that different threads write lie in different cache lines."""
 
-    RUN = 0  # the address of `run`
-    WANTED = 1  # how many members are to share the next kernel, the caller included
+    BUSY = 0  # not 0 while a kernel runs
+    WANTED = 1  # how many members are to share it, the caller included
     SIZE = 2  # how many there are
     PLACED = 3  # which cores the members may run on, as a hash
     GENERATION = 8  # odd while there are tiles to take
@@ -166,29 +175,42 @@ def _work(module: ir.Module) -> None:
 
 
 def _run(module: ir.Module) -> None:
-    """run(team, function, arguments, tiles): run all tiles; return the sum of their results."""
+    """run(subteam, function, arguments, tiles): run all tiles; return the sum of their results.
+
+    Where one member is enough, and while the team runs another kernel, the caller runs them alone.
+    """
     code = _Shared(module, "run", 4, "external")
-    team, function, arguments, tiles = code.arguments
-    parts = code.word(team, At.WANTED)
-    for most in (tiles, code.word(team, At.SIZE)):
+    subteam, function, arguments, tiles = code.arguments
+    team, wanted = code.word(subteam, Subteam.TEAM), code.word(subteam, Subteam.WANTED)
+    parts = wanted
+    for most in (tiles, code.look(team, At.SIZE)):
         parts = code.select(code.icmp_signed("<", parts, most), parts, most)
-    parts = code.select(code.icmp_signed(">", parts, I64(1)), parts, I64(1))
+    alone, shared = code.append_basic_block("alone"), code.append_basic_block("shared")
+    code.need(code.icmp_signed(">", parts, I64(1)), alone)
+    code.cbranch(code.same(code.exchange(team, At.BUSY, 1), I64(0)), shared, alone)
+    code.position_at_end(alone)
+    total = code.variable(I64(0))
+    with code.counted(tiles) as tile:
+        code.store(code.add(code.load(total), code.call_address(function, arguments, tile)), total)
+    code.ret(code.load(total))
+    code.position_at_end(shared)
     with code.counted(parts) as number:
         member = code.member(team, number)
         code.put(member, Member.NEXT, code.udiv(code.mul(tiles, number), parts))
         code.put(member, Member.END, code.udiv(code.mul(tiles, code.add(number, I64(1))), parts))
-    for at, value in ((At.FUNCTION, function), (At.ARGUMENTS, arguments), (At.PARTS, parts), (At.TOTAL, I64(0))):
+    values = (function, arguments, parts, I64(0), wanted)
+    for at, value in zip((At.FUNCTION, At.ARGUMENTS, At.PARTS, At.TOTAL, At.WANTED), values, strict=True):
         code.put(team, at, value)
-    with code.if_then(code.same(parts, I64(1))):
-        code.ret(code.call_function("work", team, I64(0)))
     code.use_modes(team, keep=True)
     code.count(team, At.GENERATION, 1)
     with code.if_then(code.not_(code.same(code.look(team, At.SLEEPERS), I64(0)))):
         code.call_function("wake", team)
-    total = code.call_function("work", team, I64(0))
+    own = code.call_function("work", team, I64(0))
     code.count(team, At.GENERATION, 1)
     _wait_for_others(code, team)
-    code.ret(code.add(total, code.look(team, At.TOTAL)))
+    sum_ = code.add(own, code.look(team, At.TOTAL))
+    code.exchange(team, At.BUSY, 0)
+    code.ret(sum_)
 
 
 def _wait_for_others(code: _Shared, team: Word) -> None:

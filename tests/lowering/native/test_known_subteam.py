@@ -1,0 +1,130 @@
+"""The known subteam: known while all that decides how many threads a launch may use is what it was."""
+
+import ctypes
+import os
+import sys
+import types
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from llvmlite import ir
+
+from gathernest.lowering.native.llvm_jit import IMMORTAL, Code, machine_code
+from gathernest.lowering.native.threads import known_subteam
+from gathernest.lowering.native.threads.known_subteam import ALONE, KnownSubteam, ThreadSettings, build_known_subteam
+
+SUBTEAM = 640
+FIRST, OTHER = {"num_threads": 2}, {"num_threads": 2}
+
+
+class Asked:
+    """A known subteam of two settings and a scope, and the machine code that compares."""
+
+    def __init__(self) -> None:
+        self.scope = ContextVar("scope", default=FIRST)
+        self.settings: dict[str, Any] = {"wanted": 1000}
+        self.known = KnownSubteam(ThreadSettings(self.scope, ((self.settings, "wanted"), (self.settings, "absent"))))
+        IMMORTAL.append(self)
+        module = ir.Module("known")
+        build_known_subteam(module, self.known)
+        code = Code(module, "ask", 0, "external")
+        code.ret(code.call_function("known_subteam"))
+        self.ask: Callable[[], int] = ctypes.PYFUNCTYPE(ctypes.c_int64)(machine_code(module)("ask"))
+
+    def remember(self, subteam: int = SUBTEAM) -> None:
+        for _ in range(2):
+            self.known.remember(subteam, self.known.settings.now())
+
+
+@pytest.fixture
+def asked(monkeypatch) -> Asked:
+    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", None)
+    monkeypatch.delitem(sys.modules, "numba.np.ufunc.parallel")
+    return Asked()
+
+
+def test_nothing_is_known_before_the_second_launch(asked):
+    assert asked.ask() == 0
+    asked.known.remember(SUBTEAM, asked.known.settings.now())
+    assert asked.ask() == 0
+    asked.known.remember(SUBTEAM, asked.known.settings.now())
+    assert asked.ask() == SUBTEAM
+
+
+def test_a_launch_without_a_subteam_is_known_too(asked):
+    asked.remember(0)
+    assert asked.ask() == ALONE
+
+
+def test_nothing_is_known_once_it_is_forgotten(asked):
+    asked.remember()
+    asked.known.forget()
+    assert asked.ask() == 0
+
+
+def test_another_value_in_the_scope_is_not_known(asked):
+    asked.remember()
+    token = asked.scope.set(OTHER)
+    assert asked.ask() == 0
+    asked.scope.reset(token)
+    assert asked.ask() == SUBTEAM
+
+
+@pytest.mark.parametrize("change", [{"wanted": 2000}, {"absent": 3}, {"wanted": None}])
+def test_another_value_of_a_setting_is_not_known(asked, change):
+    asked.remember()
+    asked.settings.update(change)
+    assert asked.ask() == 0
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+
+
+def test_a_setting_that_is_gone_is_not_known(asked):
+    asked.remember()
+    del asked.settings["wanted"]
+    assert asked.ask() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no threads to cores")
+def test_other_cores_are_not_known(asked):
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("one core leaves no choice")
+    asked.remember()
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        assert asked.ask() == 0
+        asked.remember()
+        assert asked.ask() == SUBTEAM
+    finally:
+        os.sched_setaffinity(0, before)
+    assert asked.ask() == 0
+
+
+def test_a_pool_that_is_imported_or_started_later_is_not_known(asked, monkeypatch):
+    asked.remember()
+    pool = types.ModuleType("pool")
+    pool._is_initialized = False
+    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", pool)
+    assert asked.ask() == 0
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+    pool._is_initialized = True
+    assert asked.ask() == 0
+    asked.remember()
+    assert asked.ask() == 0
+
+
+@pytest.mark.parametrize("pool", [None, object(), types.ModuleType("pool")], ids=["blocked", "object", "half imported"])
+def test_a_pool_that_tells_nothing_is_not_known(asked, monkeypatch, pool):
+    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", pool)
+    asked.remember()
+    assert asked.ask() == 0
+
+
+def test_a_system_that_fails_to_tell_the_cores_is_not_known(asked, monkeypatch):
+    monkeypatch.setattr(known_subteam, "_mask", lambda: None)
+    asked.remember()
+    assert asked.ask() == 0
