@@ -5,11 +5,15 @@ short one is more often undisturbed. Passes over all probes are spread over seco
 another machine may be slow for a tenth of a second. A *round* is the passes of a second or so. Rounds go on until
 `QUIET_ROUNDS` of them in turn have made no probe faster by more than `IMPROVES_BY`; where that takes too long, the
 machine is too busy.
+
+How fast memory is depends on where a virtual machine's cores run, too, and on its neighbours: the best run may be a
+rare one. So a probe knows what it takes most of the time as well, the median of the passes.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TypeVar
 
 from ...ir.errors import GathernestError
@@ -30,14 +34,21 @@ class Probe:
 
     Attributes:
         run: does it once, after what it needs to be in the caches, and returns nanoseconds for a unit of its work.
+        times_ns: of each pass.
         best_ns: the fastest so far.
         gain: how many times as fast the last round made it.
     """
 
     run: Timer
+    times_ns: list[float] = field(default_factory=list)
     best_ns: float = field(default=float("inf"))
     gain: float = field(default=float("inf"))
     _before_ns: float = field(default=float("inf"))
+
+    @property
+    def median_ns(self) -> float:
+        """The median of the passes."""
+        return median(self.times_ns)
 
     def begin_round(self) -> None:
         """Count the gain from here on."""
@@ -45,7 +56,8 @@ class Probe:
 
     def improve(self) -> None:
         """Run it once more."""
-        self.best_ns = min(self.best_ns, self.run())
+        self.times_ns.append(self.run())
+        self.best_ns = min(self.best_ns, self.times_ns[-1])
         self.gain = self._before_ns / self.best_ns
 
 

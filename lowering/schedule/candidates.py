@@ -82,7 +82,11 @@ def choose_candidate(nest: NestShape, machine: MachineModel, proposed: Choice) -
     least_us = model.predict(rules).time_us
     for field, describe, options, gain in _STEPS:
         others = options(nest, machine, rules)
-        times = [(model.predict(rules, {**changes, **other}).time_us, place) for place, other in enumerate(others)]
+        times = [
+            # where memory is the limit, many take as long but for how the terms round: the first of them counts
+            (round(model.predict(rules, {**changes, **other}).time_us, 3), place)
+            for place, other in enumerate(others)
+        ]
         time_us, place = min(times, default=(math.inf, 0))
         drops = field == "prefetch" and bool(others) and not others[place]["prefetch"]
         if time_us * (fixed.LEAST_GAIN_OF_NO_PREFETCH if drops else gain) <= least_us:
@@ -145,6 +149,7 @@ def _bodies(nest: NestShape, machine: MachineModel, rules: Schedule) -> list[Var
             continue
         overlaps = rules.specialize is not None and size % lanes != 0
         can_stream = run_bytes >= least_streamed_bytes(nest, lanes, overlaps=overlaps, is_known=is_known)
+        can_stream &= nest.out_bytes >= machine.l3_room_bytes  # who reads a smaller result finds it there
         streams = (False, True) if can_stream else (False,)
         found += [
             {"lanes": lanes, "stream": stream} for stream in streams if lanes != rules.lanes or stream != rules.stream

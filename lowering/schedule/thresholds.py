@@ -25,6 +25,9 @@ MIN_FUSED_CHECKS = 32
 # threads of a Zen 5 gather 20,000 float32 of 16 KB in 5.9 us, and in 6.1 where one of them checks; 40,000 in 8.3 and
 # 8.7, 100,000 in 17.4 and 20.5.
 CHECKED_LAUNCHES = 4
+# The least tile of checks. It takes 0.5 us, and to take a tile 0.03 (Zen 4); in tiles of 1024 to 16,384 the suite takes
+# as long within the noise.
+LEAST_CHECKED_TILE = 4096
 
 # vectors
 # Smaller results have no schedule, and so share a kernel. Calls with rows of 64 B, with vectors against without, in ns:

@@ -8,6 +8,7 @@ from .loop_sizes import Loops, NestShape, trips
 from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
 from .thresholds import (
+    LEAST_CHECKED_TILE,
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
     MIN_PREFETCHED_INDEX_BYTES,
@@ -28,7 +29,9 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
     loops = [(name.beside("check"), size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
-    return ((), ()) if trips(loops) < least else tile_innermost(loops, 1, least // 16, least // 4)
+    if trips(loops) < least:
+        return (), ()
+    return tile_innermost(loops, 1, least // 16, max(least // 4, LEAST_CHECKED_TILE))
 
 
 class FusedCheck(NamedTuple):

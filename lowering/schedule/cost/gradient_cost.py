@@ -22,7 +22,7 @@ from ..loop_sizes import NestShape
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
 from ..tiling import staged_bits_of_gradient
-from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, line_times, parts_of, piece_ns
+from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, indices_read, line_times, parts_of, piece_ns
 from .index_cost import index_costs, resolve_uops
 
 
@@ -76,7 +76,7 @@ class GradientModel:
         grad_ns, grad_bytes = self._grad(schedule, sharing)
         zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table)
         indices = index_costs(self._nest, machine, staged_bits_of_gradient(self._nest, schedule, machine))
-        indices_ns = sharing.passes * copy_ns(machine, indices.read_bytes, self._passing)
+        indices_ns = sharing.passes * indices_read(machine, (indices.read_bytes, self._passing))[0]
         uops_ns = self._uop_ns * self._uops(schedule, sharing, indices.resolve_uops)
         check_ns = indices.check_ns / checking
         launches = (sharing.threads > 1) + (len(beside) if machine.threads > 1 else 0)
