@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 _OF_OWNERS = (
-    *("group-indices", "owner-computes", "interleave-owners", "fuse-into-owners", "compact-indices", "vectorize-lists"),
-    "prefetch-next-tile",
+    *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
+    *("compact-indices", "vectorize-lists", "prefetch-next-tile"),
 )
 ROOMS = {
     "canonicalize": ("normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),

@@ -16,6 +16,7 @@ from .thresholds import (
     LEAST_FISSIONED_BAG,
     LEAST_INTERLEAVED_TIMES,
     LEAST_PIECE_BYTES,
+    LEAST_SHARED_SORT,
     LISTED_LANES,
     LISTED_ROW_BYTES,
     LISTED_TILE,
@@ -26,9 +27,11 @@ from .thresholds import (
     MOST_FISSIONED_ROW_BYTES,
     MOST_LISTING_OWNERS,
     MOST_OWNERS,
+    MOST_SORT_PARTS,
     MOST_SUMMED_BYTES,
     OWNED_BLOCK_BYTES,
     SLICES_AHEAD,
+    SORT_TO_SUM,
     SUMMED_PIECE_BYTES,
 )
 from .tiling import tile_checks, tile_innermost
@@ -92,8 +95,8 @@ def _can_group(nest: NestShape, adding: list[Loop], machine: MachineModel) -> bo
 
 def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) -> Choice:
     """Give threads the positions: each adds up the rows of one, in pieces that registers hold."""
-    (indices, _), (inner, elements) = adding
-    axis = next(name for name, _ in nest.table if name.role == "axis")
+    (indices, places), (inner, elements) = adding
+    axis, positions = next(loop for loop in nest.table if loop[0].role == "axis")
     row_bytes = nest.run_bytes
     most = GROUPED_PIECE_BYTES // nest.width_bytes
     tiles, parallel = tile_checks(nest.checked, machine)
@@ -103,18 +106,34 @@ def _share_groups(nest: NestShape, adding: list[Loop], machine: MachineModel) ->
         tiles = (*tiles, (inner, most))
         order = (axis.outer_tile, axis.inner_tile, inner.outer_tile, "bag", inner.inner_tile)
         slices = LoopName("bag"), max(machine.near_bytes // (2 * GROUPED_PIECE_BYTES), 1), FAR
+    parts = _sort_parts(places, positions, machine.threads)
     schedule = Schedule(
         tiles,
         order,
         (axis.outer_tile, *parallel),
         specialize=row_bytes,
         grouped=indices,
+        sort_parts=parts,
         lanes=machine.wide_vector_bytes // nest.width_bytes,
         slices=slices,
         stream=True,
     )
     why = "indices are sorted by position: threads add up the rows of positions, and write each row once"
-    return Choice(schedule, (why, "sums are written with non-temporal stores"))
+    sharing = () if parts is None else (f"the indices are sorted in {parts} parts by as many threads",)
+    return Choice(schedule, (why, *sharing, "sums are written with non-temporal stores"))
+
+
+def _sort_parts(places: int, positions: int, threads: int) -> int | None:
+    """Return in how many parts threads sort so many indices; None where one thread does.
+
+    Each part has counts for all positions, which one thread sums: so parts are fewer where positions are more.
+    """
+    if places < LEAST_SHARED_SORT:
+        return None
+    parts = 1 << min(threads, MOST_SORT_PARTS).bit_length() - 1
+    while parts > 1 and parts * parts * positions > SORT_TO_SUM * places:
+        parts //= 2
+    return parts if parts > 1 else None
 
 
 def _rows(nest: NestShape, machine: MachineModel) -> Schedule:

@@ -50,6 +50,7 @@ class Schedule:
     Attributes:
         specialize: bytes of a row that the code is made for.
         grouped: the loop over the indices that are sorted by position before a gradient adds up each position.
+        sort_parts: in so many parts, by as many threads; None on one thread.
         owners: (axis, count): the owner-computes partition of the axis that a gradient adds to.
         tiles: (loop, iterations) pairs; `x` becomes `x_o` around `x_i`. `check_...` are the loops that check indices.
         owner_block: positions of the blocks that owners have in turn; None for one part each.
@@ -78,6 +79,7 @@ class Schedule:
     fuse_owned: bool = False
     specialize: int | None = None
     grouped: str | None = None
+    sort_parts: int | None = None
     compact: str | None = None
     list_lanes: int | None = None
     hoist: str | None = None
@@ -324,6 +326,7 @@ class Step:
 STEPS = {
     "specialize-inner": Step("specialize", ("bytes",), _number),
     "group-indices": Step("grouped", ("loop",), _name),
+    "parallelize-sort": Step("sort_parts", ("parts",), _number),
     "owner-computes": Step("owners", ("axis", "owners"), _pair, is_reversed=True),
     "interleave-owners": Step("owner_block", ("block",), _number),
     "fuse-into-owners": Step("fuse_owned", (), _flag),

@@ -128,6 +128,9 @@ MIN_POSITIONS_OF_AN_OWNER = 16  # of long rows: with fewer, the commonest rows a
 # 4 KB by 40,000 indices takes 27 ms of processor time with 2 owners that have no lists, 15.9 with 20, 13.8 with 40 and
 # 17.8 with 80.
 LISTED_ROW_BYTES = 80
+# Parts of a sort: to count and to place an index takes so many times as long as to sum a position's count of one part;
+# fewer indices take less than two launches more.
+SORT_TO_SUM, LEAST_SHARED_SORT, MOST_SORT_PARTS = 8, 4096, 16
 # Single elements that owners list in vectors: of 8 indices where an instruction packs lanes, and otherwise of 4, packed
 # by a table. 4,000,000 into a table of 4 MB, two threads: 5.9 ms where they are uniform, 9.9 on one thread; sorted 4.0
 # and 4.2; all in one half of the table 4.8 and 7.8, and 6.7 where each owner has one part. Blocks of 16 KB and 128 KB
@@ -153,9 +156,10 @@ GRADIENT_SHARE = 4  # a gradient is shared from four times the bytes of a gather
 LANE_UOPS, RESOLVE_UOPS, ELEMENT_UOPS, VECTOR_UOPS, PREFETCH_UOPS = 3, 4, 5, 4, 2
 COMBINE_UOPS = 3
 # a vector added to memory; an index listed (0.7 ns on a Zen 4), and sorted, without its three lines (3.5 ns with them);
+# the count of a position in a part of a sort, which is summed (0.31 ns in C);
 # a branch that is mispredicted, 15 cycles of 5 to 6 instructions; an addition of floats that waits for the store of the
 # one before, 10 of these cycles, and in a register 3 (AMD's guide 57647: 7 are those of a load from a store)
-ADDED_VECTOR_UOPS, LISTING_UOPS, SORT_UOPS, MISPREDICTED_UOPS = 3, 10, 16, 80
+ADDED_VECTOR_UOPS, LISTING_UOPS, SORT_UOPS, SUMMED_COUNT_UOPS, MISPREDICTED_UOPS = 3, 10, 16, 6, 80
 ADDED_AGAIN_UOPS, SUMMED_AGAIN_UOPS = 54, 16
 ROW_UOPS, SPECIALIZED_ROW_UOPS = 50, 8
 # Lines that the processor prefetches behind a row which the next one read does not follow: 200,000 rows of 256 B take

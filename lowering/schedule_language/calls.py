@@ -50,6 +50,7 @@ def _prefetch(rows: tuple[Prefetch, ...]) -> str:
 CALLS = {
     "specialize-inner": Call("specialize", str, "give the bytes of a row, or leave this step out"),
     "group-indices": Call("group_indices", json.dumps, "use it for a gradient, before its loops are tiled"),
+    "parallelize-sort": Call("parallelize_sort", str, "use it right after group_indices, with two parts or more"),
     "owner-computes": Call("owner_computes", _owners, "use it once, for a gradient, before the nest is parallel"),
     "interleave-owners": Call("interleave_owners", str, "use it right after owner_computes, with powers of two"),
     "fuse-into-owners": Call("fuse_into_owners", lambda _: "", "use it after owner_computes, before loops are tiled"),

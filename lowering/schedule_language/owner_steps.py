@@ -24,6 +24,10 @@ class OwnerSteps:
         name = self._name(loop, call)
         return self._step("group-indices", call, name, [name])
 
+    def parallelize_sort(self, parts: int) -> Self:
+        """Share the sort of the indices among threads, in so many parts; see the pass `parallelize-sort`."""
+        return self._step("parallelize-sort", f"parallelize_sort({parts!r})", parts, [])
+
     def owner_computes(self, owners: int, axis: str = "axis") -> Self:
         """Partition the axis that a gradient adds to among owners."""
         return self._step("owner-computes", f"owner_computes({owners!r})", (axis, owners), [])

@@ -35,8 +35,8 @@ NO_SHRINKING = (Phase.explicit, Phase.generate)
 EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 # The passes of a schedule of a gather, and the fields that ask for them.
 OF_GRADIENTS = {
-    *("group-indices", "owner-computes", "interleave-owners", "fuse-into-owners", "compact-indices", "vectorize-lists"),
-    *("prefetch-slices", "prefetch-next-tile"),
+    *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),
+    *("compact-indices", "vectorize-lists", "prefetch-slices", "prefetch-next-tile"),
 }
 FIELDS = {name: step.field for name, step in STEPS.items() if name not in OF_GRADIENTS}
 # What a step needs before it: vectors, and tiles of known sizes.

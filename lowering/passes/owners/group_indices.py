@@ -68,7 +68,7 @@ class GroupIndices(ModulePass):
         memref.dealloc %places : memref<?xi64>
         memref.dealloc %ends : memref<?xi64>
 
-    What it does not do: sort on several threads; sort indices of batches, or tuples of them.
+    What it does not do: sort on several threads, which `parallelize-sort` does; sort indices of batches, or tuples.
 
     Raises:
         ScheduleError: a precondition does not hold.

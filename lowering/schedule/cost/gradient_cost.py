@@ -80,7 +80,7 @@ class GradientModel:
         uops_ns = self._uop_ns * self._uops(schedule, sharing, indices.resolve_uops)
         check_ns = indices.check_ns / checking
         launches = (sharing.threads > 1) + (len(beside) if machine.threads > 1 else 0)
-        waiting_ns = launches * machine.launch_ns + (self._sort_ns() if schedule.grouped else 0.0)
+        waiting_ns = launches * machine.launch_ns + (self._sort_ns(schedule) if schedule.grouped else 0.0)
         adding_ns, read, written = lines_ns + grad_ns + indices_ns + uops_ns, line_bytes + grad_bytes, line_bytes
         bandwidth_ns = 0.0
         if schedule.fuse_owned or schedule.grouped:
@@ -178,12 +178,16 @@ class GradientModel:
             return written_ns, scaled * moved_bytes, size + scaled * moved_bytes
         return (1 + scaled) * cached_ns, (1 + scaled) * moved_bytes, (1 + scaled) * moved_bytes
 
-    def _sort_ns(self) -> float:
-        """Return the nanoseconds of a counting sort of the indices by one thread."""
+    def _sort_ns(self, schedule: Schedule) -> float:
+        """Return the nanoseconds of a counting sort of the indices, whose counts one thread sums."""
         machine, ends_bytes, place_bytes = self._machine, 8 * self._positions, 8 * self._places
         ends, places = (machine.random_line_ns(size) for size in (ends_bytes, place_bytes))
-        uops = self._places * (2 * self._resolve_uops + fixed.SORT_UOPS) + self._positions * fixed.LANE_UOPS
-        return self._places * (2 * ends + places) + uops * self._uop_ns
+        parts = schedule.sort_parts or 1
+        threads = min(parts, machine.threads)
+        own_ns = 2 * ends + places + (2 * self._resolve_uops + fixed.SORT_UOPS) * self._uop_ns
+        summed_ns = parts * self._positions * fixed.SUMMED_COUNT_UOPS * self._uop_ns
+        launches = 2 if threads > 1 else 0
+        return self._places * own_ns / threads + summed_ns + launches * machine.launch_ns
 
     # instructions
 

@@ -66,6 +66,13 @@ def grouped_indices(space: Space, schedule: Schedule) -> Iterator[Schedule]:
         )
 
 
+def sort_parts(space: Space, schedule: Schedule) -> Iterator[Schedule]:
+    """Of sorted indices: the sort by one thread, or in as many parts as there are threads."""
+    if schedule.grouped:
+        counts = {None, space.threads if space.threads > 1 else None} - {schedule.sort_parts}
+        yield from (replace(schedule, sort_parts=count) for count in counts)
+
+
 def listed_elements(space: Space, schedule: Schedule) -> Iterator[Schedule]:
     """Of a gradient of owners that list their indices: without lists, in vectors or not, with owners of one part."""
     if not schedule.compact:

@@ -17,7 +17,7 @@ from ..loop_sizes import NestShape
 from ..machine_model import GATHERED_BYTES, LINE_BYTES
 from ..prefetch_heuristic import FAR
 from ..schedule import Prefetch, Schedule
-from .gradients import grouped_indices, listed_elements, owner_counts, prefetched_slices
+from .gradients import grouped_indices, listed_elements, owner_counts, prefetched_slices, sort_parts
 from .space import ROW, Space, innermost, loops_beside, scheduled_loops, with_loops, without_owners
 
 # Gives the microseconds that a nest takes under a schedule.
@@ -213,6 +213,7 @@ def passes_of_others(space: Space, schedule: Schedule) -> Iterator[Schedule]:
 GENERATORS: tuple[Generator, ...] = (
     *(serial_runs, row_pieces, owner_counts, grouped_indices, cuts, tiles_outermost),
     *(
+        sort_parts,
         listed_elements,
         prefetched_slices,
         vectors,

@@ -93,5 +93,6 @@ def with_loops(space: Space, schedule: Schedule, tiles: Tiles, order: Names, par
 def without_owners(schedule: Schedule) -> Schedule:
     """Return a schedule without owners or sorted indices, and without what only these have."""
     alone = replace(schedule, owners=None, owner_block=None, fuse_owned=False)
-    listing = {"grouped": None, "compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
-    return alone if not (schedule.compact or schedule.grouped) else replace(alone, **listing)
+    sorting = {"grouped": None, "sort_parts": None}
+    listing = {"compact": None, "list_lanes": None, "unroll": None, "slices": None, "next_tile": None}
+    return alone if not (schedule.compact or schedule.grouped) else replace(alone, **sorting, **listing)

@@ -83,11 +83,12 @@ def test_listed_places_are_undecided_with_a_reason_and_right_in_samples(operator
     assert last.reason == "a buffer holds a list, and how long it is the nest counts while it runs"
 
 
-def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove) -> None:
+@pytest.mark.parametrize("more", ["", ",parallelize-sort{parts=3}"])
+def test_sorted_indices_are_undecided_with_a_reason_and_right_in_samples(prove, more) -> None:
     arrays = ArraySpec.parse("9x6xf32"), ArraySpec.parse("17xi64")
     module = operator_module(Gather(), *arrays, bounds="zero", gradient=Gradient(2.0))
     pipeline = "canonical,lower-gradient-to-nest,fold-bounds,erase-sizes,drop-unit-loops,group-indices{loop=indices}"
-    last = prove(module, pipeline)[-1]
+    last = prove(module, pipeline + more)[-1]
     assert last.status is Status.UNDECIDED and last.samples > 0
     assert last.reason == "indices are sorted by position, and where each goes the nest counts while it runs"
 

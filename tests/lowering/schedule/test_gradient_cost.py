@@ -54,6 +54,22 @@ def test_indices_are_sorted_by_one_thread_and_no_line_of_the_table_is_read():
     assert 0 < sorting[0] <= sorting[1]
 
 
+def sorting_us(shape: NestShape, machine=MACHINE) -> dict[int | None, float]:
+    """Return what is predicted of launches and of the sort, by its parts."""
+    (schedule,) = [way.schedule for way in gradient_ways(shape, machine) if way.schedule.grouped]
+    model = GradientModel(shape, machine)
+    return {parts: model.predict(replace(schedule, sort_parts=parts)).threads for parts in (None, 2, 4)}
+
+
+def test_a_sort_in_parts_is_faster_on_as_many_threads_and_sums_the_counts_of_each():
+    shape = nest(100_000, 100_000, 64)
+    times, slow = sorting_us(shape), sorting_us(shape, replace(MACHINE, launch_ns=51_000.0))
+    assert times[2] < times[None] and times[2] < times[4]
+    assert slow[2] - times[2] - (slow[None] - times[None]) == pytest.approx(2 * 50)
+    many = sorting_us(nest(1_000_000, 50_000, 64))
+    assert many[2] > many[None]
+
+
 def test_additions_to_one_position_wait_for_each_other_whoever_adds():
     times = [[each.time_us for _, each in priced(nest(axis, 400_000, 1))] for axis in (1, 64)]
     assert min(times[0]) > 1.5 * min(times[1])

@@ -193,8 +193,26 @@ def test_sorting_indices_takes_longer_than_reading_short_rows():
     assert kind_of(chosen(inner=16)) != "groups"
 
 
-def test_more_threads_than_lines_of_a_row_have_parts_of_the_table():
-    assert kind_of(chosen(16, axis=1000)) == "owners"
+def test_more_threads_than_lines_of_a_row_may_have_parts_of_the_table():
+    assert ways(16, axis=1000)["owners"].owners == ("axis", 16)
+
+
+@pytest.mark.parametrize(
+    ("threads", "axis", "indices", "parts"),
+    [
+        (1, 100_000, 100_000, None),
+        (2, 100_000, 100_000, 2),
+        (3, 100_000, 100_000, 2),
+        (16, 100_000, 100_000, 2),
+        (16, 100_000, 1_000_000, 8),
+        (16, 1000, 1_000_000, 16),
+        (64, 1000, 1_000_000, 16),
+        (2, 1_000_000, 400_000, None),
+        (2, 1000, 4000, None),
+    ],
+)
+def test_a_sort_is_shared_in_fewer_parts_where_positions_are_many(threads, axis, indices, parts):
+    assert ways(threads, axis=axis, indices=indices)["groups"].sort_parts == parts
 
 
 @pytest.mark.parametrize(

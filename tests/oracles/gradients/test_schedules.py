@@ -50,6 +50,12 @@ SHARED = {
         "parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},prefetch-slices{loop=bag distance=8 locality=2},"
         "stream-stores",
     ),
+    "grouped in parts": (
+        *(Gather(), (3000, 48), (9000,)),
+        "specialize-inner{bytes=192},group-indices{loop=indices},parallelize-sort{parts=3},"
+        "tile-loops{loops=axis sizes=64},parallelize-loops{loops=axis_o},vectorize-inner{lanes=16},"
+        "prefetch-slices{loop=bag distance=8 locality=2},stream-stores",
+    ),
     "grouped pieces": (
         *(Gather(), (30, 64), (900,)),
         "specialize-inner{bytes=256},group-indices{loop=indices},tile-loops{loops=axis,inner sizes=4,16},"
@@ -165,6 +171,7 @@ def draw_grouped_schedule(draw, positions: int, row: int, width_bytes: int) -> S
         order=() if piece is None else (*axis, "inner_o", "bag", "inner_i"),
         parallel=draw(st.sampled_from([axis[:1], [], axis[:1]])),
         grouped="indices",
+        sort_parts=draw(st.sampled_from([None, 2, 3, 5, 16])),
         slices=draw(st.sampled_from([None, ("bag", 1, 2), ("bag", 3, 3)])),
         specialize=draw(st.sampled_from([row * width_bytes, None, row * width_bytes])),
         lanes=draw(st.sampled_from([16 // width_bytes, 2, None])),
@@ -220,8 +227,8 @@ def test_any_list_of_single_elements_gives_the_sums_at_every_stage(oracle):
 @pytest.mark.parametrize(
     ("draw_schedule", "examples", "counts", "fields"),
     [
-        (draw_row_schedule, 24, (3, 2, 4, 5, 1, 0), FIELDS),
-        (draw_grouped_schedule, 8, (2, 3, 4, 5), ("grouped", "promoted", "stream", "parallel")),
+        (draw_row_schedule, 36, (3, 2, 4, 5, 1, 0), FIELDS),
+        (draw_grouped_schedule, 16, (2, 3, 4, 5), ("grouped", "sort_parts", "promoted", "stream", "parallel")),
     ],
     ids=["rows", "sorted"],
 )
@@ -272,7 +279,7 @@ def test_any_schedule_of_rows_is_rejected_or_gives_the_sums_at_every_stage(
         run_gradient(Gather(), grad, indices, out.shape, Bounds(bounds), 1.0, out, schedule=schedule)
         assert agree(out, wanted), schedule
         assert set(memory[:start]) | set(memory[start + out.nbytes :]) == {7}
-        for name in ("grouped", *FIELDS):
+        for name in ("grouped", "sort_parts", *FIELDS):
             reached[name] += bool(getattr(schedule, name))
         reached["promoted"] += any(stage.pass_name == "promote-sums" for stage, _ in stages)
 

@@ -295,6 +295,7 @@ def gradient_cases() -> list[Case]:
         "prefetch-slices{loop=indices_i distance=2 locality=2}",
         "grouped": "group-indices{loop=indices},parallelize-loops{loops=axis},vectorize-inner{lanes=4},"
         "prefetch-slices{loop=bag distance=2 locality=2}",
+        "sorted in parts": "group-indices{loop=indices},parallelize-sort{parts=3},parallelize-loops{loops=axis}",
         "pieces": "tile-loops{loops=inner sizes=3},interchange-loops{order=inner_o,indices,inner_i},"
         "parallelize-loops{loops=inner_o,clear_axis}",
     }
