@@ -63,9 +63,10 @@ WOKEN = "rested serial", "wake"
 def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     """Return a calibration of this machine, for the threads that a large gather uses; nothing is stored.
 
-    It takes 5 to 20 seconds, and up to 512 MB of memory. Where other processes use `BUSY_CORES` or more meanwhile, they
-    take parts of the last cache and of the cores in all runs: `launch_ns` and `wake_ns` are those of the built-in
-    model, and `l3_bytes` what the system reports, which other machines may share, but no more than the model's.
+    It takes 5 to 20 seconds, and up to 512 MB of memory. Times are the best, but those of memory and of woken threads
+    the median. Where other processes use `BUSY_CORES` or more meanwhile, they take parts of the last cache and of the
+    cores in all runs: all times are the best, `launch_ns` and `wake_ns` are those of the built-in model, and `l3_bytes`
+    what the system reports, which other machines may share, but no more than the model's.
 
     Args:
         report: called after each round.
@@ -99,8 +100,7 @@ def calibrate(report: Report = lambda done, most, said: None) -> Calibration:
     report(most, most, "")
     other_cores = round(load.cores(), 2)
     if other_cores < BUSY_CORES:
-        usual = of_memory | {name: of_caches[name] for name in WOKEN}
-        times_ns |= {name: probe.median_ns for name, probe in usual.items()}
+        times_ns |= usual_times(of_memory | {name: of_caches[name] for name in WOKEN})
     fields = {
         **_sizes_and_rates(times_ns, caches, base, threads),
         "memory_ns": latency_ns[sizes[-1]],
@@ -135,6 +135,11 @@ def forget() -> Path | None:
     forget_calibration()
     RUNTIME.forget()
     return path if is_there else None
+
+
+def usual_times(probes: Mapping[str, Probe]) -> dict[str, float]:
+    """Return what probes take most of the time."""
+    return {name: probe.median_ns for name, probe in probes.items()}
 
 
 def _sizes_and_rates(

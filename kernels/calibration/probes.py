@@ -289,13 +289,13 @@ class Workplace:
     def launches(self) -> dict[str, Probe]:
         """Return probes of the same work by one thread and by all, which spin; and of both after all have slept.
 
-        Beside them one of a call that does nothing.
+        Beside them one of a call of one share that does nothing.
         """
         shares = max(LEAST_SHARES, SHARES_A_THREAD * self.threads)
         places = self._shared = random_places(SHARE_LINES, shares * SHARE_LINES)
         sums, all_threads = address(self._out), current_subteam()
 
-        def call(repeats: int, subteam: int) -> Callable[[], int]:
+        def call(repeats: int, subteam: int, shares: int = shares) -> Callable[[], int]:
             window = address(self._small), address(places), 0, shares * SHARE_LINES
             numbers = *window, sums, shares, repeats, 1, 0, 0, shared_loops.ALL_BLOCKS, subteam
             return lambda: shared_loops.run_loop(shared_loops.READ_LINES, *numbers)
@@ -309,7 +309,7 @@ class Workplace:
 
         serial, launch = call(SHARE_REPEATS, 0), call(SHARE_REPEATS, all_threads)
         return {
-            "idle": Probe(timed(call(0, 0), 1)),
+            "idle": Probe(timed(call(0, 0, shares=1), 1)),
             "serial": Probe(timed(serial, 1)),
             "launch": Probe(timed(launch, 1, warm=LAUNCHES)),
             "rested serial": rested(serial),

@@ -13,7 +13,7 @@ rare one. So a probe knows what it takes most of the time as well, the median of
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median_low
 from typing import TypeVar
 
 from ...ir.errors import GathernestError
@@ -47,8 +47,8 @@ class Probe:
 
     @property
     def median_ns(self) -> float:
-        """The median of the passes."""
-        return median(self.times_ns)
+        """The median of the passes; of two in the middle the lower one, as they may be of two speeds of memory."""
+        return median_low(self.times_ns)
 
     def begin_round(self) -> None:
         """Count the gain from here on."""

@@ -117,11 +117,11 @@ class RememberedCall:
         prepared = self._prepared
         assert isinstance(prepared, Watched)
         calls = prepared.calls
-        if calls.is_over and self._is_shared:
-            return self.finish(data, indices, out)
-        result = prepared.result(self._dtypes[0]) if out is None else out
         if calls.is_over:
             self._leave_to_entry()
+            if self._is_shared:
+                return self.finish(data, indices, out)
+        result = prepared.result(self._dtypes[0]) if out is None else out
         if calls.is_over or not knobs.adapt:
             prepared.run(data, indices, result)
             return result

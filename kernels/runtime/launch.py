@@ -1,7 +1,7 @@
 """Launching a compiled kernel on threads, safely for callers that use threads or fork.
 
-The thread team (`lowering/native/threads`) runs one kernel at a time. Other callers run theirs alone meanwhile, so that
-pools of threads that all gather use one thread each. A forked child makes a team of its own.
+The thread team (`lowering/native/threads`) runs one parallel loop at a time. Other callers run theirs alone meanwhile,
+so that pools of threads that all gather use one thread each. A forked child makes a team of its own.
 """
 
 import os
@@ -72,24 +72,26 @@ def current_subteam() -> int:
     if subteam is None:
         settings = entry.known.settings.now()
         subteam = _subteam(available_threads())
-        entry.known.remember(subteam, settings)
+        entry.known.remember(subteam, settings)  # where they are still the same
     return subteam
 
 
 def _subteam(threads: int) -> int:
     """Return the address of the subteam of so many threads; 0 where one is enough, or all there can be."""
     if threads > 1 and RUNTIME.team is None:
-        RUNTIME.team = RUNTIME.make(_made_team)
+        RUNTIME.make(_make_team)
     return RUNTIME.team.of(threads) if threads > 1 and RUNTIME.team else 0
 
 
-def _made_team() -> Any:
+def _make_team() -> None:
+    """Make the team of this process, unless another thread has."""
     from ...lowering.native.threads.thread_team import Team
 
-    try:
-        return Team(_numba_threads(affine_cores()))
-    except OSError:
-        return False
+    if RUNTIME.team is None:
+        try:
+            RUNTIME.team = Team(_numba_threads(affine_cores()))
+        except OSError:
+            RUNTIME.team = False
 
 
 def _read_openmp_threads() -> int:

@@ -17,7 +17,7 @@ from llvmlite import ir
 from .call_layout import PROBES, WORD_BYTES, WRITEABLE, Call, Field, Header, Section, Slot, Way, fields_hold
 from .llvm_jit import FASTCALL, I32, I64, IMMORTAL, KEYWORDS, NONE, VOID, Code, Word, builtin, machine_code
 from .new_array import NEW_FROM_DESCR, new_array, numpy_functions
-from .threads.known_subteam import ALONE, KnownSubteam, build_known_subteam
+from .threads.known_subteam import NO_SUBTEAM, KnownSubteam, build_known_subteam
 
 _MISSED = I64(1)
 _OUT = sys.intern("out")
@@ -205,7 +205,7 @@ def _serve(module: ir.Module, guard: Guard, new_from_descr: int) -> None:
     with code.if_then(is_shared):
         subteam = code.call_function("known_subteam")
         code.need(code.not_(code.same(subteam, I64(0))), finish)
-        code.store(code.select(code.same(subteam, I64(ALONE)), I64(0), subteam), team)
+        code.store(code.select(code.same(subteam, I64(NO_SUBTEAM)), I64(0), subteam), team)
     holder = code.variable(out)
     with code.if_else(has_none) as (make, take):
         with make:
@@ -318,7 +318,7 @@ def _known(module: ir.Module) -> None:
     with code.if_then(code.same(subteam, I64(0))):
         code.call_python("Py_IncRef", NONE, result=VOID)
         code.ret(NONE)
-    address = code.select(code.same(subteam, I64(ALONE)), I64(0), subteam)
+    address = code.select(code.same(subteam, I64(NO_SUBTEAM)), I64(0), subteam)
     code.ret(code.call_python("PyLong_FromLongLong", address))
 
 
@@ -330,8 +330,8 @@ class Entry:
         find: of a table; `find(data, indices, out, a, b, c)` looks for a prepared call with the same objects a, b and
             c, arrays of the same shapes, strides and dtypes, and `out` None or writeable and disjoint from the inputs.
             It runs the kernel, large work on all threads and without the GIL, and returns the result. It passes calls
-            with an index out of range, and large work whose threads are not known, to the call's `finish(data, indices,
-            out)`. None where there is no such call, or the guard fails.
+            with an index out of range, which runs them again for the error, and large work whose threads are not known,
+            to the call's `finish(data, indices, out)`. None where there is no such call, or the guard fails.
         call: of a table and a function; `call(data, indices, out=None)` is `find` with None for a, b and c, and passes
             other calls to the function.
         hash: of a table; `hash(data, indices, out, a, b, c)` returns the first place where `find` looks.
@@ -339,6 +339,7 @@ class Entry:
             number of indices out of range, or -1 when the kernel raised. It releases the GIL for large work.
         known_subteam: returns the subteam that a launch of this thread may use, 0 for none; None where what decides
             that is not what it was when `known` noted it.
+        known: what the fast call compares, and Python notes.
     """
 
     find: Callable[[np.ndarray], Any]
@@ -350,7 +351,7 @@ class Entry:
 
 
 def make_entry(guard: Guard, known: KnownSubteam) -> Entry:
-    """Compile the fast call; the objects in `guard` must live as long as the process.
+    """Compile the fast call; `guard` and `known` live as long as the process from then on.
 
     Raises:
         NotImplementedError: NumPy's or Python's memory layout is not the one that the entry expects.

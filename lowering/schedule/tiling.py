@@ -29,7 +29,7 @@ def tile_checks(checked: Loops, machine: MachineModel) -> Tiling:
     """Return (tiles, parallel loops) of the nest that checks indices; none where one thread is as fast."""
     loops = [(name.beside("check"), size) for name, size in checked if size != 1]
     least = machine.min_shared_checks
-    if trips(loops) < least:
+    if trips(loops) < max(least, 2 * LEAST_CHECKED_TILE):
         return (), ()
     return tile_innermost(loops, 1, least // 16, max(least // 4, LEAST_CHECKED_TILE))
 

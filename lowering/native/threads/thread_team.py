@@ -28,7 +28,7 @@ ATTRIBUTES_WORDS = 16
 
 
 class Team:
-    """Threads that share the tiles of one kernel at a time; they live as long as the process.
+    """Threads that share the tiles of one parallel loop at a time; they live as long as the process.
 
     Attributes:
         size: the number of members, the caller included.
@@ -61,18 +61,24 @@ class Team:
     def of(self, members: int) -> int:
         """Return the address of the subteam of so many members, the caller included, or of all that there may be.
 
-        It is the last argument of a kernel, for `share`. Where the team runs a kernel, a second one is run by its
+        It is the last argument of a kernel, for `share`. Where the team runs a parallel loop, another one is run by its
         caller alone. Threads that the system does not let start are left out from then on.
         """
-        if self.size < members:
-            with self._starting:
-                while self.size < min(members, self._most):
-                    if not self._start(self.size):
-                        self._most = self.size
-                        break
-                    self.size += 1
-                    self._words[At.SIZE] = self.size
+        # A signal handler or a finalizer may gather meanwhile, and another thread: with those that have started.
+        if self.size < members and self._starting.acquire(blocking=False):
+            try:
+                self._start_all(min(members, self._most))
+            finally:
+                self._starting.release()
         return self.address + WORD_BYTES * self._subteam(min(members, self._most))
+
+    def _start_all(self, members: int) -> None:
+        while self.size < members:
+            if not self._start(self.size):
+                self._most = self.size
+                return
+            self.size += 1
+            self._words[At.SIZE] = self.size
 
     def _subteam(self, members: int) -> int:
         """Return the place of the words of a subteam, behind those of the members."""

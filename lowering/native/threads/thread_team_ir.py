@@ -31,8 +31,7 @@ class Subteam(IntEnum):
 class At(IntEnum):
     """The words of a team; words that different threads write lie in different cache lines."""
 
-    BUSY = 0  # not 0 while a kernel runs
-    WANTED = 1  # how many members are to share it, the caller included
+    WANTED = 1  # how many members are to share the loop, the caller included
     SIZE = 2  # how many there are
     PLACED = 3  # which cores the members may run on, as a hash
     GENERATION = 8  # odd while there are tiles to take
@@ -43,6 +42,7 @@ class At(IntEnum):
     ACTIVE = 16  # how many members but the caller may look at the words above and at the ranges
     TOTAL = 17  # the sum of what their tiles returned
     SLEEPERS = 24
+    BUSY = 40  # not 0 while a loop runs
     MASK = 48
     MEMBERS = 64
 
@@ -177,7 +177,7 @@ def _work(module: ir.Module) -> None:
 def _run(module: ir.Module) -> None:
     """run(subteam, function, arguments, tiles): run all tiles; return the sum of their results.
 
-    Where one member is enough, and while the team runs another kernel, the caller runs them alone.
+    Where one member is enough, and while the team runs another loop, the caller runs them alone.
     """
     code = _Shared(module, "run", 4, "external")
     subteam, function, arguments, tiles = code.arguments

@@ -4,8 +4,8 @@ The time is a sum of terms, each of something that the processor does, at a rate
 
     lines         lines of data from the cache, or memory, that holds them: prefetched, or as many as a core waits for
     stores        out: cached stores to memory read each line that they write, non-temporal ones do not
-    indices       read once, and once more where a nest of its own checks them: or the positions that it stages. What
-                  these reads take longer than from L2
+    indices       read once, and once more where a nest of its own checks them: or the positions that it stages; what
+                  that takes beyond the time from L2
     check         the comparisons of that nest
     instructions  resolved indices, lanes, vectors and prefetches, counted as the code generator prints them
     threads       launches, the last tile, and the start of each tile, for which nothing was prefetched
@@ -329,7 +329,7 @@ def copy_ns(machine: MachineModel, count_bytes: float, parts: Parts, memory_time
 def indices_read(machine: MachineModel, *reads: tuple[float, Parts]) -> tuple[float, float]:
     """Return how long reads of indices take, each of bytes and where they lie, and what memory reads of them.
 
-    That is what they take longer than from L2, where the indices lie with which instructions and checks are measured.
+    It counts what they take beyond the time from L2, since instructions and checks are measured with indices in L2.
     """
     time_ns = sum(
         copy_ns(machine, count_bytes, parts) - count_bytes / machine.copy_bytes_per_ns[0]

@@ -13,6 +13,8 @@ from gathernest.kernels.adapting import budget, call_class, race
 from gathernest.kernels.adapting.adapter import Adapter
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import call_cache
+from gathernest.kernels.runtime.launch import available_threads
+from gathernest.lowering.native.call_layout import Call, Way
 from gathernest.lowering.schedule.schedule import Schedule
 
 RNG = np.random.default_rng(0)
@@ -134,7 +136,7 @@ def test_calls_are_left_to_the_entry_when_a_class_is_over_and_when_the_knob_is_o
     def finds_without_python() -> bool:
         """Whether machine code alone runs the call: it holds no watched kernel."""
         (remembered,) = call_cache.CALLS._calls.values()
-        return not remembered._call[1]
+        return remembered._call[Call.WAY] == Way.ALONE
 
     for _ in range(6):
         gn.gather(DATA, INDICES)
@@ -151,6 +153,16 @@ def test_calls_are_left_to_the_entry_when_a_class_is_over_and_when_the_knob_is_o
         gn.gather(DATA, INDICES)
     assert adapting.classes == {}
     assert finds_without_python()
+
+
+def test_large_calls_are_left_to_the_entry_when_a_class_is_over(adapting):
+    data = RNG.random((5000, 64), np.float32)
+    indices = RNG.integers(0, 5000, 20_000)
+    for _ in range(20):
+        assert gn.gather(data, indices).tobytes() == data[indices].tobytes()
+    (remembered,) = call_cache.CALLS._calls.values()
+    assert remembered._is_shared == (available_threads() > 1)
+    assert remembered._call[Call.WAY] == (Way.SHARED if remembered._is_shared else Way.ALONE)
 
 
 def test_a_race_goes_on_when_its_calls_are_forgotten_meanwhile(adapting):

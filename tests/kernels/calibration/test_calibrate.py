@@ -12,6 +12,11 @@ from gathernest.kernels.host.machine_files.described_machine import said_of_mach
 from gathernest.lowering.schedule.machine_model import BUILT_IN, MachineModel
 
 
+def test_what_is_usual_is_the_median_of_the_passes():
+    probe = stable_times.Probe(float, times_ns=[5.0, 9.0, 3.0, 8.0, 9.0], best_ns=3.0)
+    assert calibration.usual_times({"memory": probe}) == {"memory": 8.0}
+
+
 def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch):
     changes = {"LEAST_MEMORY_BYTES": 8 << 20, "MOST_MEMORY_BYTES": 8 << 20, "ROUND_S": 0.0, "LATENCY_ROUND_S": 0.0}
     for name, value in (changes | {"LIMIT_S": 1e9, "LATENCY_LIMIT_S": 1e9, "ROUNDS": (2, 2)}).items():

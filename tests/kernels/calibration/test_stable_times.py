@@ -29,7 +29,7 @@ def test_a_small_improvement_counts_without_another_round():
 def test_a_probe_knows_the_median_of_its_passes():
     found = probe(9, 6, 7, 8)
     stable_times({"a": found}, 0.0, 10.0)
-    assert (found.times_ns, found.median_ns, found.best_ns) == ([9, 6, 7, 8], 7.5, 6)
+    assert (found.times_ns, found.median_ns, found.best_ns) == ([9, 6, 7, 8], 7, 6)
 
 
 def test_a_machine_on_which_times_keep_falling_is_too_busy(monkeypatch):

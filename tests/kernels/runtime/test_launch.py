@@ -1,9 +1,13 @@
 """Launches: when they are parallel, and on how many threads."""
 
 import ctypes
+import gc
+import itertools
 import os
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -14,8 +18,9 @@ from numba.np.ufunc import parallel
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.kernels.runtime import launch as threads
+from gathernest.kernels.runtime.call_cache import CALLS
 from gathernest.kernels.runtime.launch import available_threads, launch
-from gathernest.lowering.native.threads import thread_team_ir
+from gathernest.lowering.native.threads import thread_team, thread_team_ir
 from gathernest.lowering.native.threads.thread_team_ir import At, Subteam
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 
@@ -307,26 +312,97 @@ def test_an_index_out_of_range_is_an_error_where_threads_are_known(launches):
 @needs_two_threads
 def test_calls_of_many_threads_are_right_while_others_forget_them(launches):
     """A kernel may still run when its call is forgotten, and freed by whoever forgets it."""
-    wanted, wrong = launches.data[launches.indices].tobytes(), []
-    is_over = threading.Event()
+    wanted, is_over = launches.data[launches.indices].tobytes(), threading.Event()
 
-    def gather() -> None:
+    def gather() -> int:
+        calls = 0
         while not is_over.is_set():
-            if gn.gather(launches.data, launches.indices).tobytes() != wanted:
-                wrong.append(1)
+            assert gn.gather(launches.data, launches.indices).tobytes() == wanted
+            calls += 1
+        return calls
 
-    workers = [threading.Thread(target=gather) for _ in range(3)]
-    for worker in workers:
+    with ThreadPoolExecutor(3) as pool:
+        done = [pool.submit(gather) for _ in range(3)]
+        for _ in range(200):
+            RUNTIME.forget_calls()
+            time.sleep(0.002)
+        is_over.set()
+        assert all(each.result() > 0 for each in done)
+
+
+@needs_two_threads
+def test_other_threads_run_while_a_large_call_does(launches):
+    """With a switch interval this long, Python runs them only where a call gives up the GIL."""
+    counted, is_over = [0], threading.Event()
+
+    def count() -> None:
+        while not is_over.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    out, interval = np.empty((50_000, 8)), sys.getswitchinterval()
+    for _ in range(5):
+        gn.gather(launches.data, launches.indices, out=out)
+    worker = threading.Thread(target=count)
+    sys.setswitchinterval(100.0)
+    try:
         worker.start()
-    for _ in range(200):
-        RUNTIME.forget_calls()
-        time.sleep(0.002)
-    is_over.set()
-    for worker in workers:
+        before = counted[0]
+        for _ in range(200):
+            gn.gather(launches.data, launches.indices, out=out)
+        assert counted[0] > before
+        assert launches.threads() == (available_threads(), False)
+    finally:
+        sys.setswitchinterval(interval)
+        is_over.set()
         worker.join()
-    assert not wrong
 
 
+@needs_two_threads
+def test_large_calls_leave_no_reference_behind(launches):
+    data, indices, out = launches.data, launches.indices, np.empty((50_000, 8))
+    bad = indices.copy()
+    bad[7] = 50_000
+
+    def work() -> None:
+        for _ in range(60):
+            gn.gather(data, indices)
+            gn.gather(data, indices, out=out)
+            with pytest.raises(gn.BoundsError):
+                gn.gather(data, bad, out=out)
+            with pytest.raises(gn.BoundsError):
+                gn.gather(data, bad)
+
+    finishes = [call._finish for call in CALLS._calls.values() if call._is_shared]
+    assert finishes
+    watched, counts = [data, indices, bad, out, data.dtype, *finishes], list[list[int]]()
+    for _ in range(4):
+        work()
+        gc.collect()
+        counts.append([sys.getrefcount(value) for value in watched])
+    for value, of_rounds in zip(watched, zip(*counts, strict=True), strict=True):
+        assert min(now - then for then, now in itertools.pairwise(of_rounds)) < 30, (type(value), of_rounds)
+
+
+def test_threads_that_launch_first_at_once_make_one_team(monkeypatch):
+    made = []
+
+    class Slow:
+        def __init__(self, most: int) -> None:
+            time.sleep(0.05)
+            made.append(self)
+
+        def of(self, members: int) -> int:
+            return 64
+
+    monkeypatch.setattr(thread_team, "Team", Slow)
+    monkeypatch.setattr(RUNTIME, "team", None)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(threads._subteam, [2] * 4)) == [64] * 4
+    assert made == [RUNTIME.team]
+
+
+@needs_two_threads
 def test_a_child_knows_no_subteam_of_its_parent(launches, monkeypatch):
     monkeypatch.setattr(RUNTIME, "team", RUNTIME.team)
     RUNTIME._before_fork()

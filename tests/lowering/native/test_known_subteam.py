@@ -1,9 +1,11 @@
 """The known subteam: known while all that decides how many threads a launch may use is what it was."""
 
 import ctypes
+import gc
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -13,7 +15,12 @@ from llvmlite import ir
 
 from gathernest.lowering.native.llvm_jit import IMMORTAL, Code, machine_code
 from gathernest.lowering.native.threads import known_subteam
-from gathernest.lowering.native.threads.known_subteam import ALONE, KnownSubteam, ThreadSettings, build_known_subteam
+from gathernest.lowering.native.threads.known_subteam import (
+    NO_SUBTEAM,
+    KnownSubteam,
+    ThreadSettings,
+    build_known_subteam,
+)
 
 SUBTEAM = 640
 FIRST, OTHER = {"num_threads": 2}, {"num_threads": 2}
@@ -40,8 +47,10 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch) -> Asked:
-    monkeypatch.setitem(sys.modules, "numba.np.ufunc.parallel", None)
-    monkeypatch.delitem(sys.modules, "numba.np.ufunc.parallel")
+    """Where Numba is not imported."""
+    for name in ("numba.np.ufunc.parallel", "numba.core.config"):
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, name)
     return Asked()
 
 
@@ -55,7 +64,7 @@ def test_nothing_is_known_before_the_second_launch(asked):
 
 def test_a_launch_without_a_subteam_is_known_too(asked):
     asked.remember(0)
-    assert asked.ask() == ALONE
+    assert asked.ask() == NO_SUBTEAM
 
 
 def test_nothing_is_known_once_it_is_forgotten(asked):
@@ -128,3 +137,48 @@ def test_a_system_that_fails_to_tell_the_cores_is_not_known(asked, monkeypatch):
     monkeypatch.setattr(known_subteam, "_mask", lambda: None)
     asked.remember()
     assert asked.ask() == 0
+
+
+def test_another_number_of_threads_that_numba_has_is_not_known(asked, monkeypatch):
+    config = types.ModuleType("config")
+    monkeypatch.setitem(sys.modules, "numba.core.config", config)
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+    config.NUMBA_NUM_THREADS = 5
+    assert asked.ask() == 0
+    asked.remember()
+    assert asked.ask() == SUBTEAM
+    config.NUMBA_NUM_THREADS = 6
+    assert asked.ask() == 0
+
+
+def test_settings_that_changed_meanwhile_are_not_noted(asked):
+    before = asked.known.settings.now()
+    for _ in range(2):
+        asked.settings["wanted"] = 2000
+        asked.known.remember(SUBTEAM, before)
+        asked.settings["wanted"] = before[1]
+    assert asked.ask() == 0
+
+
+def test_what_was_being_found_when_it_was_forgotten_is_not_noted(asked):
+    settings = asked.known.settings.now()
+    asked.known.remember(SUBTEAM, settings)
+    asked.known.forget()
+    asked.known.remember(SUBTEAM, settings)
+    assert asked.ask() == 0
+
+
+def test_noted_settings_live_as_long_as_they_are_noted(asked):
+    """Another mapping at the address of one that is gone would be taken for it."""
+
+    class Mapping(dict):
+        pass
+
+    asked.scope.set(Mapping(num_threads=2))
+    asked.remember()
+    noted = weakref.ref(asked.scope.get())
+    asked.scope.set(FIRST)
+    asked.known.remember(SUBTEAM, asked.known.settings.now())
+    gc.collect()
+    assert noted() is not None

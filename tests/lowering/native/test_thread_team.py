@@ -5,6 +5,7 @@ import os
 import platform
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -241,8 +242,37 @@ def test_a_kernel_runs_alone_while_the_team_runs_another(team):
     assert counts.tolist() == [2] * 8
 
 
+def test_threads_that_run_kernels_at_once_on_one_team_do_every_tile_once(team):
+    """One of them has the team, and the others run theirs alone."""
+    subteam, rounds = team.of(3), 300
+
+    def run() -> tuple[set[int], set[int]]:
+        counts = np.zeros(40, np.int64)
+        sums = {mark(subteam, 40, address(counts), 1) for _ in range(rounds)}
+        return sums, set(counts.tolist())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [done.result() for done in [pool.submit(run) for _ in range(4)]] == [({780}, {rounds})] * 4
+    assert word(team, At.BUSY) == 0
+
+
+def test_a_kernel_that_runs_while_threads_are_started_has_those_that_have(monkeypatch):
+    """As in a signal handler, which may gather at any step."""
+    young, sums = Team(4), []
+    start = young._start
+
+    def interrupted(number: int) -> bool:
+        counts = np.zeros(9, np.int64)
+        sums.append(mark(young.of(4), 9, address(counts), 1))
+        return start(number)
+
+    monkeypatch.setattr(young, "_start", interrupted)
+    assert young.of(4) == young.address + 8 * young._subteam(4)
+    assert (young.size, sums) == (4, [36] * 3)
+
+
 def test_members_lie_in_lines_of_their_own(team):
     assert team.address % 64 == team.of(1) % 64 == team.of(2) % 64 == 0
     assert team.of(2) - team.of(1) == 8 * Subteam.WORDS
     assert 8 * Member.WORDS % 64 == 0
-    assert At.GENERATION // 8 != At.ACTIVE // 8 != At.SLEEPERS // 8
+    assert len({at // 8 for at in (At.WANTED, At.GENERATION, At.ACTIVE, At.SLEEPERS, At.BUSY, At.MASK)}) == 6
