@@ -88,6 +88,12 @@ def test_no_tile_is_lost_or_done_twice_over_many_launches_and_rests(team):
     assert counts.tolist() == expected.tolist()
 
 
+def test_members_without_a_tile_are_wanted_all_the_same(team):
+    """They go on looking for work, as the next loop may have more."""
+    mark(team.of(3), 2, address(np.zeros(2, np.int64)), 1)
+    assert (word(team, At.PARTS), word(team, At.WANTED)) == (2, 3)
+
+
 def test_tiles_without_a_result_count_nothing(team):
     numbers = np.full(100, -1, np.int64)
     assert mark_silently(team.of(3), 100, address(numbers)) == 0
