@@ -6,6 +6,7 @@ Sizes and layouts are the problem's, and no arguments, but for `int64_t count` o
 indices. `out` is always C-contiguous.
 """
 
+import ctypes
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,6 +70,11 @@ class Declaration:
         if name is not None and (not _C_NAME.fullmatch(name) or f" {name} " in _C_WORDS):
             raise InvalidGatherError(
                 f"{name!r} is no name for a C function; use letters, digits and _, such as {default}"
+            )
+        if name is not None and _is_taken(name):
+            raise InvalidGatherError(
+                f"{name!r} is a function of the C library, which programs that link this one would no longer find; use "
+                f"another name, such as {default}"
             )
         return cls(name or default, problem, takes_count)
 
@@ -165,6 +171,14 @@ def c_type(dtype: np.dtype) -> str:
 def _is_float_of_bits(dtype: np.dtype) -> bool:
     """Return whether elements are floats of 8 or 16 bits, those of ml_dtypes too."""
     return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.type.__module__.startswith("ml_dtypes"))
+
+
+def _is_taken(name: str) -> bool:
+    """Return whether the C library of this system, or Python, has a function of that name."""
+    try:
+        return hasattr(ctypes.CDLL(None), name)
+    except TypeError:  # Windows has no library of that name
+        return False
 
 
 def _said_of(dtype: np.dtype) -> str:

@@ -97,15 +97,15 @@ def test_the_command_writes_every_candidate_and_prints_a_table(gathernest, tmp_p
 @pytest.mark.parametrize(
     ("file", "machine", "mean", "worst", "error", "newer"),
     [
-        (RECORDED, "zen4", 1.03, 1.19, 0.22, 6),
+        (RECORDED, "zen4", 1.03, 1.19, 0.22, 8),
         (IN_A_SLOW_HOUR, "zen4", 1.04, 1.15, 0.23, 8),
-        (OF_ZEN5, "zen5", 1.07, 1.48, 0.15, 14),
+        (OF_ZEN5, "zen5", 1.07, 1.48, 0.15, 16),
     ],
 )
 def test_choices_and_predictions_of_today_are_near_what_was_measured(file, machine, mean, worst, error, newer):
     measured = judged(stored_regret(file), replace(BUILT_IN[machine], threads=2))
     found = summary(measured.cases)
-    # newer than the files: known runs, checks of 16,384 to 65,536 indices by all threads, elements prefetched into L1
+    # newer than the files: known runs, checks by all threads, elements prefetched into L1, sorts in parts
     assert sum(one.regret is None for one in measured.cases) <= newer
     assert found.geometric_mean <= mean
     assert found.worst <= worst
