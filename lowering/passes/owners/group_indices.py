@@ -19,6 +19,9 @@ from ...nest.builder import index_constant, insert_loop, named, size_of
 from ...nest.located import builder_at_end, builder_at_start, builder_before, replace_op
 from ...nest.queries import enclosing_loops, find_loop, functions, static_size, view_of
 
+# The nests of the loops of a sort.
+EMPTYING, COUNTING, ENDING, PLACING = "empty", "count", "end", "place"
+
 
 @dataclass(frozen=True)
 class GroupIndices(ModulePass):
@@ -117,21 +120,21 @@ def _sort(
     none = named(builder, arith.ConstantOp.from_int_and_width(0, i64), "none")
     each = named(builder, arith.ConstantOp.from_int_and_width(1, i64), "each")
 
-    inner, number = _loop(builder, axis.beside("empty"), (zero, n_ends, one), loop)
+    inner, number = _loop(builder, axis.beside(EMPTYING), (zero, n_ends, one), loop)
     inner.insert(memref.StoreOp.get(none, ends, [number]))
     inner.insert(YieldOp())
 
-    inner, number = _loop(builder, loop.label.beside("count"), (zero, loop.upper, one), loop)
+    inner, number = _loop(builder, loop.label.beside(COUNTING), (zero, loop.upper, one), loop)
     position = _position(inner, number, loop, *found, size)
     wide = named(inner, arith.IndexCastOp(position, i64), position.name_hint)
     inner.insert(memref.StoreOp.get(wide, positions, [number]))
     _change(inner, ends, named(inner, arith.AddiOp(position, two), "counted"), each)
 
-    inner, number = _loop(builder, axis.beside("end"), (one, n_ends, one), loop)
+    inner, number = _loop(builder, axis.beside(ENDING), (one, n_ends, one), loop)
     before = named(inner, arith.SubiOp(number, one), "before")
     _change(inner, ends, number, named(inner, memref.LoadOp.get(ends, [before]), "so_far"))
 
-    inner, number = _loop(builder, loop.label.beside("place"), (zero, loop.upper, one), loop)
+    inner, number = _loop(builder, loop.label.beside(PLACING), (zero, loop.upper, one), loop)
     stored = named(inner, memref.LoadOp.get(positions, [number]), "position")
     position = named(inner, arith.IndexCastOp(stored, IndexType()), "position")
     place = named(inner, arith.AddiOp(position, one), "grouped")

@@ -6,7 +6,7 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
@@ -16,8 +16,8 @@ from ...nest.backward_slice import clone_slice
 from ...nest.builder import index_constant, insert_loop, named
 from ...nest.located import builder_at_end, builder_before, replace_op
 from ...nest.queries import functions, loops
+from .group_indices import COUNTING, EMPTYING, ENDING, PLACING
 
-COUNTING, PLACING, EMPTYING, ENDING = "count", "place", "empty", "end"
 MOST_PARTS = 64
 
 
@@ -107,7 +107,8 @@ class _Sort:
         padded = named(builder, arith.AddiOp(size, last), "padded")
         self._share = named(builder, arith.DivUIOp(padded, self._n_parts), "share")
         sorted_ = {self._count, self._place, self._empty, self._end}
-        others = [use.operation for use in self._ends.uses if not any(_is_in(use.operation, loop) for loop in sorted_)]
+        uses = [use.operation for use in self._ends.uses]
+        others = [op for op in uses if not any(loop.is_ancestor(op) for loop in sorted_)]
         for op in others:
             if isinstance(op, memref.LoadOp):
                 self._shift(op, self._last)
@@ -179,7 +180,3 @@ class _Sort:
             inner.insert(memref.StoreOp.get(sum_, self._ends, [place(part, made.induction)]))
         inner.insert(YieldOp())
         replace_op(loop, (), [])
-
-
-def _is_in(op: Operation, loop: LoopOp) -> bool:
-    return loop.is_ancestor(op)
