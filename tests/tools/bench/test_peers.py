@@ -4,6 +4,7 @@ A runtime that is not installed is skipped, by name: `pip install 'gathernest[pe
 """
 
 import importlib
+import os
 import sys
 from dataclasses import replace
 
@@ -25,6 +26,18 @@ INSTALLED = {
     "tensorflow": ("tensorflow",),
     "jax": ("jax",),
 }
+
+
+@pytest.fixture(autouse=True)
+def torch_as_before():
+    """Give torch back its threads and its gradients: its adapter takes both for the whole process."""
+    torch = sys.modules.get("torch")
+    before = None if torch is None else (torch.get_num_threads(), torch.is_grad_enabled())
+    yield
+    if torch := sys.modules.get("torch"):
+        threads, has_gradients = before or (os.cpu_count() or 1, True)
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(has_gradients)
 
 
 def adapter(name: str):
