@@ -87,6 +87,13 @@ def packed(vector: FromElementsOp) -> Pack | None:
     return pack_of(list(vector.elements))
 
 
+def extended_truths(pack: Pack) -> Pack | None:
+    """Return the pack of truths that a pack has as 0 and 1; None where it is another."""
+    if isinstance(pack, Computed) and isinstance(pack.op, arith.ExtUIOp) and pack.op.input.type == i1:
+        return pack.operands[0]
+    return None
+
+
 def _divides(pack: Pack) -> bool:
     """Return whether a pack has remainders, each of which takes longer than the load of a lane."""
     return isinstance(pack, Computed) and (isinstance(pack.op, _REMAINDERS) or any(map(_divides, pack.operands)))

@@ -5,13 +5,24 @@ import math
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, MemRefType, ModuleOp, VectorType, i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...ir.dialects.attributes import GATHERED
 from ...ir.dialects.types import element_size_bytes
 from ...ir.dialects.upstream import CompressStoreOp, FromElementsOp, PrefetchOp, is_nontemporal
 from ...ir.errors import InternalError
-from ..nest.lane_packs import Computed, Gathered, Loaded, Pack, Same, Steps, gathered, only_in_lanes, packed
+from ..nest.lane_packs import (
+    Computed,
+    Gathered,
+    Loaded,
+    Pack,
+    Same,
+    Steps,
+    extended_truths,
+    gathered,
+    only_in_lanes,
+    packed,
+)
 from ..nest.queries import viewed, written
 from ..schedule.machine_model import STREAM_BYTES
 from .naming import INDENT, Naming, numba_type
@@ -35,6 +46,12 @@ class VectorEmitter(Naming):
         users = [op for op in function.walk() if isinstance(op, CompressStoreOp | vector.ReductionOp) or _narrows(op)]
         lanes = dict.fromkeys(value.owner for op in users for value in op.operands)
         self.packs = {op: found for op in lanes if isinstance(op, FromElementsOp) and (found := packed(op)) is not None}
+        counted = {op: truths for op, pack in self.packs.items() if (truths := extended_truths(pack)) is not None}
+        self.counted: dict[Operation | Block, Pack] = {
+            op: truths
+            for op, truths in counted.items()
+            if all(isinstance(use.operation, vector.ReductionOp) for use in op.result.uses)
+        }
         self.made: dict[Block | None, dict[Pack, str]] = {}
         places = {op: found.subscripts for op, found in self.gathers.items()}
         self.in_lanes = only_in_lanes(places | {op: (pack,) for op, pack in self.packs.items()})
@@ -82,8 +99,8 @@ class VectorEmitter(Naming):
         if (found := self.gathers.get(op)) is not None:
             return self._gather(op, found)
         if (pack := self.packs.get(op)) is not None:
-            made = self.made.setdefault(op.parent, {})
-            self.names[op.result] = self._packed(pack, len(op.elements), made)
+            if op not in self.counted:
+                self.names[op.result] = self._packed(pack, len(op.elements), self.made.setdefault(op.parent, {}))
             return
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
 
@@ -151,6 +168,10 @@ class VectorEmitter(Naming):
         self.current.add(self.vector_call(f"compress_{kind}", place, self.value(op.mask), self.value(op.value)), op)
 
     def emit_vector_reduction(self, op: vector.ReductionOp) -> None:
+        if (truths := self.counted.get(op.vector.owner)) is not None:
+            (lanes,) = SSAValue.get(op.vector, type=VectorType).type.get_shape()
+            mask = self._packed(truths, lanes, self.made.setdefault(op.parent, {}))
+            return self.assign(op, self.vector_call(f"count_v{lanes}xi1", mask))
         self.assign(op, self.vector_call(f"sum_{numba_type(op.vector.type)}", self.value(op.vector)))
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:

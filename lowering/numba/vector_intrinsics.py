@@ -281,6 +281,13 @@ def _sum(type_: VectorType) -> tuple[str, Any, Callable]:
     return f"The sum of the lanes of {type_.name}, modulo their width.", _element(type_)(type_), build
 
 
+def _count(type_: VectorType) -> tuple[str, Any, Callable]:
+    def build(builder: Any, mask: ir.Value) -> ir.Value:
+        return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(type_.lanes))), _I64)
+
+    return f"How many lanes of {type_.name} are true.", types.int64(type_), build
+
+
 def _compare(type_: VectorType, predicate: str, *, unsigned: bool) -> tuple[str, Any, Callable]:
     compare = ir.IRBuilder.icmp_unsigned if unsigned else ir.IRBuilder.icmp_signed
     doc = f"Compare the lanes of two {type_.name} as {'un' if unsigned else ''}signed: left {predicate} right."
@@ -321,6 +328,7 @@ _MAKERS: dict[str, Callable[[VectorType], tuple[str, Any, Callable]]] = {
     "narrow": _narrow,
     "gather": _gather,
     "compress": _compress,
+    "count": _count,
     "sum": _sum,
     **{
         f"{sign}{name}": functools.partial(_compare, predicate=predicate, unsigned=sign == "u")

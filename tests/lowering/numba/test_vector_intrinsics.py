@@ -114,6 +114,22 @@ def test_integers_are_added_modulo_their_width(vector):
     assert target.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_true_lanes_are_counted(lanes):
+    load, less, count = (
+        operation(f"{name}_v{lanes}xi{bits}") for name, bits in (("load", 64), ("slt", 64), ("count", 1))
+    )
+
+    @njit("int64(int64, int64)")
+    def how_many(left, right):
+        return count(less(load(left, 0), load(right, 0)))
+
+    right = np.zeros(lanes, np.int64)
+    for number in range(2**lanes):
+        left = -np.array([number >> lane & 1 for lane in range(lanes)], np.int64)
+        assert how_many(left.ctypes.data, right.ctypes.data) == number.bit_count()
+
+
 @pytest.mark.parametrize("vector", [name for name in VECTORS if name.endswith(("i32", "i64"))])
 def test_floats_are_added_one_by_one(vector):
     reload, store, add = operation(f"reload_{vector}"), operation(f"store_{vector}"), operation(f"addf_{vector}")
