@@ -18,6 +18,7 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 
 from ..schedule.machine_model import STREAM_BYTES
+from .buffers import HEAP, stack
 from .intrinsics import CONVERSIONS, make, make_load, make_store, mark, pointer
 
 _NAME = re.compile(r"(?P<operation>[a-z_]+)_v(?P<lanes>2|4|8|16|32|64)xi(?P<bits>1|8|16|32|64|128)")
@@ -50,9 +51,9 @@ def __getattr__(name: str) -> Any:
     if match := re.fullmatch(r"prefetch_([0-3])", name):
         return _prefetch(int(match[1]))
     if match := re.fullmatch(r"stack_([1-9]\d*)xi(8|16|32|64)", name):
-        return _stack(int(match[1]), int(match[2]))
-    if name in _HEAP:
-        return _HEAP[name]()
+        return stack(int(match[1]), int(match[2]))
+    if name in HEAP:
+        return HEAP[name]()
     match = _NAME.fullmatch(name)
     if match is None or match["operation"] not in _OPERATIONS:
         raise AttributeError(f"no vector operation is called {name!r}")
@@ -349,41 +350,3 @@ def _prefetch(locality: int) -> Any:
 
     doc = f"Prefetch the line at address + offset with locality {locality}, from 0 (no cache) to 3 (every cache)."
     return make(f"prefetch_{locality}", doc, types.void(types.int64, types.int64), build)
-
-
-@functools.cache
-def _stack(count: int, bits: int) -> Any:
-    def build(builder: Any) -> ir.Value:
-        with builder.goto_entry_block():  # numba's alloca_once would clear it, one store an integer
-            buffer = builder.alloca(ir.ArrayType(ir.IntType(bits), count))
-            buffer.align = 64
-        return builder.ptrtoint(buffer, _I64)
-
-    doc = f"Return the address of {count} integers of {bits} bits on the stack, which are not cleared."
-    return make(f"stack_{count}xi{bits}", doc, types.int64(), build)
-
-
-@functools.cache
-def _take_memory() -> Any:
-    def build(builder: Any, size: ir.Value) -> ir.Value:
-        kind = ir.FunctionType(_BYTES, [_I64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "malloc")
-        memory = builder.call(function, [builder.add(size, _I64(1))])  # of 0 bytes it may return no address
-        return builder.ptrtoint(memory, _I64)
-
-    doc = "Return the address of so many bytes of the heap, which are not cleared; 0 where it has none."
-    return make("take_memory", doc, types.int64(types.int64), build)
-
-
-@functools.cache
-def _give_back_memory() -> Any:
-    def build(builder: Any, address: ir.Value) -> None:
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES])
-        function = cgutils.get_or_insert_function(builder.module, kind, "free")
-        builder.call(function, [builder.inttoptr(address, _BYTES)])
-
-    return make("give_back_memory", "Give back what `take_memory` returned.", types.void(types.int64), build)
-
-
-_BYTES = ir.IntType(8).as_pointer()
-_HEAP = {"take_memory": _take_memory, "give_back_memory": _give_back_memory}
