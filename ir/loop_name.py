@@ -1,6 +1,6 @@
 """What a loop is called, and what its name says: the one place that makes and reads such names. Plain Python."""
 
-NESTS = ("check", "clear", "scale", "prefetch")
+NESTS = ("check", "clear", "scale", "prefetch", "copy")
 SHORT_NAMES = {"batch": "b", "outer": "o", "indices": "i", "bag": "k", "inner": "j", "unit": "u"}
 
 
@@ -15,7 +15,7 @@ class LoopName(str):
 
     @property
     def nest(self) -> str:
-        """`check`, `clear`, `scale` or `prefetch` in a nest beside the one that copies or adds; empty in that one."""
+        """`check`, `clear`, `scale`, `prefetch` or `copy` in a nest beside that of the operator; empty in that one."""
         first, separator, _ = self.partition("_")
         return first if separator and first in NESTS else ""
 

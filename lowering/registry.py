@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..ir.errors import ScheduleError
 from ..ir.modules.plugins import register
 from .schedule.schedule import NO_SCHEDULE, STEPS, Schedule
-from .schedule.tiling import FusedCheck, StagedCheck
+from .schedule.tiling import Check
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -43,6 +43,8 @@ ROOMS = {
     "loops": (
         "fuse-bounds-check",
         "stage-positions",
+        "count-listed",
+        "stage-result",
         "hoist-invariants",
         "lower-nest-to-loops",
         "fold-constants",
@@ -59,8 +61,12 @@ SCHEDULED_NEST = "hoist-invariants"
 FUSION = "fuse-bounds-check"
 # The pass for results that somebody has: it reads each index once all the same.
 STAGING = "stage-positions"
+# The pass for gradients whose owners list their indices: it writes before all are known to be valid, too.
+COUNTING = "count-listed"
+# The pass behind such a check for results that somebody has.
+COPYING = "stage-result"
 # How indices are checked where that is not done in a nest of its own: no default pipeline has them.
-CHECKS = (FUSION, STAGING)
+CHECKS = (FUSION, STAGING, COUNTING, COPYING)
 # The pass for the sums of bags.
 PROMOTION = "promote-sums"
 NAMES = tuple(name for name in PASSES if name not in GRAPH_NAMES)
@@ -120,7 +126,7 @@ def default_pipeline(
     gradient: bool = False,
     reduction: bool = False,
     clamp: bool = False,
-    check: FusedCheck | StagedCheck | None = None,
+    check: Check | None = None,
 ) -> str:
     """Return the pipeline that takes an operator, perhaps a gradient or a reduction, to loops with a schedule.
 
@@ -173,12 +179,13 @@ class Pipeline:
     def expanded(self, *, clamp: bool = False, is_fresh: bool = True) -> str:
         """Return the text with named pipelines written out; `clamp` as for `default_pipeline`.
 
-        Without `is_fresh`, the caller's out must stay as it is when an index is out of range, so all are checked before
-        anything is copied.
+        Without `is_fresh`, the caller's out must stay as it is when an index is out of range: all are checked before
+        anything is copied, unless the result is staged.
         """
         text = _STEP.sub(lambda step: PIPELINES.get(step[0], step[0]), self.text)
         clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
-        text = text if is_fresh else re.sub(rf"{FUSION}\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
+        keeps_out = is_fresh or any(step[1] == COPYING for step in _STEP.finditer(text))
+        text = text if keeps_out else re.sub(rf"({FUSION}|{COUNTING})\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
         return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
 
     @property

@@ -12,7 +12,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.tiling import FusedCheck, StagedCheck
+from ...lowering.schedule.tiling import Check, CountedCheck, FusedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
@@ -52,7 +52,7 @@ class Plan:
     tuned: Tuned | None = None
     reasons: tuple[str, ...] = ()
     given: Pipeline | None = None
-    check: FusedCheck | StagedCheck | None = None
+    check: Check | None = None
     edits: tuple[StageFile, ...] = ()
 
     @property
@@ -159,11 +159,16 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         choice = chosen_schedule(nest, is_gradient=problem.gradient is not None, is_reduction=problem.reduces)
     _check_row(layout.canonical, layout.width_bytes, choice.schedule)
     key, reasons = f"{kernel_class}, schedule {str(choice.schedule) or 'none'}", choice.reasons
-    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=problem.gradient is not None)
+    is_gradient, clamps = problem.gradient is not None, problem.has_shared_indices
+    check = chosen_check(nest, choice.schedule, is_fresh=problem.is_fresh, is_gradient=is_gradient, clamps=clamps)
     if isinstance(check, StagedCheck):
         key += f", positions of {check.bits} bits staged by the check"
         when, what = ("", "additions read") if problem.adds else ("out is given: ", "copy reads")
         reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
+    elif isinstance(check, CountedCheck):
+        key += f", lists counted{', result staged' if check.keeps_out else ''}"
+        reasons += ("an owner lists an index only if it is valid: their number tells whether all are",)
+        reasons += ("out is given: a buffer is added to, and copied to out in the end",) if check.keeps_out else ()
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"
         verb = "adds" if problem.adds else "copies"

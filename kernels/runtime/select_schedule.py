@@ -6,7 +6,7 @@ from ...lowering.schedule.loop_sizes import NestShape
 from ...lowering.schedule.machine_model import MachineModel
 from ...lowering.schedule.schedule import Choice, Schedule
 from ...lowering.schedule.thresholds import MOST_KNOWN_ELEMENTS
-from ...lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
+from ...lowering.schedule.tiling import Check, choose_check
 from ..host.knobs import knobs
 from ..host.machine import machine_model, sharing_threads
 from ..tuned_schedules.records import NEW_RESULT, OUT_GIVEN
@@ -61,10 +61,10 @@ def choice_for(nest: NestShape, machine: MachineModel, *, is_gradient: bool, is_
 
 
 def chosen_check(
-    nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool
-) -> FusedCheck | StagedCheck | None:
+    nest: NestShape, schedule: Schedule, *, is_fresh: bool, is_gradient: bool, clamps: bool
+) -> Check | None:
     """Return how the indices of a result are checked, where that is not done in a nest of its own."""
-    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient)
+    return choose_check(nest, schedule, machine_model(), is_fresh=is_fresh, is_gradient=is_gradient, clamps=clamps)
 
 
 def problem_class(kernel_class: str, nest: NestShape, threads: int) -> str:

@@ -27,7 +27,8 @@ BADGES = {
     "checked": "it runs only when every index is in range",
     "clear": "it clears the table that sums are added to",
     "scale": "it multiplies the sums by the scale",
-    "staged": "positions go through a buffer, resolved once a tile",
+    "copy": "it copies the buffer of the result to out",
+    "staged": "positions, lists or results go through a buffer",
     "vector": "elements are copied or added at once",
     "prefetch": "it loads lines of later iterations into a cache",
     "streamed": "non-temporal stores bypass the caches",
@@ -136,7 +137,7 @@ def _badges(loop: Operation) -> Iterator[Badge]:
         "remainder": any(name.is_remainder for name in names),
         "prologue": any(name.endswith("_head") for name in names),
     }
-    said |= {nest: any(name.nest == nest for name in names) for nest in ("check", "clear", "scale")}
+    said |= {nest: any(name.nest == nest for name in names) for nest in ("check", "clear", "scale", "copy")}
     for kind in BADGES:
         if said.get(kind):
             yield Badge(kind, kind)

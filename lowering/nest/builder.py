@@ -1,17 +1,21 @@
 """Building loop nests, for the passes that make one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...ir.dialects.gather_dialect import LoopOp, OperatorOp, ResolveOp, YieldOp
 from ...ir.errors import ScheduleError
 from ...ir.loop_name import LoopName
-from .located import builder_at_end, made_from
+from .located import builder_at_end, made_from, replace_op
+
+# Lower bound, upper bound and step of a loop.
+LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
 
 
 @dataclass
@@ -100,6 +104,38 @@ def insert_loop(
     lower, upper, step = bounds
     loop = LoopOp(name, lower, upper, step, body, **kind)
     return builder.insert(loop if source is None else made_from(source, loop))
+
+
+def tile_bounds(builder: Builder, around: LoopOp) -> LoopBounds:
+    """Return the bounds of what one iteration of a loop over tiles runs through."""
+    limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
+    end = named(builder, arith.MinSIOp(limit, around.upper), "end")
+    return around.induction, end, index_constant(builder, 1)
+
+
+def sum_up(around: Iterable[LoopOp], count: SSAValue) -> SSAValue:
+    """Let loops, innermost first, sum a count of the first one's iterations, and return the sum of all."""
+    for loop in around:
+        Rewriter.erase_op(loop.terminator)
+        loop.body.block.add_op(made_from(loop, YieldOp(count)))
+        body, bounds = loop.detach_region(loop.body), (loop.lower, loop.upper, loop.step)
+        summing = LoopOp(loop.label, *bounds, body, **kind_of(loop) | {"sums": True})
+        replace_op(loop, summing, [])
+        assert summing.total is not None
+        summing.total.name_hint, count = count.name_hint, summing.total
+    return count
+
+
+def unguard(branch: scf.IfOp) -> None:
+    """Put what a branch without a result does in its place; its condition goes with it."""
+    for op in list(branch.true_region.block.ops):
+        if not isinstance(op, scf.YieldOp):
+            op.detach()
+            Rewriter.insert_op(op, InsertPoint.before(branch))
+    condition = branch.cond.owner
+    Rewriter.erase_op(branch)
+    assert isinstance(condition, Operation)
+    Rewriter.erase_op(condition)
 
 
 def kind_of(loop: LoopOp) -> dict[str, bool]:

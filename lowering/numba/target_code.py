@@ -21,8 +21,9 @@ from .compiler import compiled
 from .object_code import ToLibrary, UnloadedLibrary, called
 from .program import Program
 
-# What every C library has: LLVM writes loops that copy or clear as calls, and gradients that sort indices allocate.
-OF_C = {"memcpy", "memmove", "memset", "malloc", "free"}
+# What every C library has, and on Linux where memory is taken: LLVM writes loops that copy or clear as calls, and
+# gradients that sort indices allocate.
+OF_C = {"memcpy", "memmove", "memset", "malloc", "free", "aligned_alloc", "madvise"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from .machine_model import MachineModel, tile_size
 from .schedule import Schedule
 from .thresholds import (
     LEAST_CHECKED_TILE,
+    LEAST_TIMES_STAGED_RESULT,
     MIN_CHECKED,
     MIN_FUSED_CHECKS,
     MIN_PREFETCHED_INDEX_BYTES,
@@ -16,6 +17,7 @@ from .thresholds import (
     MIN_RUN_CHECKED,
     MIN_STAGED_BAG_INDICES,
     MOST_STAGED_GRADIENT_ROW_BYTES,
+    MOST_STAGED_RESULT_BYTES,
     STAGED_BITS,
     STAGED_GRADIENT_BITS,
     STAGED_INDEX_BYTES,
@@ -53,14 +55,33 @@ class StagedCheck(NamedTuple):
         return f"stage-positions{{bits={self.bits}}}"
 
 
+class CountedCheck(NamedTuple):
+    """How owners that list single elements check: by `count-listed`, for a result in a buffer where out must stay."""
+
+    keeps_out: bool
+
+    def __str__(self) -> str:
+        return "count-listed,stage-result" if self.keeps_out else "count-listed"
+
+
+Check = FusedCheck | StagedCheck | CountedCheck
+
+
 def choose_check(
-    nest: NestShape, schedule: Schedule, machine: MachineModel, *, is_fresh: bool, is_gradient: bool = False
-) -> FusedCheck | StagedCheck | None:
+    nest: NestShape,
+    schedule: Schedule,
+    machine: MachineModel,
+    *,
+    is_fresh: bool,
+    is_gradient: bool = False,
+    clamps: bool = False,
+) -> Check | None:
     """Return how the indices of a result are checked; None for a nest of its own that does nothing else.
 
     A new result is checked while it is made, and a given one before. What adds up resolves an index more than once, and
     so may have staged positions in either. A gradient whose loops have another order adds parts of rows: columns of
-    indices are checked slower than all of them, gather_elements along the first axis 0.92 times as fast (Zen 4).
+    indices are checked slower than all of them, gather_elements along the first axis 0.92 times as fast (Zen 4). With
+    `clamps`, listed positions are clamped, and so do not tell which index is valid.
     """
     if is_gradient:
         bits = staged_bits_of_gradient(nest, schedule, machine)
@@ -70,6 +91,13 @@ def choose_check(
         bits = None if is_fresh or schedule.lanes is None or schedule.hoist else staged_bits(nest, machine)
     if bits is not None:
         return StagedCheck(bits)
+    if (
+        schedule.list_lanes is not None
+        and nest.checked
+        and not clamps
+        and (is_fresh or _can_stage_result(nest, machine))
+    ):
+        return CountedCheck(keeps_out=not is_fresh)
     if not is_fresh or (is_gradient and schedule.order):
         return None
     if schedule.compact is not None:
@@ -127,6 +155,16 @@ def _check_of_lists(nest: NestShape, listed: LoopName, machine: MachineModel) ->
     exceeds = machine.exceeds_last_level_cache(2 * nest.all_index_bytes)  # those behind them take the other half
     is_slower = exceeds and machine.moving_ns(nest.all_index_bytes, 0.0) > compared_ns
     return FusedCheck(listed.untiled.outer_tile, False) if nest.checked and is_slower else None
+
+
+def _can_stage_result(nest: NestShape, machine: MachineModel) -> bool:
+    """Return whether a gradient that owners add to a buffer, and copy, takes less than a check of its own.
+
+    The check reads from memory what owners read once more; the copy reads the buffer and writes out.
+    """
+    is_one_run = sum(size != 1 for _, size in nest.table) == 1
+    is_small = nest.table_bytes <= min(MOST_STAGED_RESULT_BYTES, nest.all_index_bytes // LEAST_TIMES_STAGED_RESULT)
+    return is_one_run and is_small and machine.exceeds_last_level_cache(2 * nest.all_index_bytes)
 
 
 def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:

@@ -8,7 +8,7 @@ from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from ....ir.dialects.attributes import FRESH_OUT, MIN_AXIS_SIZES
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp, MaskedLoadOp, YieldOp
@@ -16,8 +16,8 @@ from ....ir.errors import ScheduleError
 from ....ir.loop_name import LoopName
 from ....ir.semantics import DYNAMIC
 from ...nest.backward_slice import clone_slice, slice_of
-from ...nest.builder import index_constant, insert_loop, kind_of, named, size_of
-from ...nest.located import builder_at_end, made_from, replace_op
+from ...nest.builder import LoopBounds, index_constant, insert_loop, named, size_of, sum_up, tile_bounds, unguard
+from ...nest.located import builder_at_end, made_from
 from ...nest.prefetching import NextIndices, check_ranges
 from ...nest.queries import (
     chain,
@@ -37,8 +37,7 @@ from ...schedule.thresholds import MOST_PREFETCHED_LINES
 # rows of 64 B: 1.00 of the speed of a separate check, 0.97 with 1 line or none (Zen 4).
 LINES_AHEAD = 4
 
-# Lower bound, upper bound and step; and dimensions, each with the induction variable of the old check, if it has one.
-LoopBounds = tuple[SSAValue, SSAValue, SSAValue]
+# Dimensions, each with the induction variable of the old check, if it has one.
 Dims = list[tuple[LoopName, SSAValue | None]]
 
 
@@ -171,15 +170,9 @@ class _Fusing:
         return None
 
     def fuse(self) -> None:
-        for op in list(self.branch.true_region.block.ops):
-            if not isinstance(op, scf.YieldOp):
-                op.detach()
-                Rewriter.insert_op(op, InsertPoint.before(self.branch))
-        condition = self.branch.cond.owner
-        Rewriter.erase_op(self.branch)
-        assert isinstance(condition, Operation) and self.check.total is not None
-        Rewriter.erase_op(condition)
-        self.check.total.replace_all_uses_with(self._sum(self._check_here()))
+        unguard(self.branch)
+        assert self.check.total is not None
+        self.check.total.replace_all_uses_with(sum_up(self.around, self._check_here()))
         Rewriter.erase_op(self.check)
         self.function.attributes[FRESH_OUT] = UnitAttr()
         if any(around.label.dimension == "owners" for around in self.around):
@@ -248,7 +241,7 @@ class _Fusing:
         around_it = {around.label.dimension: around for around in reversed(self.around)}
         counted = {name for name, here in around_it.items() if static_size(here.step) == 1}
         bounds = {
-            name: _tile(builder, around_it[name]) if name in around_it else self._whole(builder, name, run)
+            name: tile_bounds(builder, around_it[name]) if name in around_it else self._whole(builder, name, run)
             for name, _ in dims
             if name not in counted
         }
@@ -280,7 +273,7 @@ class _Fusing:
         sizes = SSAValue.get(indices, type=MemRefType).type.get_shape()
         if tile is None or static_size(tile.step) == 1 or any(others) or not others or DYNAMIC in sizes[2:]:
             return None
-        first, last, one = _tile(builder, tile)
+        first, last, one = tile_bounds(builder, tile)
         for dim, name in enumerate(view.dims[1:], 1):
             size = size_of(builder, indices, dim, name)
             first = named(builder, arith.MuliOp(first, size), "first")
@@ -308,26 +301,6 @@ class _Fusing:
         view = view_of(indices := viewed(run.memref), self.function)
         assert view is not None
         return index_constant(builder, 0), size_of(builder, indices, view.dims.index(name), name), one
-
-    def _sum(self, count: SSAValue) -> SSAValue:
-        """Let the loop and those around it sum the count, and return the sum of all."""
-        for loop in self.around:
-            Rewriter.erase_op(loop.terminator)
-            loop.body.block.add_op(made_from(loop, YieldOp(count)))
-            body, bounds = loop.detach_region(loop.body), (loop.lower, loop.upper, loop.step)
-            summing = LoopOp(loop.label, *bounds, body, **kind_of(loop) | {"sums": True})
-            replace_op(loop, summing, [])
-            assert summing.total is not None
-            count = summing.total
-            count.name_hint = "n_outside"
-        return count
-
-
-def _tile(builder: Builder, around: LoopOp) -> LoopBounds:
-    """Return the bounds of what one iteration of a loop over tiles runs through."""
-    limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
-    end = named(builder, arith.MinSIOp(limit, around.upper), "end")
-    return around.induction, end, index_constant(builder, 1)
 
 
 def _accesses(function: func.FuncOp) -> list[Operation]:

@@ -17,7 +17,7 @@ from gathernest.lowering.schedule.gather_heuristic import choose_schedule
 from gathernest.lowering.schedule.gradient_heuristic import gradient_ways
 from gathernest.lowering.schedule.machine_model import BUILT_IN
 from gathernest.lowering.schedule.schedule import Schedule
-from gathernest.lowering.schedule.tiling import FusedCheck, StagedCheck, choose_check
+from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, StagedCheck, choose_check
 
 COUNT = 30_000
 DATA = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -115,8 +115,11 @@ def test_the_check_stages_positions_for_an_out_that_somebody_has_where_no_core_h
         (("gather_mean", "300000x4xf32", "1000x300xi64"), {}, "indices_o", None),  # not so where a tile has several
         (("gather_reduce", "30000x16xf32", "4000x16xi64 strided<[32, 2]>"), {}, "indices_o", None),
         (("gather_reduce", "300000x64xf32", "10x2xi64"), {}, None, None),  # one thread
-        (("gather_grad", "1000000xf32", "4000000xi64"), {}, "indices_o", None),  # lists
-        (("gather_grad", "1000000xf32", "1000000xi64"), {}, None, None),  # whose indices the last cache holds
+        (("gather_grad", "1000000xf32", "4000000xi64"), {}, "count", "count, stage"),  # lists
+        (("gather_grad", "1000000xf32", "2999999xi64"), {}, "count", None),  # fewer indices, for so much to copy
+        (("gather_grad", "300000xf32", "2000000xi64"), {}, "count", None),  # which the last cache holds
+        (("gather_grad", "4200000xf32", "40000000xi64"), {}, "count", None),  # too many bytes to copy
+        (("gather_grad", "1000000xf32", "4000000xi16"), {}, None, None),  # nothing to check
         (("gather_grad", "1000000x8xf32", "400000xi64"), {}, "stage 32", "stage 32"),
         (("gather_grad", "60000x8xf32", "400000xi64"), {}, "stage 16", "stage 16"),
         (("gather_grad", "100xf32", "500000xi64"), {}, "stage 8", "stage 8"),
@@ -134,7 +137,9 @@ def test_what_adds_is_checked_while_it_does_or_reads_staged_positions(arguments,
     monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
     for is_fresh, wanted in ((True, new), (False, given)):
         check = plan_of(*arguments, is_fresh=is_fresh, **options).check
-        found = f"stage {check.bits}" if isinstance(check, StagedCheck) else check.loop if check else None
+        found = f"stage {check.bits}" if isinstance(check, StagedCheck) else getattr(check, "loop", None)
+        if isinstance(check, CountedCheck):
+            found = "count, stage" if check.keeps_out else "count"
         assert found == wanted, f"{check}, new result: {is_fresh}"
 
 
@@ -143,8 +148,64 @@ def test_owners_check_where_each_is_faster_than_memory_that_all_share():
     for bytes_per_ns, checks in ((30.0, True), (400.0, False)):
         machine = replace(BUILT_IN["zen4"], threads=64, memory_bytes_per_ns=bytes_per_ns)
         schedule = next(way.schedule for way in gradient_ways(plan.layout.nest, machine) if way.schedule.list_lanes)
-        check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True)
+        check = choose_check(plan.layout.nest, schedule, machine, is_fresh=True, is_gradient=True, clamps=True)
         assert isinstance(check, FusedCheck) == checks, f"{check} at {bytes_per_ns} GB/s"
+
+
+LISTS = (
+    "owner-computes{owners=2 axis=axis},interleave-owners{block=64},fuse-into-owners,"
+    "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
+    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
+)
+
+
+def test_lists_are_counted_unless_their_positions_are_clamped_and_staged_in_one_dimension():
+    machine = BUILT_IN["zen4"]
+    for data, indices, kept in (("1000x1", "4000000x1", CountedCheck(keeps_out=True)), ("1000x3", "4000000x1", None)):
+        nest = plan_of("gather_elements_grad", f"{data}xf32", f"{indices}xi64").layout.nest
+        for is_fresh, wanted in ((True, CountedCheck(keeps_out=False)), (False, kept)):
+            arguments = nest, Schedule.parse(LISTS), machine
+            assert choose_check(*arguments, is_fresh=is_fresh, is_gradient=True) == wanted
+            assert not isinstance(
+                choose_check(*arguments, is_fresh=is_fresh, is_gradient=True, clamps=True), CountedCheck
+            )
+    problem = problem_of("gather_grad", "1000000xf32", "4000000xi64")
+    assert isinstance(make_plan(problem).check, CountedCheck)
+    shared = make_plan(replace(problem, has_shared_indices=True))
+    assert "clamp=true" in shared.pipeline and not isinstance(shared.check, CountedCheck)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(
+    dtype, threads, monkeypatch
+):
+    monkeypatch.setattr(
+        "gathernest.kernels.runtime.plan.chosen_check", lambda *_, is_fresh, **__: CountedCheck(keeps_out=not is_fresh)
+    )
+    rng, size = np.random.default_rng(4), 1001
+    indices, grad = rng.integers(-size, size, 5003), rng.integers(-9, 9, 5003).astype(dtype)
+    wanted = np.zeros(size, dtype)
+    np.add.at(wanted, indices, grad)
+    RUNTIME.forget()
+    with gn.knobs.scope(num_threads=threads):
+        kernel = gn.compile("gather_grad", wanted, indices, schedule=LISTS)
+        given = kernel.with_out
+        assert given.plan.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
+        assert kernel.plan.key.endswith(", lists counted") and "stage-result" not in kernel.pipeline
+        room = np.zeros(2 * size, dtype)
+        for out in (np.full(size, 7, dtype), room[::2], room[::-2]):
+            assert kernel(grad, indices).tobytes() == kernel(grad, indices, out=out).tobytes() == wanted.tobytes()
+            for place in (0, 2500, 5002):
+                for bad in (size, -size - 1, 2**40, -(2**63)):
+                    wrong = indices.copy()
+                    wrong[place] = bad
+                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                        kernel(grad, wrong)
+                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                        kernel(grad, wrong, out=out)
+            assert out.tobytes() == wanted.tobytes()
+    RUNTIME.forget()
 
 
 def test_indices_that_are_sorted_are_not_staged():
@@ -272,6 +333,11 @@ def test_a_given_pipeline_that_fuses_does_not_for_an_out_of_the_caller():
     fresh, into = make_plan(problem, given), make_plan(problem.into(problem.result), given)
     assert FUSION in fresh.pipeline and FUSION in fresh.key
     assert into.pipeline == fresh.pipeline.replace(f"{FUSION},", "") and FUSION not in into.key
+
+
+def test_a_pipeline_for_an_out_of_the_caller_counts_lists_only_where_the_result_is_staged():
+    for text, kept in (("cse,count-listed,cse", "cse,cse"), ("count-listed,stage-result", "count-listed,stage-result")):
+        assert Pipeline(text).expanded() == text and Pipeline(text).expanded(is_fresh=False) == kept
 
 
 def test_a_pipeline_for_an_out_of_the_caller_has_no_fusion():

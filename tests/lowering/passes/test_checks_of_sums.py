@@ -1,5 +1,6 @@
 """Gradients and reductions that check while they add, or stage positions before: the same bytes, and every index."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,13 +64,14 @@ class Case:
         normal = self.operator.normalized(self.data, self.shape)
         return [self.data[axis] for axis in normal.axes(self.shape)]
 
-    def module(self, check: str) -> ModuleOp:
+    def module(self, check: str, *, clamps: bool = False) -> ModuleOp:
         """Return the scheduled nest with its check."""
         normal = self.operator.normalized(self.data, self.shape)
         gradient = None if self.scale is None else Gradient(self.scale)
         arrays = ArraySpec(self.data, "f4"), ArraySpec(self.shape, self.dtype)
         module = operator_module(normal, *arrays, bounds=Bounds.ERROR, gradient=gradient)
-        run_passes(module, ",".join(filter(None, [NEST, self.schedule, check])), make_context())
+        nest = NEST.replace("fold-bounds", "fold-bounds{clamp=true}") if clamps else NEST
+        run_passes(module, ",".join(filter(None, [nest, self.schedule, check])), make_context())
         verify_module(module)
         return parse_module(str(module))
 
@@ -143,6 +145,60 @@ def test_sums_that_check_while_they_add_keep_the_bytes_and_find_every_index_outs
     module = case.module(f"fuse-bounds-check{{loop={case.loop}}}")
     assert "gather.fresh_out" in str(module)
     check_every_index(case, module, keeps_out=False)
+
+
+ONE_BY_ONE = re.sub(r"vectorize-lists[^,]*,", "", SCALARS)
+HALVES = re.sub(r"interleave-owners[^,]*,", "", SCALARS)
+LISTED = {
+    "in vectors": Case(Gather(0), (40,), (100,), SCALARS, "", scale=1),
+    "one by one, and scaled": Case(Gather(0), (40,), (100,), ONE_BY_ONE, "", scale=0.5),
+    "by halves of an odd axis": Case(Gather(0), (41,), (100,), HALVES, "", scale=1),
+    "of narrow indices": Case(Gather(0), (40,), (100,), SCALARS, "", "u4", scale=1),
+    "of indices without a sign": Case(Gather(0), (40,), (100,), ONE_BY_ONE, "", "u8", scale=1),
+    "of a shape": Case(Gather(0), (40,), (25, 4), HALVES, "", scale=1),
+    "of elements": Case(GatherElements(0), (40,), (100,), SCALARS, "", scale=1),
+    "of tuples of one": Case(GatherNd(0), (40,), (100, 1), SCALARS, "", scale=1),
+}
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("name", LISTED)
+def test_lists_that_are_counted_keep_the_bytes_and_find_every_index_outside(name, staged):
+    module = LISTED[name].module("count-listed,stage-result" if staged else "count-listed")
+    assert ("gather.fresh_out" in str(module), "copy_axis" in str(module)) == (not staged, staged)
+    assert "check_indices" not in str(module)
+    check_every_index(LISTED[name], module, keeps_out=staged)
+
+
+STAGED = {
+    "lists of scalars": CASES["lists of scalars"],
+    "scalars that one thread adds": Case(Gather(0), (9,), (20,), "", "indices", scale=0.5),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_what_is_checked_on_the_way_to_a_buffer_leaves_out_as_it_was(name):
+    module = STAGED[name].module(f"fuse-bounds-check{{loop={STAGED[name].loop}}},stage-result")
+    assert "gather.fresh_out" not in str(module) and "memref.alloc(" in str(module)
+    check_every_index(STAGED[name], module, keeps_out=True)
+
+
+@pytest.mark.parametrize(
+    ("case", "passes", "message"),
+    [
+        (CASES["lists"], "count-listed", "expected owners that list a position and an element for each index"),
+        (CASES["bags"], "fuse-bounds-check{loop=indices_o},stage-result", "expected one dimension of out .*, got 2"),
+    ],
+)
+def test_what_cannot_be_counted_or_staged_is_rejected(case, passes, message):
+    with pytest.raises(ScheduleError, match=message):
+        case.module(passes)
+
+
+def test_lists_of_clamped_positions_are_not_counted():
+    case = CASES["lists of scalars"]
+    with pytest.raises(ScheduleError, match="positions are clamped, so each is within the axis; fold bounds without"):
+        case.module("count-listed", clamps=True)
 
 
 @pytest.mark.parametrize("bits", [8, 32])

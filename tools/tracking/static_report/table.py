@@ -60,7 +60,9 @@ def _table(
 def _bytes(name: str, streams: Mapping[str, int]) -> str:
     """Return the bytes that the nest of a loop moves in a call, such as "25.6 MB"."""
     nest = LoopName(name.partition(" ")[2]).nest
-    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",)}.get(nest, tuple(streams))
+    moved = {"check": ("indices",), "clear": ("output",), "scale": ("output",), "copy": ("output",)}.get(
+        nest, tuple(streams)
+    )
     number = float(sum(streams[stream] for stream in moved if stream in streams))
     for unit in ("B", "kB", "MB"):
         if number < 999.5:
