@@ -157,12 +157,15 @@ LISTED = {
     "of indices without a sign": Case(Gather(0), (40,), (100,), ONE_BY_ONE, "", "u8", scale=1),
     "of a shape": Case(Gather(0), (40,), (25, 4), HALVES, "", scale=1),
     "of elements": Case(GatherElements(0), (40,), (100,), SCALARS, "", scale=1),
+    "of batches": Case(Gather(1, 1), (3, 40), (3, 100), ONE_BY_ONE, "", scale=1),
     "of tuples of one": Case(GatherNd(0), (40,), (100, 1), SCALARS, "", scale=1),
 }
 
 
-@pytest.mark.parametrize("staged", [False, True])
-@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize(
+    ("name", "staged"),
+    [*((name, False) for name in LISTED), *((name, True) for name in LISTED if name != "of batches")],
+)
 def test_lists_that_are_counted_keep_the_bytes_and_find_every_index_outside(name, staged):
     module = LISTED[name].module("count-listed,stage-result" if staged else "count-listed")
     assert ("gather.fresh_out" in str(module), "copy_axis" in str(module)) == (not staged, staged)
