@@ -180,12 +180,20 @@ class Pipeline:
         """Return the text with named pipelines written out; `clamp` as for `default_pipeline`.
 
         Without `is_fresh`, the caller's out must stay as it is when an index is out of range: all are checked before
-        anything is copied, unless the result is staged.
+        anything is copied, unless the result is staged behind that. With `clamp` lists are not counted: all that is
+        listed is within the axis then.
         """
         text = _STEP.sub(lambda step: PIPELINES.get(step[0], step[0]), self.text)
         clamped = {"fold-bounds": "fold-bounds{clamp=true}"} if clamp else {}
-        keeps_out = is_fresh or any(step[1] == COPYING for step in _STEP.finditer(text))
-        text = text if keeps_out else re.sub(rf"({FUSION}|{COUNTING})\s*(\{{[^{{}}]*\}})?\s*,?", "", text)
+        steps = list(_STEP.finditer(text))
+        copied = max((place for place, step in enumerate(steps) if step[1] == COPYING), default=-1)
+        kept = [
+            step[0]
+            for place, step in enumerate(steps)
+            if not (step[1] == COUNTING and clamp)
+            and not (step[1] in (FUSION, COUNTING) and not is_fresh and place > copied)
+        ]
+        text = text if len(kept) == len(steps) else ",".join(kept)
         return _STEP.sub(lambda step: clamped.get(step[0], step[0]), text)
 
     @property
@@ -194,6 +202,12 @@ class Pipeline:
         given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == STAGING)
         bits = [each for options in given if (each := options.get("bits", "").lstrip("+-")).isdecimal()]
         return 1 << min(map(int, bits)) if bits else None
+
+    @property
+    def row_bytes(self) -> frozenset[int]:
+        """The bytes that a row must have where `specialize-inner` makes them part of the code."""
+        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == "specialize-inner")
+        return frozenset(int(each) for options in given if (each := options.get("bytes", "")).isdecimal())
 
     def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""

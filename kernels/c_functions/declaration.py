@@ -36,8 +36,8 @@ which is untouched otherwise.
 Arrays have the sizes written above each function, and lie in rows (C order) where nothing else is written there.
 Their addresses are multiples of the size of an element, out overlaps neither input, and nobody writes to the inputs
 during a call. A call runs on the thread that makes it and keeps no state, so any number of threads may call at once. It
-allocates nothing, but for a gradient that sorts its indices: 16 bytes for each and 8 for each position, until it
-returns."""
+allocates nothing, but where it sorts indices (16 bytes for each, and 8 for each position), keeps their positions (1 to
+4 bytes for each) or adds to a copy of out, until it returns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Plan:
         tuned: what is recorded for the problem by tuning or adapting, where that decides; None without a record.
         reasons: why this schedule.
         given: the pipeline that the caller gave in the place of a schedule.
-        check: how indices are checked right before they are copied; None for a nest of its own, or none.
+        check: how indices are checked other than by a nest that does nothing else; None for such a nest, or none.
         edits: stages that a person edited, by the knob `override_dir`; the key names them by a digest.
     """
 
@@ -146,6 +146,8 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
             raise ScheduleError(
                 f"stage-positions: the pipeline is for axes of at most {most} positions, got {max(problem.axis_sizes)}"
             )
+        for specialized in schedule.row_bytes:
+            _check_row(layout.canonical, layout.width_bytes, Schedule(specialize=specialized))
         arrays = f"{problem.table} by {problem.indices} with {problem.slices}, {problem.operator} {problem.gradient}"
         key = f"{kernel_class}, {arrays}, pipeline {schedule.expanded(is_fresh=problem.is_fresh)}"
         return Plan(layout, NO_SCHEDULE, key, action, None, ("the caller gave the pipeline",), schedule)
@@ -167,7 +169,7 @@ def _planned(problem: Problem, schedule: Schedule | Pipeline | None, takes_tuned
         reasons += (f"{when}the check stages positions of {check.bits} bits, and the {what} these",)
     elif isinstance(check, CountedCheck):
         key += f", lists counted{', result staged' if check.keeps_out else ''}"
-        reasons += ("an owner lists an index only if it is valid: their number tells whether all are",)
+        reasons += ("an owner lists an index only if it is valid: how many are listed tells whether all are",)
         reasons += ("out is given: a buffer is added to, and copied to out in the end",) if check.keeps_out else ()
     elif check is not None:
         key += f", checked in {check.loop}{', the next prefetched' if check.prefetches_all else ''}"

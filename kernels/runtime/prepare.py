@@ -288,12 +288,10 @@ def kernel_error(problem: Problem, indices: np.ndarray, result: int) -> Gatherne
     """Return the error that a kernel means by a result that is not 0."""
     if result != NO_MEMORY:
         return bounds_error(problem, indices)
-    what = "the schedule of this gradient sorts its {} indices by position"
-    if problem.gradient is None:
-        what = "the check of this gather keeps the positions of its {} indices"
+    what = "gather" if problem.gradient is None else "gradient"
     return OutOfMemoryError(
-        f"{what.format(indices.size)}, and the system has no memory for that; free some, or set the knob schedule to "
-        "'', which takes none"
+        f"the kernel of this {what} keeps positions of its {indices.size} indices, or its result, in memory of its "
+        "own, and the system has none for that; free some, or set the knob schedule to '', which takes none"
     )
 
 

@@ -49,8 +49,10 @@ def _take_memory() -> Any:
             with is_large:
                 whole = builder.and_(builder.add(size, _I64(HUGE_PAGE_BYTES - 1)), _I64(-HUGE_PAGE_BYTES))
                 memory = called(builder, "aligned_alloc", _BYTES, _I64(HUGE_PAGE_BYTES), whole)
-                called(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
-                builder.store(builder.ptrtoint(memory, _I64), place)
+                address = builder.ptrtoint(memory, _I64)
+                with builder.if_then(builder.icmp_unsigned("!=", address, _I64(0))):
+                    called(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
+                builder.store(address, place)
         return builder.load(place)
 
     doc = "Return the address of so many bytes of the heap, which are not cleared; 0 where it has none."

@@ -106,8 +106,8 @@ store_i8, store_i16, store_i32, store_i64, store_i128, store_f32, store_f64 = (
 stream_i32, stream_i64, stream_i128, stream_f32, stream_f64 = (
     make_store(name, *types_, "stream") for name, types_ in _ELEMENTS.items() if name not in ("i8", "i16")
 )
-reload_i8, reload_i16, reload_i32, reload_i64, reload_f32, reload_f64 = (
-    make_load(name, *types_, again=True) for name, types_ in _ELEMENTS.items() if name != "i128"
+reload_i8, reload_i16, reload_i32, reload_i64, reload_i128, reload_f32, reload_f64 = (
+    make_load(name, *types_, again=True) for name, types_ in _ELEMENTS.items()
 )
 
 

@@ -99,8 +99,8 @@ class VectorEmitter(Naming):
         if (found := self.gathers.get(op)) is not None:
             return self._gather(op, found)
         if (pack := self.packs.get(op)) is not None:
-            if op not in self.counted:
-                self.names[op.result] = self._packed(pack, len(op.elements), self.made.setdefault(op.parent, {}))
+            packed_here = self.counted.get(op, pack)
+            self.names[op.result] = self._packed(packed_here, len(op.elements), self.made.setdefault(op.parent, {}))
             return
         self.assign(op, self.vector_call(f"join_{numba_type(op.result.type)}", *map(self.value, op.elements)))
 
@@ -168,11 +168,14 @@ class VectorEmitter(Naming):
         self.current.add(self.vector_call(f"compress_{kind}", place, self.value(op.mask), self.value(op.value)), op)
 
     def emit_vector_reduction(self, op: vector.ReductionOp) -> None:
-        if (truths := self.counted.get(op.vector.owner)) is not None:
-            (lanes,) = SSAValue.get(op.vector, type=VectorType).type.get_shape()
-            mask = self._packed(truths, lanes, self.made.setdefault(op.parent, {}))
-            return self.assign(op, self.vector_call(f"count_v{lanes}xi1", mask))
-        self.assign(op, self.vector_call(f"sum_{numba_type(op.vector.type)}", self.value(op.vector)))
+        if op.acc is not None or op.kind.data != vector.CombiningKindFlag.ADD:
+            raise InternalError(
+                "the code generator adds the lanes of a vector, to nothing else, and knows no other way"
+            )
+        (lanes,) = SSAValue.get(op.vector, type=VectorType).type.get_shape()
+        is_counted = op.vector.owner in self.counted
+        name = f"count_v{lanes}xi1" if is_counted else f"sum_{numba_type(op.vector.type)}"
+        self.assign(op, self.vector_call(name, self.value(op.vector)))
 
     def emit_vector_broadcast(self, op: vector.BroadcastOp) -> None:
         is_number = isinstance(op.source.type, AnyFloat) and not isinstance(op.source.owner, arith.ConstantOp)

@@ -139,11 +139,13 @@ SORT_TO_SUM, LEAST_SHARED_SORT, MOST_SORT_PARTS = 8, 4096, 16
 # and listed one by one 1.04 of it.
 LISTED_WIDTHS, LISTED_LANES, LISTED_TILE, LISTING_VECTOR_BYTES = (4, 8), 8, 2048, 32
 OWNED_BLOCK_BYTES, MOST_LISTING_OWNERS = 16 * 1024, 8
-# A gradient is added to a buffer, and copied, where the indices have so many times as many bytes: of 1,000,000 float32
-# by int64 1.13 to 1.16 times as fast as a check before at 32 times 1,000,000 bytes of indices, 1.08 at 24, 0.98 to 1.0
-# at 18, 0.85 to 0.97 at 13; int32 0.95 at 18 (Zen 4). A buffer is no larger since the C library gives back more than
-# 32 MB to the system at once, and each call would touch new pages.
+# A gradient is added to a buffer, and copied, where the indices have so many times as many bytes. Beside a check before
+# 1,000,000 float32 are 1.13 to 1.16 times as fast with 8 times as many bytes of indices, 1.08 with 6, 0.98 to 1.0 with
+# 4.4 and 0.85 to 0.97 with 3.2; by int32 0.95 with 4.5 (Zen 4). A buffer is no larger since the C library gives back
+# more than 32 MB to the system at once, and each call would touch new pages.
 LEAST_TIMES_STAGED_RESULT, MOST_STAGED_RESULT_BYTES = 6, 16 * 1024 * 1024
+# The elements that threads copy to out at a time: 16 or 32 KB, and so a few hundred tiles of the smallest such result.
+COPIED_TILE = 4096
 # Slices are prefetched so many times as far as rows of the table: into L2, whose misses are more. Rows of 4 KB, 4 KB
 # ahead 16.0 ms, 8 KB 13.8, 12 KB 14.6; into L1 24.3, without 23.1. Rows of 256 B, 2 KB ahead 2.92 ms, 4 KB 2.73, 8 KB
 # 2.69, without 3.46 on one thread, and 3.7 for halves of rows on each of two threads.

@@ -1,7 +1,7 @@
 """Replay: the schedules chosen on one machine, and the sources generated with many more, stay what they were.
 
-`replay.jsonl` has an entry a line: the problem, the threads, the schedule, and a digest of the source without comments
-and imports. `--update-golden` writes the digests and the chosen schedules anew.
+`replay.jsonl` has an entry a line: the problem, perhaps into a `given` out, the threads, the schedule, and a digest of
+the source without comments and imports. `--update-golden` writes the digests and the chosen schedules anew.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ def plan_of(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Plan:
     machine = replace(BUILT_IN["zen4"], threads=entry["threads"])
     monkeypatch.setattr(select_schedule, "machine_model", lambda: machine)
     problem = problem_of(entry["operator"], entry["data"], entry["indices"], **entry["options"])
+    problem = problem.into(problem.result) if entry.get("given") else problem
     return make_plan(problem, None if entry["chosen"] else Schedule.parse(entry["schedule"]))
 
 

@@ -27,8 +27,9 @@ class CountListed(ModulePass):
 
     Each position has one owner, so each valid index is on the list of one owner. Here an owner lists an index only if
     it is within the axis, and the lengths of all lists are summed: the sum is the number of indices exactly where each
-    of them is valid. No nest checks indices any more; they are read from memory once less. An owner lists and adds what
-    is valid, whatever the other indices are.
+    of them is valid. (Where another thread writes to the indices meanwhile it may be larger, which counts as well.) No
+    nest checks indices any more; they are read from memory once less. An owner lists and adds what is valid, whatever
+    the other indices are.
 
     The price is that out is written before the last index is known. The function carries `gather.fresh_out`, as after
     `fuse-bounds-check`; `stage-result` makes it one for an out that somebody has.
@@ -42,7 +43,7 @@ class CountListed(ModulePass):
               for compact_indices_i in ...        listed += count
                 positions[count] = p              for indices_i in 0..count
                 count += p - first <u part          out[positions[k]] += elements[k]
-              for indices_i in 0..count       bad = n - listed
+              for indices_i in 0..count       bad = |n - listed|
                 out[positions[k]] += ...
 
     Preconditions: `fold-bounds` has run, and `compact-indices` lists positions and elements, one by one or in vectors.
@@ -84,8 +85,12 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     total = sum_up([tile, *enclosing_loops(tile)], _length_of_list(listing[-1], tile))
     terminator, counted = function.body.block.last_op, check.total
     assert terminator is not None and counted is not None
-    outside = arith.SubiOp(wanted, total)
-    counted.replace_all_uses_with(named(builder_before(terminator, check), outside, "n_outside"))
+    end = builder_before(terminator, check)
+    missing, extra = (
+        named(end, arith.SubiOp(*two), name)
+        for two, name in (((wanted, total), "n_missing"), ((total, wanted), "n_extra"))
+    )
+    counted.replace_all_uses_with(named(end, arith.MaxSIOp(missing, extra), "n_outside"))
     Rewriter.erase_op(check)
     function.attributes[FRESH_OUT] = UnitAttr()
 

@@ -16,9 +16,8 @@ from ....ir.loop_name import LoopName
 from ...nest.builder import index_constant, insert_loop, named, size_of, tile_bounds
 from ...nest.located import builder_at, builder_at_end, builder_before
 from ...nest.queries import functions, loops, view_of
+from ...schedule.thresholds import COPIED_TILE
 
-# Elements that one iteration of the loop that copies in parallel has.
-COPIED_TILE = 4096
 _ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, AccumulateOp)
 
 
@@ -44,7 +43,8 @@ class StageResult(ModulePass):
                                                   out[axis] = buffer[axis]
                                               return bad
 
-    Preconditions: out has one dimension of more than one element, and is read and written by element or by vector.
+    Preconditions: out has one dimension of more than one element, which no vectors are written to. Loops are those of
+    the nest: `lower-nest-to-loops` runs later.
 
     Input:
         func.func @gather(%grad, %indices, %out) -> i64 attributes {gather.fresh_out} { ... %out[...] ... }
@@ -73,6 +73,8 @@ class StageResult(ModulePass):
 
 def _stage(function: func.FuncOp) -> None:
     out, nest = function.body.block.args[2], loops(function)
+    if not nest:
+        raise ScheduleError("stage-result: expected a loop nest; run it before lower-nest-to-loops")
     type_ = SSAValue.get(out, type=MemRefType).type
     sizes = type_.get_shape()
     long = [dim for dim, size in enumerate(sizes) if size != 1]
@@ -81,7 +83,10 @@ def _stage(function: func.FuncOp) -> None:
         raise ScheduleError(f"stage-result: expected one dimension of out with more than one element, got {len(long)}")
     for op in (use.operation for use in uses):
         if not isinstance(op, _ACCESSES):
-            raise ScheduleError(f"stage-result: {op.name} needs out itself; leave stream-stores out, or this pass")
+            raise ScheduleError(
+                f"stage-result: {op.name} takes out by its address; leave this pass out, or vectorize-inner and "
+                "stream-stores, which make views of it"
+            )
     (dim,) = long
     view = view_of(out, function)
     name = LoopName("axis" if view is None else view.dims[dim]).beside("copy")

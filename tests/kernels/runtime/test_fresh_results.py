@@ -152,62 +152,6 @@ def test_owners_check_where_each_is_faster_than_memory_that_all_share():
         assert isinstance(check, FusedCheck) == checks, f"{check} at {bytes_per_ns} GB/s"
 
 
-LISTS = (
-    "owner-computes{owners=2 axis=axis},interleave-owners{block=64},fuse-into-owners,"
-    "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
-    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
-)
-
-
-def test_lists_are_counted_unless_their_positions_are_clamped_and_staged_in_one_dimension():
-    machine = BUILT_IN["zen4"]
-    for data, indices, kept in (("1000x1", "4000000x1", CountedCheck(keeps_out=True)), ("1000x3", "4000000x1", None)):
-        nest = plan_of("gather_elements_grad", f"{data}xf32", f"{indices}xi64").layout.nest
-        for is_fresh, wanted in ((True, CountedCheck(keeps_out=False)), (False, kept)):
-            arguments = nest, Schedule.parse(LISTS), machine
-            assert choose_check(*arguments, is_fresh=is_fresh, is_gradient=True) == wanted
-            assert not isinstance(
-                choose_check(*arguments, is_fresh=is_fresh, is_gradient=True, clamps=True), CountedCheck
-            )
-    problem = problem_of("gather_grad", "1000000xf32", "4000000xi64")
-    assert isinstance(make_plan(problem).check, CountedCheck)
-    shared = make_plan(replace(problem, has_shared_indices=True))
-    assert "clamp=true" in shared.pipeline and not isinstance(shared.check, CountedCheck)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(
-    dtype, threads, monkeypatch
-):
-    monkeypatch.setattr(
-        "gathernest.kernels.runtime.plan.chosen_check", lambda *_, is_fresh, **__: CountedCheck(keeps_out=not is_fresh)
-    )
-    rng, size = np.random.default_rng(4), 1001
-    indices, grad = rng.integers(-size, size, 5003), rng.integers(-9, 9, 5003).astype(dtype)
-    wanted = np.zeros(size, dtype)
-    np.add.at(wanted, indices, grad)
-    RUNTIME.forget()
-    with gn.knobs.scope(num_threads=threads):
-        kernel = gn.compile("gather_grad", wanted, indices, schedule=LISTS)
-        given = kernel.with_out
-        assert given.plan.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
-        assert kernel.plan.key.endswith(", lists counted") and "stage-result" not in kernel.pipeline
-        room = np.zeros(2 * size, dtype)
-        for out in (np.full(size, 7, dtype), room[::2], room[::-2]):
-            assert kernel(grad, indices).tobytes() == kernel(grad, indices, out=out).tobytes() == wanted.tobytes()
-            for place in (0, 2500, 5002):
-                for bad in (size, -size - 1, 2**40, -(2**63)):
-                    wrong = indices.copy()
-                    wrong[place] = bad
-                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
-                        kernel(grad, wrong)
-                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
-                        kernel(grad, wrong, out=out)
-            assert out.tobytes() == wanted.tobytes()
-    RUNTIME.forget()
-
-
 def test_indices_that_are_sorted_are_not_staged():
     nest, machine = plan_of("gather_grad", "1000000x16xf32", "400000xi64").layout.nest, BUILT_IN["zen4"]
     sorts = Schedule(specialize=64, grouped="indices")
@@ -307,6 +251,14 @@ def test_a_pipeline_whose_positions_are_too_narrow_for_the_axis_is_rejected():
     make_plan(problem_of("gather_elements", "1000x256xf32", "1000x60xi64", 1), Pipeline(text))
 
 
+def test_a_pipeline_for_rows_of_another_size_is_rejected():
+    data, indices = np.zeros((100, 8), np.float32), np.zeros(50, np.int64)
+    text = make_plan(problem_of("gather", data, indices), Schedule.parse("specialize-inner{bytes=32}")).pipeline
+    gn.compile("gather", data, indices, pipeline=text)
+    with pytest.raises(gn.ScheduleError, match="for rows of 16 bytes, got rows of 32; leave specialize-inner out"):
+        gn.compile("gather", data, indices, pipeline=text.replace("bytes=32", "bytes=16"))
+
+
 def test_a_fused_kernel_has_a_key_of_its_own_and_no_other_class():
     fused, separate = (plan_of("gather", "1000xf32", "30000xi64", is_fresh=fresh) for fresh in (True, False))
     assert fused.key == f"{separate.key}, checked in indices_o"
@@ -333,11 +285,6 @@ def test_a_given_pipeline_that_fuses_does_not_for_an_out_of_the_caller():
     fresh, into = make_plan(problem, given), make_plan(problem.into(problem.result), given)
     assert FUSION in fresh.pipeline and FUSION in fresh.key
     assert into.pipeline == fresh.pipeline.replace(f"{FUSION},", "") and FUSION not in into.key
-
-
-def test_a_pipeline_for_an_out_of_the_caller_counts_lists_only_where_the_result_is_staged():
-    for text, kept in (("cse,count-listed,cse", "cse,cse"), ("count-listed,stage-result", "count-listed,stage-result")):
-        assert Pipeline(text).expanded() == text and Pipeline(text).expanded(is_fresh=False) == kept
 
 
 def test_a_pipeline_for_an_out_of_the_caller_has_no_fusion():

@@ -287,3 +287,41 @@ def test_truths_that_are_only_summed_are_counted(is_stored):
         small = sum(value < 5 for value in values)
         assert run(address(data), address(out), 0) == small
         assert out.tolist()[:small] == [1 if is_stored else 7] * small
+
+
+@pytest.mark.parametrize("reduced", ["<mul>, %ones", "<add>, %ones, %five"])
+def test_lanes_are_added_to_nothing_else(reduced):
+    text = f"""
+    func.func @gather(%data: memref<2xi64>) -> i64 {{
+      %five = arith.constant 5 : i64
+      %ones = vector.from_elements %five, %five : vector<2xi64>
+      %count = vector.reduction {reduced} : vector<2xi64> into i64
+      func.return %count : i64
+    }}
+    """
+    with pytest.raises(InternalError, match="adds the lanes of a vector, to nothing else"):
+        emit(parse_module(text))
+
+
+def test_truths_are_those_of_where_the_vector_is_made():
+    text = """
+    func.func @gather(%data: memref<2xi64>, %out: memref<2xi64>) -> i64 {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %five = arith.constant 5 : i64
+      %first = memref.load %out[%c0] : memref<2xi64>
+      %second = memref.load %out[%c1] : memref<2xi64>
+      %is_small = arith.cmpi slt, %first, %five : i64
+      %is_small_1 = arith.cmpi slt, %second, %five : i64
+      %one = arith.extui %is_small : i1 to i64
+      %one_1 = arith.extui %is_small_1 : i1 to i64
+      %ones = vector.from_elements %one, %one_1 : vector<2xi64>
+      memref.store %five, %out[%c0] : memref<2xi64>
+      memref.store %five, %out[%c1] : memref<2xi64>
+      %count = vector.reduction <add>, %ones : vector<2xi64> into i64
+      func.return %count : i64
+    }
+    """
+    out = np.array([4, 5])
+    assert load_text(emit(parse_module(text)), "count")(address(out), address(out), 0) == 1
+    assert out.tolist() == [5, 5]

@@ -4,7 +4,7 @@ A runtime that is not installed is skipped, by name: `pip install 'gathernest[pe
 """
 
 import importlib
-import os
+import importlib.util
 import sys
 from dataclasses import replace
 
@@ -31,13 +31,15 @@ INSTALLED = {
 @pytest.fixture(autouse=True)
 def torch_as_before():
     """Give torch back its threads and its gradients: its adapter takes both for the whole process."""
-    torch = sys.modules.get("torch")
-    before = None if torch is None else (torch.get_num_threads(), torch.is_grad_enabled())
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    threads, has_gradients = torch.get_num_threads(), torch.is_grad_enabled()
     yield
-    if torch := sys.modules.get("torch"):
-        threads, has_gradients = before or (os.cpu_count() or 1, True)
-        torch.set_num_threads(threads)
-        torch.set_grad_enabled(has_gradients)
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(has_gradients)
 
 
 def adapter(name: str):

@@ -16,7 +16,9 @@
 // CHECK: gather.accumulate
 // CHECK: gather.yield %n_listed_2 : i64
 // CHECK: gather.yield %[[TILES]] : i64
-// CHECK: %n_outside = arith.subi %n_all{{.*}}, %[[TOTAL]] : i64
+// CHECK: %n_missing = arith.subi %n_all{{.*}}, %[[TOTAL]] : i64
+// CHECK-NEXT: %n_extra = arith.subi %[[TOTAL]], %n_all{{.*}} : i64
+// CHECK-NEXT: %n_outside = arith.maxsi %n_missing, %n_extra : i64
 // CHECK-NEXT: func.return %n_outside : i64
 func.func @gather(%grad: tensor<70xf32>, %indices: tensor<70xi64>) -> tensor<9xf32> {
   %r = gather.gather_grad %grad, %indices axis 0 batch_dims 0 bounds error scale 2.0 : tensor<70xf32>, tensor<70xi64> -> tensor<9xf32>

@@ -1,0 +1,126 @@
+"""Owners that list single elements count them in place of a check, and a result is staged where out is given."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gathernest as gn
+from gathernest.ir.array_spec import ArraySpec
+from gathernest.ir.modules.context import make_context
+from gathernest.ir.modules.operator_module import operator_module
+from gathernest.ir.operator_spec import Gather, Gradient
+from gathernest.kernels.host.runtime import RUNTIME
+from gathernest.kernels.problems.named_problem import problem_of
+from gathernest.kernels.runtime.plan import Plan, make_plan
+from gathernest.lowering.pipeline import run_passes
+from gathernest.lowering.registry import Pipeline
+from gathernest.lowering.schedule.machine_model import BUILT_IN
+from gathernest.lowering.schedule.schedule import Schedule
+from gathernest.lowering.schedule.thresholds import COPIED_TILE
+from gathernest.lowering.schedule.tiling import CountedCheck, FusedCheck, choose_check
+
+LISTS = (
+    "owner-computes{owners=2 axis=axis},interleave-owners{block=64},fuse-into-owners,"
+    "tile-loops{loops=indices sizes=512},parallelize-loops{loops=owners},compact-indices{loop=indices_i},"
+    "vectorize-lists{lanes=8},unroll{loop=indices_i factor=8},prefetch-next-tile{loop=indices_i ahead=2}"
+)
+
+
+def test_lists_are_counted_unless_their_positions_are_clamped_and_staged_in_one_dimension():
+    machine = BUILT_IN["zen4"]
+    for data, indices, kept in (("1000x1", "4000000x1", CountedCheck(keeps_out=True)), ("1000x3", "4000000x1", None)):
+        nest = make_plan(problem_of("gather_elements_grad", f"{data}xf32", f"{indices}xi64")).layout.nest
+        for is_fresh, wanted in ((True, CountedCheck(keeps_out=False)), (False, kept)):
+            arguments = nest, Schedule.parse(LISTS), machine
+            assert choose_check(*arguments, is_fresh=is_fresh, is_gradient=True) == wanted
+            assert not isinstance(
+                choose_check(*arguments, is_fresh=is_fresh, is_gradient=True, clamps=True), CountedCheck
+            )
+    repeated = make_plan(problem_of("gather_grad", "3x1000xf32", "4000000xi64", 1)).layout.nest
+    check = choose_check(repeated, Schedule.parse(LISTS), machine, is_fresh=True, is_gradient=True)
+    assert isinstance(check, FusedCheck)
+    problem = problem_of("gather_grad", "1000000xf32", "4000000xi64")
+    assert isinstance(make_plan(problem).check, CountedCheck)
+    shared = make_plan(replace(problem, has_shared_indices=True))
+    assert "clamp=true" in shared.pipeline and not isinstance(shared.check, CountedCheck)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_a_call_whose_lists_are_counted_adds_and_leaves_out_as_it_was_where_an_index_is_outside(
+    dtype, threads, monkeypatch
+):
+    monkeypatch.setattr(
+        "gathernest.kernels.runtime.plan.chosen_check", lambda *_, is_fresh, **__: CountedCheck(keeps_out=not is_fresh)
+    )
+    rng, size = np.random.default_rng(4), 1001
+    indices, grad = rng.integers(-size, size, 5003), rng.integers(-9, 9, 5003).astype(dtype)
+    wanted = np.zeros(size, dtype)
+    np.add.at(wanted, indices, grad)
+    RUNTIME.forget()
+    with gn.knobs.scope(num_threads=threads):
+        kernel = gn.compile("gather_grad", wanted, indices, schedule=LISTS)
+        given = kernel.with_out
+        assert given.plan.key.endswith(", lists counted, result staged") and "stage-result" in given.pipeline
+        assert kernel.plan.key.endswith(", lists counted") and "stage-result" not in kernel.pipeline
+        room = np.zeros(2 * size, dtype)
+        for out in (np.full(size, 7, dtype), room[::2], room[::-2]):
+            assert kernel(grad, indices).tobytes() == kernel(grad, indices, out=out).tobytes() == wanted.tobytes()
+            for place in (0, 2500, 5002):
+                for bad in (size, -size - 1, 2**40, -(2**63)):
+                    wrong = indices.copy()
+                    wrong[place] = bad
+                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                        kernel(grad, wrong)
+                    with pytest.raises(gn.BoundsError, match=f"index {bad} at position"):
+                        kernel(grad, wrong, out=out)
+            assert out.tobytes() == wanted.tobytes()
+    RUNTIME.forget()
+
+
+def test_lists_are_counted_right_where_another_thread_writes_to_the_indices_meanwhile():
+    text = make_plan(problem_of("gather_grad", "1000xf32", "5000xi64"), Schedule.parse(LISTS)).pipeline
+    module = operator_module(Gather(), ArraySpec((1000,), "f4"), ArraySpec((5000,), "i8"), gradient=Gradient(1.0))
+    run_passes(module, text, make_context())
+    for listed in ("n_missing", "n_extra"):
+        assert f"%{listed} = arith.subi" in str(module)
+    assert "%n_outside = arith.maxsi %n_missing, %n_extra" in str(module)
+
+
+def given_plan(*arguments) -> Plan:
+    """Return the plan of a gather into an array of the caller's."""
+    problem = problem_of(*arguments)
+    return make_plan(problem.into(problem.result))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_a_staged_result_of_many_tiles_is_copied_whole(dtype, threads):
+    rng, size = np.random.default_rng(6), 3 * COPIED_TILE + 1
+    data, indices = rng.random(1000).astype(dtype), rng.integers(-1000, 1000, size)
+    text = given_plan("gather", data, indices).pipeline
+    text = re.sub(r"(stage-positions|vectorize-inner|stream-stores)[^,]*,", "", text)
+    text = text.replace("hoist-inv", "fuse-bounds-check,stage-result,hoist-inv")
+    with gn.knobs.scope(num_threads=threads):
+        kernel, out = gn.compile("gather", data, indices, pipeline=text), np.full(size, 7, dtype)
+        assert "stage-result" in kernel.with_out.pipeline
+        assert kernel(data, indices, out=out).tobytes() == data[indices].tobytes()
+        wrong = indices.copy()
+        wrong[-1] = 1000
+        with pytest.raises(gn.BoundsError, match="index 1000 at position"):
+            kernel(data, wrong, out=out)
+        assert out.tobytes() == data[indices].tobytes()
+
+
+def test_a_pipeline_for_an_out_of_the_caller_counts_lists_only_where_the_result_is_staged():
+    for text, kept in (
+        ("cse,count-listed,cse", "cse,cse"),
+        ("count-listed,stage-result", "count-listed,stage-result"),
+        ("stage-result,count-listed", "stage-result"),
+        ("stage-result,fuse-bounds-check{loop=indices_o}", "stage-result"),
+        ("my-count-listed,cse", "my-count-listed,cse"),
+    ):
+        assert Pipeline(text).expanded() == text and Pipeline(text).expanded(is_fresh=False) == kept
+    assert Pipeline("fold-bounds,count-listed,cse").expanded(clamp=True) == "fold-bounds{clamp=true},cse"
