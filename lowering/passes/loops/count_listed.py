@@ -10,12 +10,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ....ir.dialects.attributes import FRESH_OUT
+from ....ir.dialects.attributes import FRESH_OUT, ViewAttr
 from ....ir.dialects.gather_dialect import AccumulateOp, LoopOp
 from ....ir.dialects.upstream import CompressStoreOp, FromElementsOp
 from ....ir.errors import ScheduleError
 from ...nest.backward_slice import slice_of
-from ...nest.builder import index_constant, named, size_of, sum_up, unguard
+from ...nest.builder import named, size_of, sum_up, unguard
 from ...nest.located import builder_before
 from ...nest.owners import LISTING, OWNERS, operands_of
 from ...nest.queries import enclosing_loops, functions, guarded_copy, loops, memory_of, view_of
@@ -80,7 +80,8 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     for loop in listing:
         for position, owned in _listed(loop):
             _narrow(position, owned, size)
-    wanted = _number_of_indices(builder, function.body.block.args[1])
+    indices = function.body.block.args[1]
+    wanted = _number_of_indices(builder, indices, view_of(indices, function))
     unguard(branch)
     total = sum_up([tile, *enclosing_loops(tile)], _length_of_list(listing[-1], tile))
     terminator, counted = function.body.block.last_op, check.total
@@ -103,10 +104,12 @@ def _size_of_axis(builder: Builder, function: func.FuncOp, positions: SSAValue) 
     return named(builder, arith.IndexCastOp(size_of(builder, adding.memref, dim, "axis"), i64), "size")
 
 
-def _number_of_indices(builder: Builder, indices: SSAValue) -> SSAValue:
-    count = index_constant(builder, 1)
-    for dim in range(SSAValue.get(indices, type=MemRefType).type.get_num_dims()):
-        count = named(builder, arith.MuliOp(count, size_of(builder, indices, dim, "some")), "n_all")
+def _number_of_indices(builder: Builder, indices: SSAValue, view: ViewAttr | None) -> SSAValue:
+    sizes = SSAValue.get(indices, type=MemRefType).type.get_shape()
+    names = [f"indices_{dim}" for dim in range(len(sizes))] if view is None else view.dims
+    count, *others = [size_of(builder, indices, dim, name) for dim, name in enumerate(names)]
+    for size in others:
+        count = named(builder, arith.MuliOp(count, size), "n_all")
     return named(builder, arith.IndexCastOp(count, i64), "n_all")
 
 
