@@ -199,15 +199,19 @@ class Pipeline:
     @property
     def most_axis_size(self) -> int | None:
         """The positions that an axis may have where `stage-positions` is told their bits; None for any."""
-        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == STAGING)
-        bits = [each for options in given if (each := options.get("bits", "").lstrip("+-")).isdecimal()]
-        return 1 << min(map(int, bits)) if bits else None
+        bits = self._numbers(STAGING, "bits")
+        return 1 << min(bits) if bits else None
 
     @property
     def row_bytes(self) -> frozenset[int]:
         """The bytes that a row must have where `specialize-inner` makes them part of the code."""
-        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == "specialize-inner")
-        return frozenset(int(each) for options in given if (each := options.get("bytes", "")).isdecimal())
+        return frozenset(self._numbers("specialize-inner", "bytes"))
+
+    def _numbers(self, name: str, option: str) -> list[int]:
+        """Return the numbers, without a sign, that the passes of a name have as an option."""
+        given = (_options(step[2]) for step in _STEP.finditer(self.expanded()) if step[1] == name)
+        texts = [options.get(option, "").lstrip("+-") for options in given]
+        return [int(text) for text in texts if text.isdecimal()]
 
     def missing_pass(self, *, gradient: bool = False, reduction: bool = False) -> str:
         """Return the first pass that every way to loops has and this one does not; empty when it has them all."""

@@ -106,10 +106,15 @@ def insert_loop(
     return builder.insert(loop if source is None else made_from(source, loop))
 
 
+def tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue) -> SSAValue:
+    """Insert where a tile of `step` ends that begins at `start`: at `upper` where that comes first."""
+    limit = named(builder, arith.AddiOp(start, step), "limit")
+    return named(builder, arith.MinSIOp(limit, upper), "end")
+
+
 def tile_bounds(builder: Builder, around: LoopOp) -> LoopBounds:
     """Return the bounds of what one iteration of a loop over tiles runs through."""
-    limit = named(builder, arith.AddiOp(around.induction, around.step), "limit")
-    end = named(builder, arith.MinSIOp(limit, around.upper), "end")
+    end = tile_end(builder, around.induction, around.step, around.upper)
     return around.induction, end, index_constant(builder, 1)
 
 

@@ -30,14 +30,16 @@ def stack(count: int, bits: int) -> Any:
     return make(f"stack_{count}xi{bits}", doc, types.int64(), build)
 
 
+def _called(builder: Any, name: str, result: ir.Type, *arguments: Any) -> Any:
+    """Insert the call of a function of C."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
 @functools.cache
 def _take_memory() -> Any:
-    def called(builder: Any, name: str, result: ir.Type, *arguments: Any) -> Any:
-        kind = ir.FunctionType(result, [argument.type for argument in arguments])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
-
     def build(builder: Any, size: ir.Value) -> ir.Value:
-        memory = called(builder, "malloc", _BYTES, builder.add(size, _I64(1)))  # of 0 bytes it may return no address
+        memory = _called(builder, "malloc", _BYTES, builder.add(size, _I64(1)))  # of 0 bytes it may return no address
         return builder.ptrtoint(memory, _I64)
 
     def build_on_linux(builder: Any, size: ir.Value) -> ir.Value:
@@ -48,10 +50,10 @@ def _take_memory() -> Any:
                 builder.store(build(builder, size), place)
             with is_large:
                 whole = builder.and_(builder.add(size, _I64(HUGE_PAGE_BYTES - 1)), _I64(-HUGE_PAGE_BYTES))
-                memory = called(builder, "aligned_alloc", _BYTES, _I64(HUGE_PAGE_BYTES), whole)
+                memory = _called(builder, "aligned_alloc", _BYTES, _I64(HUGE_PAGE_BYTES), whole)
                 address = builder.ptrtoint(memory, _I64)
                 with builder.if_then(builder.icmp_unsigned("!=", address, _I64(0))):
-                    called(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
+                    _called(builder, "madvise", _I32, memory, whole, _I32(_MADV_HUGEPAGE))
                 builder.store(address, place)
         return builder.load(place)
 
@@ -62,9 +64,7 @@ def _take_memory() -> Any:
 @functools.cache
 def _give_back_memory() -> Any:
     def build(builder: Any, address: ir.Value) -> None:
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES])
-        function = cgutils.get_or_insert_function(builder.module, kind, "free")
-        builder.call(function, [builder.inttoptr(address, _BYTES)])
+        _called(builder, "free", ir.VoidType(), builder.inttoptr(address, _BYTES))
 
     return make("give_back_memory", "Give back what `take_memory` returned.", types.void(types.int64), build)
 

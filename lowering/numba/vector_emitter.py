@@ -46,11 +46,11 @@ class VectorEmitter(Naming):
         users = [op for op in function.walk() if isinstance(op, CompressStoreOp | vector.ReductionOp) or _narrows(op)]
         lanes = dict.fromkeys(value.owner for op in users for value in op.operands)
         self.packs = {op: found for op in lanes if isinstance(op, FromElementsOp) and (found := packed(op)) is not None}
-        counted = {op: truths for op, pack in self.packs.items() if (truths := extended_truths(pack)) is not None}
         self.counted: dict[Operation | Block, Pack] = {
             op: truths
-            for op, truths in counted.items()
-            if all(isinstance(use.operation, vector.ReductionOp) for use in op.result.uses)
+            for op, pack in self.packs.items()
+            if (truths := extended_truths(pack)) is not None
+            and all(isinstance(use.operation, vector.ReductionOp) for use in op.result.uses)
         }
         self.made: dict[Block | None, dict[Pack, str]] = {}
         places = {op: found.subscripts for op, found in self.gathers.items()}

@@ -87,10 +87,8 @@ def _count(function: func.FuncOp, listing: list[LoopOp], check: LoopOp, branch: 
     terminator, counted = function.body.block.last_op, check.total
     assert terminator is not None and counted is not None
     end = builder_before(terminator, check)
-    missing, extra = (
-        named(end, arith.SubiOp(*two), name)
-        for two, name in (((wanted, total), "n_missing"), ((total, wanted), "n_extra"))
-    )
+    missing = named(end, arith.SubiOp(wanted, total), "n_missing")
+    extra = named(end, arith.SubiOp(total, wanted), "n_extra")
     counted.replace_all_uses_with(named(end, arith.MaxSIOp(missing, extra), "n_outside"))
     Rewriter.erase_op(check)
     function.attributes[FRESH_OUT] = UnitAttr()

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -12,7 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
 from ....ir.errors import ScheduleError
-from ...nest.builder import index_constant, insert_loop, kind_of, named
+from ...nest.builder import index_constant, insert_loop, kind_of, tile_end
 from ...nest.located import builder_at_end, builder_before
 from ...nest.owners import interleaved_period, owned_sum
 from ...nest.queries import functions, loops, memory_of, static_size, stores_to, written
@@ -69,7 +68,11 @@ def _fuse(function: func.FuncOp) -> None:
     first = owners.body.block.first_op
     assert first is not None
     period = interleaved_period(accumulate, owners)
-    end = None if period is not None else _end(builder_before(first, owners), owners.induction, owners, owners.upper)
+    end = (
+        None
+        if period is not None
+        else tile_end(builder_before(first, owners), owners.induction, owners.step, owners.upper)
+    )
     for nest, axis in zip(nests, axes, strict=True):
         is_before = nest.is_before_in_block(owners)
         nest.detach()
@@ -78,12 +81,6 @@ def _fuse(function: func.FuncOp) -> None:
             axis.operands[0], axis.operands[1] = owners.induction, end
         elif period is not None:
             _in_blocks(axis, owners, period)
-
-
-def _end(builder: Builder, first: SSAValue, owners: LoopOp, last: SSAValue) -> SSAValue:
-    """Insert where the positions end that an owner has from `first` on."""
-    limit = named(builder, arith.AddiOp(first, owners.step), "limit")
-    return named(builder, arith.MinSIOp(limit, last), "end")
 
 
 def _in_blocks(axis: LoopOp, owners: LoopOp, period: int) -> None:
@@ -95,7 +92,7 @@ def _in_blocks(axis: LoopOp, owners: LoopOp, period: int) -> None:
     blocks = insert_loop(before, name.outer_tile, bounds, name.outer_tile.induction, axis, **kind)
     axis.detach()
     builder = builder_at_end(blocks, axis)
-    end = _end(builder, blocks.induction, owners, size)
+    end = tile_end(builder, blocks.induction, owners.step, size)
     blocks.body.block.add_ops([axis, YieldOp()])
     axis.label = name.inner_tile
     axis.operands[0], axis.operands[1] = blocks.induction, end

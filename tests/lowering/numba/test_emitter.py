@@ -258,28 +258,30 @@ def test_an_element_goes_past_the_caches_where_the_ir_says_so(attributes, called
     assert f"    {called}(out, " in emit(parse_module(text)).source
 
 
+TRUTHS = """
+func.func @gather(%data: memref<2xi64>, %out: memref<2xi64>) -> i64 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %five = arith.constant 5 : i64
+  %first = memref.load %data[%c0] : memref<2xi64>
+  %second = memref.load %data[%c1] : memref<2xi64>
+  %is_small = arith.cmpi slt, %first, %five : i64
+  %is_small_1 = arith.cmpi slt, %second, %five : i64
+  %one = arith.extui %is_small : i1 to i64
+  %one_1 = arith.extui %is_small_1 : i1 to i64
+  %ones = vector.from_elements %one, %one_1 : vector<2xi64>
+  STORE
+  %count = vector.reduction <add>, %ones : vector<2xi64> into i64
+  func.return %count : i64
+}
+"""
+
+
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_truths_that_are_only_summed_are_counted(is_stored):
-    text = """
-    func.func @gather(%data: memref<2xi64>, %out: memref<2xi64>) -> i64 {
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %five = arith.constant 5 : i64
-      %first = memref.load %data[%c0] : memref<2xi64>
-      %second = memref.load %data[%c1] : memref<2xi64>
-      %is_small = arith.cmpi slt, %first, %five : i64
-      %is_small_1 = arith.cmpi slt, %second, %five : i64
-      %one = arith.extui %is_small : i1 to i64
-      %one_1 = arith.extui %is_small_1 : i1 to i64
-      %ones = vector.from_elements %one, %one_1 : vector<2xi64>
-      %small = vector.from_elements %is_small, %is_small_1 : vector<2xi1>
-      STORE
-      %count = vector.reduction <add>, %ones : vector<2xi64> into i64
-      func.return %count : i64
-    }
-    """
-    store = "vector.compressstore %out[%c0], %small, %ones : memref<2xi64>, vector<2xi1>, vector<2xi64>"
-    program = emit(parse_module(text.replace("STORE", store if is_stored else "")))
+    store = """%small = vector.from_elements %is_small, %is_small_1 : vector<2xi1>
+    vector.compressstore %out[%c0], %small, %ones : memref<2xi64>, vector<2xi1>, vector<2xi64>"""
+    program = emit(parse_module(TRUTHS.replace("STORE", store if is_stored else "")))
     assert ("count_v2xi1" in program.source, "sum_v2xi64" in program.source) == (not is_stored, is_stored)
     run = load_text(program, "count")
     for values in ([4, 4], [4, 5], [5, 4], [5, 5]):
@@ -304,24 +306,8 @@ def test_lanes_are_added_to_nothing_else(reduced):
 
 
 def test_truths_are_those_of_where_the_vector_is_made():
-    text = """
-    func.func @gather(%data: memref<2xi64>, %out: memref<2xi64>) -> i64 {
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %five = arith.constant 5 : i64
-      %first = memref.load %out[%c0] : memref<2xi64>
-      %second = memref.load %out[%c1] : memref<2xi64>
-      %is_small = arith.cmpi slt, %first, %five : i64
-      %is_small_1 = arith.cmpi slt, %second, %five : i64
-      %one = arith.extui %is_small : i1 to i64
-      %one_1 = arith.extui %is_small_1 : i1 to i64
-      %ones = vector.from_elements %one, %one_1 : vector<2xi64>
-      memref.store %five, %out[%c0] : memref<2xi64>
-      memref.store %five, %out[%c1] : memref<2xi64>
-      %count = vector.reduction <add>, %ones : vector<2xi64> into i64
-      func.return %count : i64
-    }
-    """
+    stores = "".join(f"memref.store %five, %out[%c{place}] : memref<2xi64>\n" for place in range(2))
+    text = TRUTHS.replace("%data[", "%out[").replace("STORE", stores)
     out = np.array([4, 5])
     assert load_text(emit(parse_module(text)), "count")(address(out), address(out), 0) == 1
     assert out.tolist() == [5, 5]
