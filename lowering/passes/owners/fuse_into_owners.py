@@ -68,11 +68,9 @@ def _fuse(function: func.FuncOp) -> None:
     first = owners.body.block.first_op
     assert first is not None
     period = interleaved_period(accumulate, owners)
-    end = (
-        None
-        if period is not None
-        else tile_end(builder_before(first, owners), owners.induction, owners.step, owners.upper)
-    )
+    end = None
+    if period is None:
+        end = tile_end(builder_before(first, owners), owners.induction, owners.step, owners.upper)
     for nest, axis in zip(nests, axes, strict=True):
         is_before = nest.is_before_in_block(owners)
         nest.detach()

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ....ir.dialects.gather_dialect import LoopOp, YieldOp
@@ -100,10 +102,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     outer = insert_loop(builder, name, (loop.lower, loop.upper, step), name.induction, loop, **kind_of(loop))
     start, builder = outer.induction, builder_at_end(outer)
     divides = trips is not None and trips % size == 0
-    if tail == "guard" and not divides:
-        end = tile_end(builder, start, step, loop.upper)
-    else:
-        end = named(builder, arith.AddiOp(start, step), "end")
+    end = _tile_end(builder, start, step, loop.upper, guarded=tail == "guard" and not divides)
     body = loop.detach_region(loop.body)
     body.block.args[0].name_hint = loop.label.inner_tile.induction
     inner = builder.insert(
@@ -113,3 +112,7 @@ def _tile(loop: LoopOp, size: int, tail: str) -> None:
     if inner.total is not None and outer.total is not None:
         inner.total.name_hint = outer.total.name_hint = "n_outside"
     replace_op(loop, (), list(outer.results))
+
+
+def _tile_end(builder: Builder, start: SSAValue, step: SSAValue, upper: SSAValue, *, guarded: bool) -> SSAValue:
+    return tile_end(builder, start, step, upper) if guarded else named(builder, arith.AddiOp(start, step), "end")
