@@ -21,7 +21,7 @@ from .. import thresholds as fixed
 from ..loop_sizes import NestShape
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
-from ..tiling import staged_bits_of_gradient
+from ..tiling import CountedCheck, choose_check, staged_bits_of_gradient
 from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, indices_read, line_times, parts_of, piece_ns
 from .index_cost import index_costs, resolve_uops
 
@@ -74,11 +74,13 @@ class GradientModel:
         table = parts_of(min(machine.l2_bytes / sharing.own_bytes, 1.0), self._last.table)
         lines_ns, line_bytes = self._lines(schedule, sharing, table)
         grad_ns, grad_bytes = self._grad(schedule, sharing)
-        zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table)
+        check = choose_check(self._nest, schedule, machine, is_fresh=False, is_gradient=True)
+        counts = isinstance(check, CountedCheck)
+        zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table, copied=counts)
         indices = index_costs(self._nest, machine, staged_bits_of_gradient(self._nest, schedule, machine))
         indices_ns = sharing.passes * indices_read(machine, (indices.read_bytes, self._passing))[0]
         uops_ns = self._uop_ns * self._uops(schedule, sharing, indices.resolve_uops)
-        check_ns = indices.check_ns / checking
+        check_ns = 0.0 if counts else indices.check_ns / checking
         launches = (sharing.threads > 1) + (len(beside) if machine.threads > 1 else 0)
         waiting_ns = launches * machine.launch_ns + (self._sort_ns(schedule) if schedule.grouped else 0.0)
         adding_ns, read, written = lines_ns + grad_ns + indices_ns + uops_ns, line_bytes + grad_bytes, line_bytes
@@ -164,13 +166,16 @@ class GradientModel:
         )
         return sharing.passes * (fetched * whole_ns + (1 - fetched) * waiting_ns), moved_bytes
 
-    def _zeros(self, schedule: Schedule, table: Parts) -> tuple[float, float, float]:
-        """Return the nanoseconds of what clears and scales the table, and its bytes of memory: read, and written."""
+    def _zeros(self, schedule: Schedule, table: Parts, *, copied: bool) -> tuple[float, float, float]:
+        """Return the nanoseconds of what clears and scales the table, and its bytes of memory: read, and written.
+
+        Where a buffer is added to, it is copied to the table, too.
+        """
         machine, size = self._machine, self._nest.table_bytes
         where = parts_of(self._fits_l2, self._last.table)
         cached_ns, moved_bytes = copy_ns(machine, size, where, machine.store_times), where[MEMORY] * size
         if schedule.fuse_owned:  # cleared and scaled where it is added to
-            own_ns = copy_ns(machine, size, table) * (1 + self._nest.scales)
+            own_ns = copy_ns(machine, size, table) * (1 + self._nest.scales + copied)
             return cached_ns + own_ns, moved_bytes, moved_bytes
         scaled = self._nest.scales
         if schedule.stream:

@@ -54,6 +54,12 @@ def test_indices_are_sorted_by_one_thread_and_no_line_of_the_table_is_read():
     assert 0 < sorting[0] <= sorting[1]
 
 
+def test_counted_lists_have_no_check_and_a_result_that_is_copied():
+    counted, checked = (one(priced(nest(axis, 4_000_000, 1)), "list_lanes") for axis in (1_000_000, 2_000_000))
+    assert counted.check == 0 < checked.check
+    assert counted.stores > checked.stores / 2
+
+
 def sorting_us(shape: NestShape, machine=MACHINE) -> dict[int | None, float]:
     """Return what is predicted of launches and of the sort, by its parts."""
     (schedule,) = [way.schedule for way in gradient_ways(shape, machine) if way.schedule.grouped]
