@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -16,8 +17,8 @@ from ...ir.errors import BoundsError, InternalError, InvalidGatherError, out_of_
 from ...ir.interpreters.argument_views import bind_arguments, index_argument, unwritten
 from ...ir.interpreters.graph import find_function
 from ...ir.interpreters.scalar import interpret
-from ...ir.modules.context import make_context, verify_module
-from ...ir.modules.placed_parser import PlacedParser
+from ...ir.modules.context import make_context
+from ...ir.modules.read_module import InputError, read_module
 from ...ir.problem import Problem
 from ...lowering.pipeline import parse_passes, record_stages
 from ...lowering.registry import CHECKS, PIPELINES, ROOMS
@@ -59,6 +60,7 @@ def run_stage(
     Raises:
         BoundsError: an index is not valid under the stage's bounds mode.
         InternalError: an access is outside its array; names the operation, its line and the iteration.
+        InputError: the text does not parse or is not valid, or is no stage of a gather; names the line and the column.
         InvalidGatherError: the arrays and the attributes do not fit one another or the stage.
         ScheduleError: a pass rejects the module.
         CompileError: `mlir-opt` or LLVM rejects it.
@@ -76,13 +78,16 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
     """Return a module, read from text or a file where it is one; operations have their lines as locations.
 
     Raises:
-        ParseError, VerifyException: of xDSL, where it does not parse or is not valid.
+        InputError: it does not parse or is not valid, or has no function of a gather.
     """
     if isinstance(module, ModuleOp):
         return module.clone()
+    if not isinstance(module, str | Path):
+        raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {module!r}")
     name, text = (str(module), module.read_text()) if isinstance(module, Path) else ("<text>", module)
-    result = PlacedParser(make_context(), text, name).parse_module()
-    verify_module(result)
+    result = read_module(text, name, make_context())
+    if not any(isinstance(op, FuncOp) and op.sym_name.data == "gather" for op in result.ops):
+        raise InputError("there is no function @gather, which every stage of a gather has", name)
     return result
 
 

@@ -181,9 +181,10 @@ def parse_specs(text: str) -> "list[ArgSpec]":
 
 
 def _number(value: Any, what: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    number = operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    if number is None or number < least:
         raise ScheduleError(f"{what} must be a whole number from {least}, got {value!r}")
-    return value
+    return number
 
 
 def _name(value: Any, what: str) -> str:
@@ -204,14 +205,11 @@ def _names(values: Any, what: str) -> tuple[str, ...]:
 def _pairs(values: Any, what: str) -> tuple[tuple[str, int], ...]:
     values = values.items() if isinstance(values, Mapping) else values
     try:
-        given = [(name, count) for name, count in values]
-        pairs = tuple((name, operator.index(count)) for name, count in given if not isinstance(count, bool))
+        pairs = [(name, count) for name, count in values]
     except (TypeError, ValueError):
-        given, pairs = [None], ()
-    if len(pairs) != len(given) or any(not isinstance(name, str) or count < 1 for name, count in pairs):
-        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {values!r}")
+        raise ScheduleError(f"{what} must be pairs of a name and a whole number from 1, got {values!r}") from None
     _names([name for name, _ in pairs], what)
-    return pairs
+    return tuple((name, _number(count, f"{what} for {name}")) for name, count in pairs)
 
 
 def _pair(value: Any, what: str) -> tuple[str, int]:

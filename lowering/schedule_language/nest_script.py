@@ -86,14 +86,12 @@ class NestScript(OwnerSteps):
 
     def interchange(self, *order: LoopHandle | str) -> Self:
         """Put loops of one perfect nest in this order, outermost first; the others of the nest keep their places."""
-        call = f"interchange({', '.join(map(_shown, order))})"
-        names = [self._name(loop, call) for loop in order]
+        call, names = self._named("interchange", order)
         return self._step("interchange-loops", call, self._whole_order(names), names)
 
     def parallel(self, *loops: LoopHandle | str) -> Self:
         """Let threads share the iterations of loops, outermost first."""
-        call = f"parallel({', '.join(map(_shown, loops))})"
-        names = [self._name(loop, call) for loop in loops]
+        call, names = self._named("parallel", loops)
         return self._step("parallelize-loops", call, names, names)
 
     def stage_indices(self, before: LoopHandle | str) -> Self:
@@ -121,8 +119,7 @@ class NestScript(OwnerSteps):
 
     def gather(self) -> Self:
         """Load the lanes of a vector by one gather instruction."""
-        innermost, _ = self._innermost()
-        return self._step("gather-lanes", "gather()", True, [innermost or ""])
+        return self._step("gather-lanes", "gather()", True, [self._innermost()[0] or ""])
 
     def unroll(self, loop: LoopHandle | str, factor: int) -> Self:
         """Run several iterations of a loop in one."""
@@ -132,7 +129,7 @@ class NestScript(OwnerSteps):
 
     def prefetch(self, loop: LoopHandle | str, *, distance: int = 16, lines: int = 1, locality: int = 3) -> Self:
         """Prefetch the lines of data that a loop reads `distance` iterations ahead; see the pass `prefetch-indices`."""
-        call = f"prefetch({_shown(loop)}, distance={distance!r})"
+        call = f"prefetch({_shown(loop)}, distance={distance!r}, lines={lines!r}, locality={locality!r})"
         name = self._name(loop, call)
         return self._step("prefetch-indices", call, lambda: (Prefetch(name, distance, lines, locality),), [name])
 
@@ -144,19 +141,15 @@ class NestScript(OwnerSteps):
 
     def stream(self) -> Self:
         """Write vectors with non-temporal stores, which bypass the caches."""
-        innermost, _ = self._innermost()
-        return self._step("stream-stores", "stream()", True, [innermost or ""])
+        return self._step("stream-stores", "stream()", True, [self._innermost()[0] or ""])
 
     def specialize(self, row_bytes: int | None = None) -> Self:
         """Make the size of a row part of the code; that of the arrays at hand when omitted."""
         call = f"specialize({'' if row_bytes is None else repr(row_bytes)})"
-        row_bytes = self._row_bytes if row_bytes is None else row_bytes
-        if self._row_bytes is None or row_bytes != self._row_bytes:
-            has = (
-                "there is no row"
-                if self._row_bytes is None
-                else f"rows have {self._row_bytes} bytes, got {row_bytes!r}"
-            )
+        known = self._row_bytes
+        row_bytes = known if row_bytes is None else row_bytes
+        if known is None or row_bytes != known:
+            has = "there is no row" if known is None else f"rows have {known} bytes, got {row_bytes!r}"
             raise self._rejected(call, has, [])
         return self._step("specialize-inner", call, row_bytes, [])
 
@@ -276,6 +269,13 @@ class NestScript(OwnerSteps):
     def _specs(self) -> list[ArgSpec]:
         return [state.spec for state in self._states if state.spec is not None]
 
+    def _named(self, method: str, loops: Sequence[LoopHandle | str]) -> tuple[str, list[LoopName]]:
+        """Return the call of a method with several loops, and their names."""
+        call = f"{method}({', '.join(map(_shown, loops))})"
+        if not loops:
+            raise self._rejected(call, f"name at least one loop; the nest has {', '.join(self.labels)}", [])
+        return call, [self._name(loop, call) for loop in loops]
+
     def _name(self, loop: LoopHandle | str, call: str) -> LoopName:
         """Return the name of a loop that the nest has; raises StepError, or ScheduleError for what is no loop."""
         if isinstance(loop, LoopHandle) and loop.script is not self:
@@ -378,7 +378,7 @@ def _shown(loop: LoopHandle | str) -> str:
 def _single(spec: ArgSpec) -> list[ArgSpec]:
     """Return the steps that a pass stands for: one for each loop that is tiled."""
     loops, sizes = (spec.parameters.get(option, ()) for option in SEVERAL["tile-loops"])
-    if spec.name != "tile-loops" or len(loops) != len(sizes):
+    if spec.name != "tile-loops" or not loops or len(loops) != len(sizes):
         return [spec]
     return [
         ArgSpec(spec.name, spec.parameters | {"loops": (loop,), "sizes": (size,)})

@@ -312,7 +312,7 @@ def test_schedule_with_owners_prints_as_what_it_parses_from():
     schedule = gn.Schedule(parallel=("owners",), owners=("axis", 2))
     assert str(schedule) == "owner-computes{owners=2 axis=axis},parallelize-loops{loops=owners}"
     assert gn.Schedule.parse(str(schedule)) == schedule
-    with pytest.raises(gn.ScheduleError, match="owners of a schedule must be pairs of a name"):
+    with pytest.raises(gn.ScheduleError, match="owners of a schedule for axis must be a whole number"):
         gn.Schedule.parse("owner-computes{owners=0 axis=axis}")
 
 

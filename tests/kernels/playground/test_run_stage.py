@@ -5,10 +5,10 @@ import re
 
 import numpy as np
 import pytest
-from xdsl.utils.exceptions import ParseError
 
 import gathernest as gn
 from gathernest.ir.modules.context import parse_module
+from gathernest.ir.modules.read_module import InputError
 from gathernest.kernels.playground.check_stage import check_stage
 from gathernest.kernels.playground.run_stage import parsed, rest_of
 
@@ -144,6 +144,17 @@ def test_wrong_arguments_have_clear_messages(case):
         gn.run_stage(text, **{"data": DATA, "indices": INDICES, **changes})
 
 
-def test_text_that_does_not_parse_is_an_error_with_its_place():
-    with pytest.raises(ParseError, match="<text>:1:"):
-        gn.run_stage("builtin.modul {", DATA, INDICES)
+@pytest.mark.parametrize(
+    ("stage", "error", "message"),
+    [
+        ("builtin.modul {", InputError, "<text>:1:1: Operation builtin.modul is not registered"),
+        (" ", InputError, "<text>: there is nothing in the input"),
+        ("builtin.module {}", InputError, "<text>: there is no function @gather, which every stage of a gather has"),
+        (None, gn.InvalidGatherError, "a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got None"),
+    ],
+)
+def test_what_is_no_stage_is_an_error_that_says_why(stage, error, message):
+    with pytest.raises(error) as raised:
+        gn.run_stage(stage, DATA, INDICES)
+    assert str(raised.value).startswith(message)
+    assert isinstance(raised.value, gn.GathernestError)
