@@ -8,13 +8,13 @@ from torch.overrides import handle_torch_function  # pyright: ignore[reportMissi
 
 from ...ir.errors import InvalidGatherError
 from ...ir.operator_spec import GatherElements
+from ..interchange.libraries import count_change
 from .torch_operators import GATHER, SELECT, SPARSE_GATHER, TAKE_ALONG, Operator
 from .torch_tensors import (
     array_of,
     check_index,
     check_tensor,
     checked_dim,
-    count_change,
     for_torch,
     is_overridden,
     is_traced,

@@ -19,11 +19,11 @@ from ...ir.operator_spec import Gather, GatherElements
 from ...ir.semantics import Bounds
 from ..gather import gather, gather_elements
 from ..gradient import keys_of_gradient, run_gradient
+from ..interchange.libraries import count_change
 from ..runtime.call_cache import CALLS
 from .torch_fast_call import Finder, OwnGradient, finders, own_function
 from .torch_tensors import (
     array_of,
-    count_change,
     has_function_mode,
     is_compiling,
     is_dispatched,

@@ -70,12 +70,6 @@ def is_overridden(*tensors: Any) -> bool:
     return not is_traced() and has_torch_function(tensors)
 
 
-def count_change(out: Any) -> None:
-    """Tell torch that a tensor was written: what was saved of it for a gradient has changed."""
-    if not out.is_inference():
-        torch.autograd.graph.increment_version(out)
-
-
 def array_of(tensor: Any) -> np.ndarray:
     """Return a tensor as an array on the same memory, in the dtype of ml_dtypes where NumPy has none.
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.errors import InvalidGatherError
-from .libraries import LIBRARIES, UNWRITTEN, Found, torch_values
+from .libraries import LIBRARIES, UNWRITTEN, Found, count_change, torch_values
 from .protocols import read_by_protocol, type_name, written_by_protocol
 
 
@@ -45,7 +45,13 @@ def foreign_array(given: Any, name: str) -> Found:
 
 
 def foreign_out(out: Any) -> np.ndarray:
-    """Return an ndarray on the memory of `out`, which is no ndarray; raises InvalidGatherError where it has none."""
+    """Return an ndarray on the memory of `out`, which is no ndarray and will be written to.
+
+    Torch is told so before it is: a gradient that needs the old values is an error then, also where the call fails.
+
+    Raises:
+        InvalidGatherError: it has no memory that can be shared, or may not be written to.
+    """
     library = library_of(out, UNWRITTEN)
     if library is not None:
         raise InvalidGatherError(f"out cannot be a {type_name(out)}: {UNWRITTEN[library]}")
@@ -54,6 +60,7 @@ def foreign_out(out: Any) -> np.ndarray:
         values = torch_values(out.detach())
         if out.is_conj() or out.is_neg():
             raise InvalidGatherError("out is a torch.Tensor with a lazy conjugate or sign; pass out.resolve_conj()")
+        count_change(out)
         return values
     if library_of(out) == "xarray" and isinstance(getattr(out, "data", None), np.ndarray):
         return out.data

@@ -45,6 +45,12 @@ def _torch(given: Any, name: str) -> Found:
     return array, torch.Tensor.numpy if type(given) is torch.Tensor else None
 
 
+def count_change(out: Any) -> None:
+    """Tell torch that the values of a tensor change: what was saved of it for a gradient is not what it was."""
+    if not out.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(out)
+
+
 def torch_values(tensor: Any) -> np.ndarray:
     """Return a dense CPU tensor as an array on the same memory, in a dtype of ml_dtypes where NumPy has none.
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import run_operator
-from ..runtime.array_checks import check_out, is_dask_array, is_stored_array
+from ..runtime.array_checks import check_out, is_dask_array, is_stored_array, out_array
 from .bags import LARGEST, average_bags, make_bags, plain_operator, read_bags, read_ends, reduce_bags, sum_bags
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
 from .widened import rounded
@@ -80,14 +80,15 @@ def gather_reduce(
     factors = read_factors(weights, scale, bias, (data, indices.shape, reduce))
     dtype = factors.result_dtype(data.dtype)
     shape = (*(indices.shape[:-1] if ends is None else (len(ends[0]),)), *data.shape[1:])
-    check_out(out, shape, dtype)
+    written = None if out is None else out_array(out)
+    check_out(written, shape, dtype)
     is_stored = is_stored_array(data)
     is_plain = not is_stored and ends is None and padding_index is None and factors.are_none
     operator = plain_operator(reduce, dtype, mode)
     if is_plain and operator is not None:
         is_rounded = operator.result_dtype(dtype) != dtype
-        result = run_operator(operator, data, indices, mode, None if is_rounded else out)
-        return _delivered(result, shape, dtype, out)
+        result = run_operator(operator, data, indices, mode, None if is_rounded else written)
+        return _delivered(result, shape, dtype, out, written)
     bags = factors.apply(make_bags(indices, data.shape[0], mode, padding_index, ends), data.dtype)
     if is_stored:
         data, bags = read_bags(data, bags)
@@ -95,13 +96,15 @@ def gather_reduce(
         result = reduce_bags(LARGEST, data, bags.of_largest())
     else:
         result = (average_bags if reduce == "mean" else sum_bags)(data, bags)
-    return _delivered(result, shape, dtype, out)
+    return _delivered(result, shape, dtype, out, written)
 
 
-def _delivered(result: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, out: np.ndarray | None) -> np.ndarray:
-    """Return a result in its shape and dtype, in `out` if there is one."""
-    result = rounded(result.reshape(shape), dtype)
-    if out is None or result is out:
-        return result
-    out[...] = result
-    return out
+def _delivered(
+    result: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, out: Any, written: np.ndarray | None
+) -> np.ndarray:
+    """Return a result in its shape and dtype; in `out`, whose memory is `written`, if there is one."""
+    if result is not written:
+        result = rounded(result.reshape(shape), dtype)
+        if written is not None:
+            written[...] = result
+    return result if out is None else out

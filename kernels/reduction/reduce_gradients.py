@@ -13,7 +13,7 @@ from ...ir.semantics import BoundsMode, check_gather_reduce, parse_bounds
 from ..argument_names import reject_others, shown_without_elsewhere
 from ..gather import gather
 from ..gradient import gather_elements_grad, gather_grad
-from ..runtime.array_checks import check_out, data_array, is_dask_array
+from ..runtime.array_checks import check_out, data_array, is_dask_array, out_array
 from .bags import OPERATOR, divided, divisors, make_bags, read_ends, sum_bags
 from .largest import BLOCK_ELEMENTS, rows_of_largest
 from .operands import Reduction, check_chunked, check_reduction, read_arrays, read_factors
@@ -67,24 +67,26 @@ def gather_reduce_grad(
 
         check_chunked(reduce, grad.dtype, weights)
         return reduce_dask_grad(grad, indices, shape, ends, reduce, padding_index, mode, out)
-    check_out(out, shape, grad.dtype)
+    written = None if out is None else out_array(out)
+    check_out(written, shape, grad.dtype)
     factors = read_factors(weights, None, None, (grad, indices.shape, reduce))
     bags = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
     if reduce == "max":
         places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())
-        return gather_elements_grad(grad, places, shape, bounds="zero", out=out)
+        result = gather_elements_grad(grad, places, shape, bounds="zero", out=written)
+        return result if out is None else out
     if reduce == "mean":
         grad = divided(grad, divisors(bags, grad.ndim))
     if factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
-        return gather_grad(spread, rows, shape, bounds="zero", out=out)
-    sums = rounded(sum_bags(grad, bags.of_rows()), grad.dtype)
-    if out is None:
-        return sums
-    out[...] = sums
-    return out
+        result = gather_grad(spread, rows, shape, bounds="zero", out=written)
+    else:
+        result = rounded(sum_bags(grad, bags.of_rows()), grad.dtype)
+        if written is not None:
+            written[...] = result
+    return result if out is None else out
 
 
 def gather_reduce_weights_grad(

@@ -188,8 +188,22 @@ def may_overlap_itself(array: np.ndarray) -> bool:
     return False
 
 
+def overlaps_itself(array: np.ndarray) -> bool:
+    """Return whether two elements of an array overlap: by a simple test, and only else by the address of each."""
+    if not may_overlap_itself(array):
+        return False
+    offsets = np.zeros((), np.int64)
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        offsets = np.add.outer(offsets, stride * np.arange(size))
+    return bool((np.diff(np.sort(offsets, axis=None)) < array.itemsize).any())
+
+
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Check that `out` can take the result: raises InvalidGatherError for a wrong, read-only or broadcast array."""
+    """Check that `out` can take the result.
+
+    Raises:
+        InvalidGatherError: it has another shape or dtype, is read-only, or two of its elements overlap.
+    """
     if out is None:
         return
     if not isinstance(out, np.ndarray):
@@ -200,12 +214,10 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise InvalidGatherError(f"out must have dtype {dtype} as data has, got {out.dtype}")
     if not out.flags.writeable:
         raise InvalidGatherError("out must be writeable, got a read-only array; pass a copy")
-    if (
-        not out.flags.c_contiguous
-        and out.nbytes
-        and any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True))
-    ):
-        raise InvalidGatherError("out must have a place for every element, got a broadcast array; pass a copy")
+    if overlaps_itself(out):
+        raise InvalidGatherError(
+            f"out must have a place for every element, got strides {out.strides}, by which some overlap; pass a copy"
+        )
 
 
 def address(array: np.ndarray) -> int:

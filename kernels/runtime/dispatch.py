@@ -22,7 +22,7 @@ from ...lowering.schedule.schedule import Schedule
 from ...lowering.stage_files import last_changes
 from ..host.knobs import Settings, knobs
 from ..host.runtime import RUNTIME
-from .array_checks import check_out, check_whole, lies_evenly, may_be_shared, may_overlap_itself, summation_dtype
+from .array_checks import check_out, check_whole, lies_evenly, may_be_shared, summation_dtype
 from .call_cache import CALLS, MOST_REMEMBERED, NO_KEYS, CallTable, Keys, one_object
 from .object_arrays import MOST_NUMBERED, add_numbered, numbers_of, take_numbered
 from .prepare import Prepared, prepare_problem, watched
@@ -127,7 +127,7 @@ def run(
     Args:
         source: the array that is read: data, or grad of a gradient.
         indices: of a native integer dtype.
-        out: where to put the result; may overlap the inputs or itself.
+        out: where to put the result; may overlap the inputs.
         table: where the call is remembered: `CALLS`, or the table of this request and of no other.
         keys: under which it is remembered.
 
@@ -197,7 +197,7 @@ def _is_written_in_place(
     request: Request, out: np.ndarray | None, source: np.ndarray, read: np.ndarray, indices: np.ndarray
 ) -> bool:
     """Return whether a kernel can write to `out` itself."""
-    if not isinstance(out, np.ndarray) or read.dtype != source.dtype or may_overlap_itself(out):
+    if not isinstance(out, np.ndarray) or read.dtype != source.dtype:
         return False
     if np.may_share_memory(out, source) or np.may_share_memory(out, indices):
         return False

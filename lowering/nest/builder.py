@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, Signedness
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -46,9 +46,10 @@ def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     Raises:
         ScheduleError: elements are not plain numbers; the message begins with `by`, the name of a pass.
     """
-    if not isinstance(element_type, IntegerType | AnyFloat):
-        raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
     is_integer = isinstance(element_type, IntegerType)
+    is_signed = isinstance(element_type, IntegerType) and element_type.signedness.data is not Signedness.SIGNLESS
+    if is_signed or not (is_integer or isinstance(element_type, AnyFloat)):
+        raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
     return arith.ConstantOp(IntegerAttr(0, element_type) if is_integer else FloatAttr(0.0, element_type))
 
 

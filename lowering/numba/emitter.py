@@ -38,6 +38,7 @@ _CALLERS_OWN = re.compile(r" \{gather\.(view|scale) = [^}]*\}")
 
 # The dialects of the level that is printed.
 LOOP_DIALECTS = ("builtin", "func", "scf", "arith", "memref", "vector")
+ELEMENT_TYPES = ("i8", "i16", "i32", "i64", "i128", "f32", "f64")
 NUMBA_NAMES = ("float32", "float64", "int8", "int16", "int32", "int64", "njit")
 
 _INFIX = {
@@ -114,6 +115,11 @@ class _Emitter(VectorEmitter):
                 raise ScheduleError(
                     f"the code generator takes memrefs, and argument #{number} is {argument.type}; lower it first, for "
                     "instance with the pipeline default"
+                )
+            if isinstance(argument.type, MemRefType) and stored_name(argument.type.element_type) not in ELEMENT_TYPES:
+                raise ScheduleError(
+                    f"the code generator takes elements of {', '.join(ELEMENT_TYPES)}, and argument #{number} has "
+                    f"{argument.type.element_type}; run erase-element-type right after normalize-gather"
                 )
             self.parameters[name] = Parameter(name, "scale" if is_number else "address", number)
             numbers |= {name: numba_type(argument.type)} if is_number else {}
@@ -244,7 +250,7 @@ class _Emitter(VectorEmitter):
         self.assign(op, self.call(f"{kind}_{stored_name(op.res.type)}", self.address(op.memref, op.indices)))
 
     def emit_memref_store(self, op: memref.StoreOp) -> None:
-        store = f"{'stream' if is_nontemporal(op) else 'store'}_{op.value.type}"
+        store = f"{'stream' if is_nontemporal(op) else 'store'}_{stored_name(op.value.type)}"
         self.current.add(self.call(store, self.address(op.memref, op.indices), self.value(op.value)), op)
 
     def emit_memref_get_global(self, op: memref.GetGlobalOp) -> None:

@@ -35,6 +35,25 @@ def test_torch_tensors_are_read_and_written_in_place(torch):
     assert gn.gather(data.t(), indices, 1).tolist() == np.array(EXPECTED).T.tolist()
 
 
+CHANGES = {
+    "gather": lambda data, indices, out: gn.gather(data, indices, out=out),
+    "gather_grad": lambda data, indices, out: gn.gather_grad(data[:2], indices, (2, 2), bounds="zero", out=out),
+    "gather_reduce": lambda data, indices, out: gn.gather_reduce(data, indices.reshape(2, 1), out=out),
+    "kernel": lambda data, indices, out: gn.compile("gather", DATA, INDICES)(data, indices, out=out),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_gradient_that_needs_the_old_values_of_out_is_an_error(torch, name):
+    out, weights = torch.full((2, 2), 2.0), torch.ones(2, 2, requires_grad=True)
+    product = (weights * out).sum()
+    CHANGES[name](torch.tensor(DATA), torch.tensor(INDICES), out)
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        product.backward()
+    with torch.inference_mode():
+        CHANGES[name](torch.tensor(DATA), torch.tensor(INDICES), torch.zeros(2, 2))
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_narrow_floats_of_torch_are_those_of_ml_dtypes(torch, name):
     data = torch.tensor(DATA).to(getattr(torch, name))

@@ -1,5 +1,6 @@
 """Kernels by a whole pipeline: what they give, what their key holds, and which pipelines are rejected."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -90,3 +91,31 @@ def test_a_schedule_beside_a_pipeline_is_rejected():
 def test_an_explanation_names_the_pipeline_and_predicts_nothing(known_ceilings):
     found = gn.compile("gather", DATA, INDICES, pipeline="static").explain(rounds=1)
     assert (found.schedule, found.predicted_us, found.ablations) == ("static", None, ())
+
+
+NOT_ERASED = (
+    "normalize-gather,bufferize-gather,collapse-dims,{lowering},fold-bounds,erase-sizes,drop-unit-loops,"
+    "lower-nest-to-loops,fold-constants,canonicalize,cse"
+)
+
+
+@pytest.mark.parametrize(
+    ("operator", "data", "indices", "message"),
+    [
+        ("gather", "ui8", "i64", "argument #0 has ui8; run erase-element-type right after normalize-gather"),
+        ("gather", "i1", "i64", "argument #0 has i1; run erase-element-type"),
+        ("gather", "complex<f32>", "i64", "argument #0 has complex<f32>; run erase-element-type"),
+        ("gather", "f32", "ui32", "argument #1 has ui32; run erase-element-type"),
+        ("gather_grad", "ui8", "i64", "lower-gradient-to-nest: elements are ui8; run erase-element-type first"),
+    ],
+)
+def test_element_types_that_are_not_erased_and_have_no_loads_are_rejected(operator, data, indices, message):
+    lowering = "lower-gradient-to-nest" if operator == "gather_grad" else "lower-gather-to-nest"
+    with pytest.raises(gn.ScheduleError, match=re.escape(message)):
+        gn.compile(operator, f"6x4x{data}", f"4x{indices}", pipeline=NOT_ERASED.format(lowering=lowering))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i8", "f2", "f4", "f8"])
+def test_element_types_that_have_loads_need_not_be_erased(dtype):
+    data, pipeline = DATA.astype(dtype), NOT_ERASED.format(lowering="lower-gather-to-nest")
+    assert gn.compile("gather", data, INDICES, pipeline=pipeline)(data, INDICES).tobytes() == data[INDICES].tobytes()

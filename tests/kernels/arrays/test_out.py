@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
+from gathernest.kernels.runtime.array_checks import may_overlap_itself
 
 pytestmark = pytest.mark.usefixtures("serial")
 
@@ -73,7 +74,15 @@ def test_out_in_a_memory_mapped_file_is_written_to_it(tmp_path):
         (np.broadcast_to(np.zeros(3), (5, 3)), "out must be writeable, got a read-only array; pass a copy"),
         (
             np.lib.stride_tricks.as_strided(np.zeros(3), (5, 3), (0, 8)),
-            "out must have a place for every element, got a broadcast array; pass a copy",
+            "out must have a place for every element, got strides (0, 8), by which some overlap; pass a copy",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(7), (5, 3), (8, 8)),
+            "out must have a place for every element, got strides (8, 8), by which some overlap; pass a copy",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(15), (5, 3), (24, 4)),  # neighbours share half of their bytes
+            "out must have a place for every element, got strides (24, 4), by which some overlap; pass a copy",
         ),
     ],
 )
@@ -206,3 +215,11 @@ def test_out_of_objects_is_untouched_after_an_error():
     with pytest.raises(gn.BoundsError, match=r"index 3 at position \(1,\) of indices is out of range \[-3, 2\]"):
         gn.gather(data, [0, 3], out=out)
     assert out.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("strides", [(16, 40), (-16, 40), (16, -40)])
+def test_out_whose_rows_lie_between_the_elements_of_others_is_written(strides):
+    out = np.lib.stride_tricks.as_strided(np.full(200, -1.0)[100:], WANTED.shape, strides)
+    assert may_overlap_itself(out)
+    assert gn.gather(DATA, INDICES, out=out) is out
+    assert out.tobytes() == WANTED.tobytes()

@@ -63,6 +63,21 @@ def test_a_result_goes_into_the_memory_of_out_which_is_returned(way):
     assert kernel(values, np.array([2]), out=out) is out and result.tolist() == [[4, 5]]
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+@pytest.mark.parametrize("lengths", [None, [2]])
+def test_sums_of_bags_go_into_the_memory_of_out_which_is_returned(way, reduce, lengths):
+    values, result, table = np.arange(6.0).reshape(3, 2), np.zeros((1, 2)), np.ones((3, 2))
+    out, indices = WAYS[way](result), [2, 0] if lengths else [[2, 0]]
+    assert gn.gather_reduce(values, indices, lengths=lengths, reduce=reduce, out=out) is out
+    assert result.tolist() == gn.gather_reduce(values, indices, lengths=lengths, reduce=reduce).tolist()
+    out, options = WAYS[way](table), {"lengths": lengths, "reduce": reduce}
+    options |= {"data": values} if reduce == "max" else {}
+    assert gn.gather_reduce_grad(result, indices, (3, 2), out=out, **options) is out
+    assert table.tolist() == gn.gather_reduce_grad(result, indices, (3, 2), **options).tolist()
+    assert table[1].tolist() == [0, 0]
+
+
 def test_arrays_of_the_standard_library_work():
     out = array.array("d", [0, 0])
     assert gn.gather(array.array("d", [5, 6, 7]), array.array("q", [2, 0]), out=out) is out
