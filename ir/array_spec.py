@@ -71,6 +71,8 @@ class ArraySpec:
         Raises:
             InvalidGatherError: the text is not of that form.
         """
+        if not isinstance(text, str):
+            raise InvalidGatherError(f"an array is described by text such as 2x64x128xf32, got {text!r}")
         shape, dtype, strides = split_spec(text)
         return cls(shape, dtype, None if strides is None else [stride * dtype.itemsize for stride in strides])
 

@@ -4,6 +4,7 @@ Run as a module it is a worker of `warm`: it reads the arguments of `gathernest.
 answers each with a line.
 """
 
+import inspect
 import itertools
 import json
 import os
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..ir.errors import GathernestError
+from ..ir.errors import GathernestError, did_you_mean
 from ..ir.problem import Problem
 from .host.cache_folder import cache_folder
 from .host.knobs import KNOBS, knobs
@@ -110,8 +111,8 @@ def warm(kernels: Iterable[Arguments] | None = None, *, jobs: int = 1, progress:
     if knobs.always_compile or knobs.interpret:
         name = "GATHERNEST_ALWAYS_COMPILE" if knobs.always_compile else "GATHERNEST_INTERPRET"
         raise GathernestError(f"{name} is set, so no kernel is kept; unset it to compile ahead of time")
-    if jobs < 1:
-        raise GathernestError(f"jobs must be 1 or more, got {jobs}")
+    if not isinstance(jobs, int) or jobs < 1:
+        raise GathernestError(f"jobs must be a whole number from 1, got {jobs!r}")
     start = time.perf_counter()
     wanted, rejected = _distinct(usual_kernels() if kernels is None else kernels)
     compiled = _in_processes(wanted, min(jobs, len(wanted)), progress) if jobs > 1 else _here(wanted, progress)
@@ -165,12 +166,28 @@ def _distinct(kernels: Iterable[Arguments]) -> tuple[list[Arguments], list[WarmK
     rejected: list[WarmKernel] = []
     for arguments in kernels:
         try:
+            _check_names(arguments)
             plan = planned(problem_of(**arguments))
             if plan.action == "run":
                 wanted.setdefault(plan.key, arguments)
-        except (GathernestError, TypeError) as error:  # a TypeError where an argument is missing or unknown
+        except GathernestError as error:
             rejected.append(WarmKernel(arguments, "", "failed", 0.0, str(error)))
     return list(wanted.values()), rejected
+
+
+def _check_names(arguments: Arguments) -> None:
+    """Check that the arguments of a kernel are those of `compile`; raises GathernestError."""
+    allowed = inspect.signature(problem_of).parameters
+    if not isinstance(arguments, Mapping):
+        raise GathernestError(f"a kernel to compile is a dictionary of the arguments of compile, got {arguments!r}")
+    for name in arguments:
+        if name not in allowed:
+            raise GathernestError(
+                f"there is no argument {name!r}; use {', '.join(allowed)}{did_you_mean(name, allowed)}"
+            )
+    for name in ("operator", "data", "indices"):
+        if name not in arguments:
+            raise GathernestError(f"{name} is missing; name the gather by operator, data and indices")
 
 
 def _here(wanted: list[Arguments], progress: OnKernel | None) -> list[WarmKernel]:

@@ -82,7 +82,8 @@ def _positive(text: str) -> int:
     return number
 
 
-_PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1"), (_flag, "0 or 1")
+FLAGS = "0, 1, false, true, no, yes, off or on"
+_PATH, _COUNT, _FLAG = (_path, "a path"), (_positive, "a whole number from 1"), (_flag, FLAGS)
 _LIST = (
     Knob("cache_dir", *_PATH, None, "Folder of the compiled kernels; the user's cache folder if unset."),
     Knob(  # some 2000 kernels: an hour of varied use made 277 MB

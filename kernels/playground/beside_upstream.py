@@ -1,5 +1,6 @@
 """A stage at loops level compiled by Numba, as kernels are, and by upstream's tools: bytes, time and assembly."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,14 +60,19 @@ class BesideUpstream:
     assemblies: Mapping[str, str]
 
     def hot_loops(self, maker: str) -> tuple[HotLoop, ...]:
-        """Return the innermost loops that move data, in the order of the assembly of `OURS` or `THEIRS`."""
+        """Return the innermost loops that move data, in the order of the assembly of `OURS` or `THEIRS`.
+
+        A loop that calls another function of the assembly, as that over tiles does, is around the loops of that.
+        """
         instructions = _without_wrapper(read_assembly(self.assemblies[maker], ""))
+        functions = {each.text[:-1] for each in instructions if each.text.endswith(":") and each.text[0] != "."}
         found: list[HotLoop] = []
         for loop in loops_of(instructions):
-            if loop.is_hot:
+            lines = tuple(instructions[line].text for line in loop.lines)
+            if loop.is_hot and functions.isdisjoint(re.findall(r"[\w.]+", " ".join(lines))):
                 kinds = [instructions[line].kind for line in loop.lines if instructions[line].kind]
                 counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-                found.append(HotLoop(tuple(instructions[line].text for line in loop.lines), counts))
+                found.append(HotLoop(lines, counts))
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class Explanation:
         rows = [(name, _bytes(count)) for name, count in (*traffic.streams, ("together", traffic.total_bytes))]
         how = "counted from the indices" if traffic.is_counted else "expected of uniformly random indices"
         lines = "1 line" if round(traffic.lines) == 1 else f"{traffic.lines:,.0f} lines"
-        text = [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} of them at each place"]
+        text = [*_rows(rows), f"{lines} of data, {how}; {traffic.piece_lines:,.1f} adjacent ones at each place"]
         ordered = self.bound.ordered_lines
         if ordered is not None and ordered > traffic.lines:
             text.append(f"{ordered:,.0f} lines in the order of the indices, capacity misses included")

@@ -260,7 +260,7 @@ def split(
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         if path.suffix == ".xml":
-            raise ModelError(f"{path} is an OpenVINO model, and only ONNX models are split; run it with load")
+            raise ModelError(f"{path} is an OpenVINO model, and only ONNX models are split; gathernest run takes it")
         reader, proto = TensorReader(limits, path.parent, allow_external_data), read_model(path, limits)
         found = SplitModel(proto, reader, path.name, str(path), fast_sums)
     elif not hasattr(model, "HasField"):

@@ -393,7 +393,7 @@ def test_errors_say_what_is_wrong(monkeypatch, tmp_path):
         graph = attribute.g
     with pytest.raises(gn.ModelError, match=r"^the model is damaged: .*MaxDepth"):
         gn.split(model)
-    with pytest.raises(gn.ModelError, match="only ONNX models are split; run it with load"):
+    with pytest.raises(gn.ModelError, match="only ONNX models are split; gathernest run takes it"):
         gn.split("model.xml")
     with pytest.raises(gn.ModelError, match=r"path of a .onnx file or an onnx.ModelProto, got builtins.bytes"):
         gn.split(b"model")

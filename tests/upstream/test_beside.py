@@ -57,6 +57,15 @@ def test_an_earlier_stage_of_loops_is_compared_too(upstream, name):
     assert all(loop.lines for maker in found.assemblies for loop in found.hot_loops(maker))
 
 
+def test_the_loop_that_calls_the_function_of_a_tile_is_not_hot(upstream):
+    schedule = "tile-loops{loops=indices sizes=256},parallelize-loops{loops=indices_o},vectorize-inner{lanes=8}"
+    kernel = gn.compile("gather", "1000x64xf32", "100xi64", schedule=schedule)
+    found = beside.beside_upstream(kernel.plan, "cse", kernel.stages["cse"], 1)
+    assert "copy_tile" in found.assemblies["gathernest"]
+    assert found.hot_loops("gathernest")
+    assert not any("copy_tile" in line for loop in found.hot_loops("gathernest") for line in loop.lines)
+
+
 def test_bytes_that_differ_are_told(upstream):
     kernel = gn.compile("gather", "64x8xf32", "9xi64", bounds="clip")
     edited = kernel.stages["cse"].replace("arith.minsi", "arith.maxsi", 1)

@@ -32,11 +32,15 @@ def add_problem_options(
         add(f"--{name}", **({"action": "store_true"} if action == "store" else {"nargs": 0}), help=said)
 
 
+def given_options(options: argparse.Namespace) -> list[str]:
+    """Return the options that name a gather and are given, such as `--batch-dims`."""
+    given = [name for name in ("data", "indices", *DEFAULTS) if getattr(options, name) != DEFAULTS.get(name)]
+    return [f"--{name.replace('_', '-')}" for name in given]
+
+
 def check_no_problem(options: argparse.Namespace, why: str) -> None:
     """Raise UsageError where an option names a gather that nothing would look at, `why`."""
-    given = [name for name in ("data", "indices", *DEFAULTS) if getattr(options, name) != DEFAULTS.get(name)]
-    flags = [f"--{name.replace('_', '-')}" for name in given]
-    if flags:
+    if flags := given_options(options):
         raise UsageError(f"{why}; leave out {', '.join(flags)}")
 
 

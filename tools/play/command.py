@@ -3,7 +3,7 @@
 import argparse
 
 from ...kernels.reduction.operands import REDUCTIONS, WEIGHTED_REDUCTIONS
-from ..console.problem_options import add_problem_options, problem_arguments
+from ..console.problem_options import add_problem_options, given_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console
 
 EXAMPLES = """examples:
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     if options.port is not None and not 0 < options.port <= LARGEST_PORT:
         raise UsageError(f"--port: expected a whole number from 1 to {LARGEST_PORT}, got {options.port}")
     query: dict[str, str] = {}
-    if options.data is not None or options.indices is not None:
+    if given_options(options):
         arguments = problem_arguments(options)
         if arguments["operator"] in BAGS:
             raise UsageError(

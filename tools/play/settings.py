@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ...ir.errors import GathernestError
+from ...ir.errors import GathernestError, did_you_mean
+from ...ir.semantics import Bounds
+from ...kernels.problems.named_problem import OPERATORS
 
 # What the playground shows when nothing else is asked for: the gather and the schedule of docs/schedules.md.
 FIRST_STEPS = """tile("indices", 64)
@@ -16,6 +18,7 @@ stage_indices("outer")
 vectorize("inner", 8)
 """
 LONGEST_TEXT = 1 << 20
+WORDS = {"operator": OPERATORS, "bounds": tuple(mode.value for mode in Bounds)}
 
 
 class LinkError(GathernestError, ValueError):
@@ -79,6 +82,9 @@ class Settings:
             except ValueError:
                 wanted = "a whole number" if kind is int else "a number"
                 raise LinkError(f"the link gives {name}={text!r}, expected {wanted}; mend or leave it out") from None
+            if text not in (allowed := WORDS.get(name, (text,))):
+                said = f"expected {', '.join(allowed)}{did_you_mean(text, allowed)}"
+                raise LinkError(f"the link gives {name}={text!r}, {said}; mend or leave it out")
         if "text" in values:
             values["text"] = _unpacked(values["text"])
         return cls(**values)

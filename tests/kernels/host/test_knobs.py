@@ -71,9 +71,17 @@ def test_an_empty_environment_variable_is_an_unset_one(monkeypatch, name):
         ("num_threads", "0", "GATHERNEST_NUM_THREADS='0' is not allowed; set it to a whole number from 1"),
         ("num_threads", "-1", "GATHERNEST_NUM_THREADS='-1' is not allowed; set it to a whole number from 1"),
         ("num_threads", "1.5", "GATHERNEST_NUM_THREADS='1.5' is not allowed; set it to a whole number from 1"),
-        ("interpret", "maybe", "GATHERNEST_INTERPRET='maybe' is not allowed; set it to 0 or 1"),
-        ("always_compile", "2", "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0 or 1"),
-        ("adapt", "2", "GATHERNEST_ADAPT='2' is not allowed; set it to 0 or 1"),
+        (
+            "interpret",
+            "maybe",
+            "GATHERNEST_INTERPRET='maybe' is not allowed; set it to 0, 1, false, true, no, yes, off or on",
+        ),
+        (
+            "always_compile",
+            "2",
+            "GATHERNEST_ALWAYS_COMPILE='2' is not allowed; set it to 0, 1, false, true, no, yes, off or on",
+        ),
+        ("adapt", "2", "GATHERNEST_ADAPT='2' is not allowed; set it to 0, 1, false, true, no, yes, off or on"),
     ],
 )
 def test_a_text_that_a_knob_cannot_read_is_rejected(monkeypatch, name, text, message):

@@ -53,11 +53,13 @@ def test_arguments_that_ask_for_one_kernel_have_one_entry(folder):
 
 
 def test_what_fails_is_kept_with_its_reason(folder):
-    result = gn.warm([{**ONE, "axis": 7}, ONE, {"data": "9x4xf32"}, {**ONE, "sizes": 3}])
+    result = gn.warm([{**ONE, "axis": 7}, ONE, {"data": "9x4xf32"}, {**ONE, "axes": 3}, "9x4xf32"])
     reasons = [kernel.reason for kernel in result.kernels if kernel.outcome == "failed"]
     assert reasons[0] == "axis 7 is out of range [-2, 1] for data of rank 2"
-    assert "missing 2 required positional arguments" in reasons[1]
-    assert "unexpected keyword argument 'sizes'" in reasons[2]
+    assert reasons[1] == "operator is missing; name the gather by operator, data and indices"
+    assert reasons[2].startswith("there is no argument 'axes'; use operator, data, indices, axis,")
+    assert reasons[2].endswith("; did you mean 'axis'?")
+    assert reasons[3] == "a kernel to compile is a dictionary of the arguments of compile, got '9x4xf32'"
     assert (result.count("compiled"), entries(folder)) == (1, 1)
 
 
@@ -85,9 +87,10 @@ def test_nothing_is_warmed_where_nothing_is_kept(setting):
         gn.warm([ONE])
 
 
-def test_jobs_are_1_or_more():
-    with pytest.raises(gn.GathernestError, match="jobs must be 1 or more, got 0"):
-        gn.warm([ONE], jobs=0)
+@pytest.mark.parametrize("jobs", [0, "x", None])
+def test_jobs_are_1_or_more(jobs):
+    with pytest.raises(gn.GathernestError, match=f"jobs must be a whole number from 1, got {jobs!r}"):
+        gn.warm([ONE], jobs=jobs)
 
 
 def test_the_command_says_what_it_compiled_and_where(gathernest, folder):

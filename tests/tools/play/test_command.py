@@ -38,6 +38,8 @@ def test_a_gather_of_the_command_line_is_in_the_link(gathernest, served):
     [
         (("--port", "0"), "--port: expected a whole number from 1 to 65535, got 0"),
         (("--data", "9x4xf32"), "--indices is missing; name the gather with --data and --indices"),
+        (("--operator", "gather_reduce"), "--data is missing; name the gather with --data and --indices"),
+        (("--axis", "5", "--bounds", "zzz"), "--data is missing; name the gather with --data and --indices"),
         (("--prot", "1"), "there is no option --prot; did you mean '--port'?"),
     ],
 )
