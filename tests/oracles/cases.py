@@ -1,13 +1,19 @@
 """Gathers drawn at random: every operator, mode, dtype, layout and axis, with the indices that are of interest."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from gathernest.kernels.runtime.array_checks import index_array
+
+# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
+MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=(Phase.explicit, Phase.generate))
 
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")

@@ -4,21 +4,19 @@ Kernels are keyed by what their code depends on, so each test draws many shapes 
 """
 
 import itertools
-import os
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
 from gathernest.lowering.schedule.machine_model import MachineModel
 
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+from . import cases
+from .cases import MORE
 
-NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING, max_examples=7 * MORE)
+EXACT = settings(cases.EXACT, max_examples=7 * MORE)
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 ROLES = ("batch", "outer", "indices", "inner")

@@ -6,7 +6,7 @@ import zlib
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gathernest as gn
@@ -24,7 +24,8 @@ from gathernest.kernels.runtime.compile import build_program, run_stages
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
-EXACT = settings(deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
+from .cases import EXACT, MORE
+
 TILED_ROWS = "tile-loops{loops=inner sizes=8},interchange-loops{order=inner_o,bag,inner_i},vectorize-inner{lanes=4}"
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "c8", "i1", "i8", "u2")))
 IN_REGISTERS = (
@@ -104,8 +105,8 @@ def test_every_stage_gives_the_sums(oracle, bounds, schedule):
     check_stages(oracle, GatherReduce(), data, indices, bounds, wanted, schedule)
 
 
-@pytest.mark.parametrize("bounds", Bounds)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+# Of the modes, "zero" alone changes how many rows a mean is divided by.
+@pytest.mark.parametrize(("dtype", "bounds"), [*(("f4", mode) for mode in Bounds), ("f8", Bounds.ZERO)])
 @pytest.mark.parametrize("schedule", ["", IN_REGISTERS, TILED_ROWS], ids=["plain", "registers", "tiled"])
 def test_every_stage_and_the_kernel_give_the_means(oracle, bounds, dtype, schedule):
     data, indices = numbers((6, 13), np.dtype(dtype)), bags((2, 3, 4), 6, bounds)
@@ -119,11 +120,15 @@ def test_every_stage_and_the_kernel_give_the_means(oracle, bounds, dtype, schedu
     assert got.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.parametrize("bounds", [Bounds.ERROR, Bounds.ZERO])
 @pytest.mark.parametrize(
-    ("operator", "one_by_one"),
-    [(GatherReduce(), sums_one_by_one), (GatherMean(), averages_one_by_one), (GatherMax(), largest_one_by_one)],
-    ids=["sums", "means", "maxima"],
+    ("operator", "one_by_one", "bounds"),
+    [
+        (GatherReduce(), sums_one_by_one, Bounds.ERROR),
+        (GatherReduce(), sums_one_by_one, Bounds.ZERO),
+        (GatherMean(), averages_one_by_one, Bounds.ZERO),
+        (GatherMax(), largest_one_by_one, Bounds.ZERO),
+    ],
+    ids=["sums checked", "sums", "means", "maxima"],
 )
 def test_long_rows_are_summed_in_pieces_that_registers_hold(oracle, operator, one_by_one, bounds):
     data, indices = numbers((6, 300), np.dtype("f4")), bags((2, 3), 6, bounds)
@@ -248,7 +253,7 @@ def test_long_weighted_rows_are_summed_in_pieces_that_registers_hold(oracle, dty
     assert got.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.parametrize("columns", [257, 300, 512, 1000, 4096])
+@pytest.mark.parametrize("columns", [257, 300, 512, 4096])
 def test_rows_of_every_length_are_multiplied_by_weights_and_scales(columns):
     rng = np.random.default_rng(1)
     indices, weights = rng.integers(0, 50, (9, 5)), rng.integers(1, 4, (9, 5)).astype(np.float32)
@@ -288,7 +293,7 @@ def test_compiled_maxima_are_those_of_the_loop(dtype, width):
     assert got.tobytes() == largest_one_by_one(data, indices, Bounds.ZERO).tobytes()
 
 
-@settings(EXACT, max_examples=2)
+@settings(EXACT, max_examples=2 * MORE)
 @given(data=st.data())
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compiled_reduction_gives_the_sums_of_every_dtype(dtype, data):

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
@@ -28,11 +27,8 @@ from gathernest.lowering.pipeline import parse_passes
 from gathernest.lowering.schedule.machine_model import MachineModel
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
+from .cases import EXACT, MORE
 
-NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 # The passes of a schedule of a gather, and the fields that ask for them.
 OF_GRADIENTS = {
     *("group-indices", "parallelize-sort", "owner-computes", "interleave-owners", "fuse-into-owners"),

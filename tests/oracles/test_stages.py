@@ -1,10 +1,9 @@
 """The interpreter at every stage of every pipeline gives the reference's bytes, or rejects what it rejects."""
 
-import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gathernest.ir.array_spec import ArraySpec
@@ -17,6 +16,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.registry import PIPELINES
 
+from .cases import EXACT, MORE
+
 # The stage that looks at an index only in the loops that copy: at none where there is nothing to copy.
 RESOLVES_WHERE_IT_COPIES = "lower-gather-to-nest"
 
@@ -25,12 +26,6 @@ BEFORE_THE_CHECK = {
     *("operator", "normalize-gather", "erase-element-type", "bufferize-gather", "collapse-dims"),
     RESOLVES_WHERE_IT_COPIES,
 }
-
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-
-NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 
 
 def problem_of(case) -> Problem:

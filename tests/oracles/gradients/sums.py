@@ -1,17 +1,10 @@
 """Sums made one by one in plain Python, which gradients are held against, and the numbers that are summed."""
 
-import os
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
-from hypothesis import Phase, settings
 
-# How many times as many examples to draw, and from 2 on other ones in every run: `make fuzz`.
-MORE = int(os.environ.get("GATHERNEST_TEST_MORE", "1"))
-
-NO_SHRINKING = (Phase.explicit, Phase.generate)
-EXACT = settings(deadline=None, derandomize=MORE == 1, database=None, phases=NO_SHRINKING)
 BOUNDS = ("error", "zero", "clip", "wrap", "unchecked")
 ADDED = tuple(map(np.dtype, ("f4", "f8", "c8", "c16", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
 NARROW = tuple(map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)))

@@ -19,7 +19,8 @@ from gathernest.kernels.gradient import run_gradient
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import STEPS, Prefetch, Schedule
 
-from .sums import ADDED, BOUNDS, EXACT, MORE, agree, numbers, sums_one_by_one
+from ..cases import EXACT, MORE
+from .sums import ADDED, BOUNDS, agree, numbers, sums_one_by_one
 
 SHARED = {
     "listed": (

@@ -16,7 +16,8 @@ from gathernest.ir.semantics import Bounds
 from gathernest.kernels.runtime.plan import make_plan
 from gathernest.lowering.schedule.schedule import Schedule
 
-from .sums import ADDED, BOUNDS, EXACT, MORE, NARROW, agree, numbers, sums_one_by_one
+from ..cases import EXACT, MORE
+from .sums import ADDED, BOUNDS, NARROW, agree, numbers, sums_one_by_one
 
 OPERATORS = pytest.mark.parametrize("operator", ["gather", "gather_nd", "gather_elements"])
 FUNCTIONS = {"gather": gn.gather_grad, "gather_nd": gn.gather_nd_grad, "gather_elements": gn.gather_elements_grad}
