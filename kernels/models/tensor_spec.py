@@ -35,11 +35,6 @@ class TensorSpec:
         """Return what the sizes of the input of that name are called: `NAME.AXIS` without a name, None if known."""
         return [None if isinstance(size, int) else size or f"{name}.{axis}" for axis, size in enumerate(self.shape)]
 
-    @property
-    def is_static(self) -> bool:
-        """Whether every size is known."""
-        return all(isinstance(size, int) for size in self.shape)
-
     def __str__(self) -> str:
         sizes = ("?" if size is None else str(size) for size in self.shape)
         return f"{element_type_name(self.dtype)}[{', '.join(sizes)}]"

@@ -12,7 +12,7 @@ from ...ir.problem import Problem
 from ...ir.semantics import Bounds
 from ...lowering.registry import Pipeline, default_pipeline
 from ...lowering.schedule.schedule import NO_SCHEDULE, Choice, Schedule
-from ...lowering.schedule.tiling import Check, CountedCheck, FusedCheck, StagedCheck
+from ...lowering.schedule.tiling import Check, CountedCheck, StagedCheck
 from ...lowering.stage_files import StageFile, digest_of, edited_stages
 from ..host.knobs import KnobError, knobs
 from ..host.machine import sharing_threads
@@ -78,11 +78,6 @@ class Plan:
             return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
         kind = {"gradient": problem.gradient is not None, "reduction": problem.reduces}
         return default_pipeline(self.schedule, **kind, clamp=clamp, check=self.check)
-
-    @property
-    def checked_in(self) -> str | None:
-        """The loop in which indices are checked right before it copies, if there is one."""
-        return self.check.loop if isinstance(self.check, FusedCheck) else None
 
     @property
     def folder(self) -> str:

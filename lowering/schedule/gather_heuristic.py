@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...ir.loop_name import LoopName
 from . import thresholds as fixed
 from .loop_sizes import Loop, NestShape, trips
-from .machine_model import GATHERED_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
+from .machine_model import GATHERED_BYTES, LINE_BYTES, MIN_SINGLE_BYTES, STREAM_BYTES, MachineModel, tile_size
 from .prefetch_heuristic import along_the_copy, beside_gathers, choose_prefetches, is_spread_out, next_slices
 from .schedule import Choice, Prefetch, Schedule
 from .tiling import Tiles, checked_rows, tile_checks, tile_innermost
@@ -185,7 +185,7 @@ class _Choosing:
             self._because("serial: a launch takes longer than the work")
             return (), (), (), None
         repeating = self._repeating()
-        if repeating is not None and (not self.is_row or self.run_bytes <= machine.line_bytes):
+        if repeating is not None and (not self.is_row or self.run_bytes <= LINE_BYTES):
             return self._staged(repeating)
         unit_bytes = nest.width_bytes * trips(self.row)
         is_large = nest.out_bytes >= fixed.LARGE_TILES * machine.large_tile_bytes

@@ -157,7 +157,7 @@ def clears_in_vectors(nest: NestShape) -> bool:
 
 def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Schedule) -> Iterator[Choice]:
     """Yield the ways to share the additions, but for sorted indices."""
-    threads, line_bytes = machine.threads, machine.line_bytes
+    threads = machine.threads
     beside = _share_beside(nest, machine) if threads > 1 else Schedule()
     counted = [name for name, _ in adding if name.role == "indices"]
     inner = [loop for loop in adding if loop[0].role in ("inner", "unit")]
@@ -178,14 +178,14 @@ def _shares(nest: NestShape, adding: list[Loop], machine: MachineModel, rows: Sc
         yield Choice(schedule, (f"{' and '.join(name for name, _ in free)} parallel: they add to different elements",))
         return
     is_large = machine.exceeds_last_level_cache(2 * table_bytes)
-    shares_lines = rows.specialize is not None and row_bytes % line_bytes != 0 and not is_large
-    parts = min(threads, row_bytes // line_bytes) if rows.specialize is not None and not shares_lines else 0
+    shares_lines = rows.specialize is not None and row_bytes % LINE_BYTES != 0 and not is_large
+    parts = min(threads, row_bytes // LINE_BYTES) if rows.specialize is not None and not shares_lines else 0
     if parts > 1:
-        part_bytes = -(-row_bytes // parts // line_bytes) * line_bytes
+        part_bytes = -(-row_bytes // parts // LINE_BYTES) * LINE_BYTES
         yield _share_rows(beside, adding, inner[0][0], part_bytes // nest.width_bytes, nest.width_bytes)
     elif len(inner) == 1 and not shares_lines:
         pieces = [size for size in GRADIENT_PIECES if threads * size * nest.width_bytes <= row_bytes]
-        if pieces and pieces[0] * nest.width_bytes >= line_bytes:
+        if pieces and pieces[0] * nest.width_bytes >= LINE_BYTES:
             yield _share_rows(beside, adding, inner[0][0], pieces[0], nest.width_bytes)
     axis, positions = max((loop for loop in nest.table if loop[0].role == "axis"), key=lambda loop: loop[1])
     if any(name.loop != name for name, _ in nest.table) or positions < threads * MIN_POSITIONS_OF_AN_OWNER:

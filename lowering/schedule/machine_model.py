@@ -27,7 +27,6 @@ class MachineModel:
         l1_bytes, l2_bytes: the caches that a core has for itself.
         l3_bytes: the last cache, which cores share.
         l1_share, l2_share, l3_share: the part of each cache that a thread can count on for one array.
-        line_bytes: a cache line.
         l1_misses, l2_misses: lines that a core can wait for at once: for its first cache, and for its second.
         near_bytes: how many bytes of rows to prefetch ahead into the first cache: what a copy moves in the latency.
         memory_ns: the latency of memory.
@@ -82,7 +81,6 @@ class MachineModel:
     store_times: float = 2.0
     streamed_times: float = 1.0
     interleaved_times: float = 1.0
-    line_bytes: int = LINE_BYTES
     launch_ns: float = 1_000.0
     wake_ns: float = 10_000.0
     threads: int = 1

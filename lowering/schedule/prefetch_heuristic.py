@@ -91,10 +91,10 @@ def _rows(nest: NestShape, machine: MachineModel, loop: str, count: int) -> Pref
     near_one, far = near_and_far_rows(nest, machine, loop, count)
     lines, soon, later = far.lines, near_one.distance, far.distance
     if not machine.exceeds_last_level_cache(nest.whole_bytes):
-        is_short = machine.line_bytes <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
+        is_short = LINE_BYTES <= row_bytes < fixed.HARDWARE_PREFETCHED_ROW_BYTES
         if not is_short and not is_spread_out(nest, machine):
             return NOTHING
-        one = far if row_bytes <= machine.line_bytes else near_one
+        one = far if row_bytes <= LINE_BYTES else near_one
         return (one,), f"data exceeds L2: {lines} lines are prefetched {one.distance} rows ahead"
     why = f"data exceeds the last cache: {lines} lines are prefetched {later} rows ahead into L2"
     is_tuple = sum(name.role == "axis" for name, _ in nest.table) > 1

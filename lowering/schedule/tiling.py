@@ -180,12 +180,12 @@ def staged_bits(nest: NestShape, machine: MachineModel) -> int | None:
 
 
 def staged_bits_of_bags(nest: NestShape) -> int | None:
-    """Return the same for bags: each index is resolved for its row, and for the prefetch of it."""
+    """Return the bits of a position that the check of bags stages: they resolve it for its row and its prefetch."""
     return _fewest_bits(nest, STAGED_BITS) if nest.indices >= MIN_STAGED_BAG_INDICES else None
 
 
 def staged_bits_of_gradient(nest: NestShape, schedule: Schedule, machine: MachineModel) -> int | None:
-    """Return the same for a gradient: of short rows, whose indices are no list, and added in their order."""
+    """Return the bits of a position that the check of a gradient stages: of short rows, added in their order."""
     shares_rows = any(name != "owners" for name in _shared(schedule))
     is_plain = not (schedule.compact or schedule.grouped or schedule.order or shares_rows)
     is_short = nest.row_bytes <= MOST_STAGED_GRADIENT_ROW_BYTES and nest.all_index_bytes > machine.l2_bytes

@@ -44,7 +44,6 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("l1_misses", "l2_misses"), _whole(1, 1024)),
     "near_bytes": _whole(64, 2**20),
     "threads": _whole(1, 4096),
-    "line_bytes": _among(32, 64, 128, 256),
     **dict.fromkeys(("vector_bytes", "wide_vector_bytes"), _among(16, 32, 64)),
     **dict.fromkeys(("l1_share", "l2_share", "l3_share", "one_way_share"), _number(1)),
     "strayed_lines": (lambda value: type(value) in (int, float) and 0 <= value <= 64, "a number from 0 to 64"),

@@ -11,6 +11,7 @@ import pytest
 import gathernest as gn
 from gathernest.kernels.host.runtime import RUNTIME
 from gathernest.lowering.native import kernel_code
+from gathernest.lowering.schedule.tiling import FusedCheck
 
 TILES = "tile-loops{loops=indices sizes=4},parallelize-loops{loops=indices_o}"
 SHAPES = {"data": "9x4xf32", "indices": "6xi64"}
@@ -54,7 +55,7 @@ def test_cfunc_says_its_types_and_is_one_object(lookup):
 def test_a_call_that_fails_counts_the_indices_and_leaves_out_untouched(arrays):
     """Also where calls of the kernel, which make a new result, check each tile right before it is copied."""
     kernel = gn.compile("gather", **SHAPES, schedule=TILES)
-    assert kernel.plan.checked_in == "indices_o"
+    assert kernel.plan.check == FusedCheck("indices_o", False)
     data, indices, out = arrays
     indices[[4, 5]] = 9, -10
     assert call(kernel, data, indices, out) == 2

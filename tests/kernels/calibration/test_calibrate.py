@@ -46,7 +46,7 @@ def test_every_measured_field_is_one_of_a_model_and_positive(monkeypatch, other_
     assert model == found.model and threads is None
     assert model.l1_bytes < model.l2_bytes < model.l3_bytes <= small.l3_bytes
     assert 0.01 < model.check_ns < model.memory_ns < 100_000
-    never = {"name", "l1_share", "l2_share", "l3_share", "line_bytes", "threads"}
+    never = {"name", "l1_share", "l2_share", "l3_share", "threads"}
     names = set(MachineModel.__dataclass_fields__) - never
     is_quiet = other_cores < BUSY_CORES
     assert bool(usual) == is_quiet

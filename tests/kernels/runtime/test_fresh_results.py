@@ -45,14 +45,16 @@ def plan_of(*arguments, is_fresh: bool = True, **options) -> Plan:
     ],
 )
 def test_indices_are_checked_in_a_parallel_loop_or_inside_it_where_that_pays(arguments, loop):
-    assert plan_of(*arguments).checked_in == loop
-    assert plan_of(*arguments, is_fresh=False).checked_in is None
+    check = plan_of(*arguments).check
+    assert (check.loop if isinstance(check, FusedCheck) else None) == loop
+    assert not isinstance(plan_of(*arguments, is_fresh=False).check, FusedCheck)
     assert ("fuse-bounds-check" in plan_of(*arguments).pipeline) == (loop is not None)
 
 
 @pytest.mark.parametrize(("count", "loop"), [(900, "batch_i"), (128, "batch_i"), (127, "batch_o")])
 def test_batches_are_checked_one_by_one_where_they_have_enough_indices(count, loop):
-    assert plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1).checked_in == loop
+    plan = plan_of("gather", "512x4000xf32", f"512x{count}xi64", 1, batch_dims=1)
+    assert plan.check == FusedCheck(loop, loop == "batch_i")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_a_kernel_that_stages_positions_has_a_key_and_a_reason_of_its_own(monkey
         plans.append(plan_of("gather_elements", "1000x60xf32", "1000x60xi64", 1, is_fresh=False))
     plain, staged = plans
     assert staged.key == f"{plain.key}, positions of 8 bits staged by the check"
-    assert staged.problem_class == plain.problem_class and staged.checked_in is None
+    assert staged.problem_class == plain.problem_class and staged.check == StagedCheck(8)
     assert "stage-positions{bits=8},hoist-invariants" in staged.pipeline and "stage-positions" not in plain.pipeline
     assert staged.reasons[-1] == "out is given: the check stages positions of 8 bits, and the copy reads these"
 

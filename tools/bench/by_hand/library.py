@@ -29,7 +29,7 @@ KERNELS = SCALAR_KERNELS + ROW_KERNELS
 CHECKS = UNCHECKED, SEPARATE, FUSED = "unchecked", "separate check", "fused check"
 NEXT = -1
 SCALAR_BYTES = (1, 2, 4, 8)
-MOST_THREADS, MOST_STAGED, MOST_POSITIONS = 256, 2**18, 2**31
+MOST_STAGED, MOST_POSITIONS = 2**18, 2**31
 
 
 class Job(ctypes.Structure):

@@ -14,12 +14,10 @@ class Cycles:
     """Cycles of a loop, if every load hits the first cache and every branch is predicted.
 
     Attributes:
-        an_iteration: of the way through it with the most instructions.
         an_element: of a stored element; None where the loop stores none, or calls functions.
         tool: the command that says so.
     """
 
-    an_iteration: float
     an_element: float | None
     tool: str
 
@@ -52,4 +50,4 @@ def _cycles(code: tuple[str, ...], element_bytes: int, target: str | None) -> Cy
     lines = [Line(text, (), "" if text.endswith(":") else kind_of(*text.partition(" ")[::2])) for text in code]
     loop = MachineLoop(tuple(range(len(lines))), 1, True)
     analysis = machine_analysis(lines, loop, element_bytes=element_bytes, cpu=target)
-    return None if analysis is None else Cycles(analysis.cycles, analysis.cycles_per_element, analysis.tool)
+    return None if analysis is None else Cycles(analysis.cycles_per_element, analysis.tool)
