@@ -173,6 +173,7 @@ class Knobs:
     def __init__(self) -> None:
         object.__setattr__(self, "_assigned", {})
         object.__setattr__(self, "_scoped", ContextVar[Mapping[str, Any]]("gathernest_knobs", default=_NOTHING))
+        object.__setattr__(self, "_options", ContextVar[Mapping[str, Any]]("gathernest_options", default=_NOTHING))
         object.__setattr__(self, "_deciding", ContextVar[bool | None]("gathernest_deciding_knobs", default=None))
         object.__setattr__(self, "_assigned_deciding", array("q", [0]))
 
@@ -202,6 +203,19 @@ class Knobs:
         """Return the knobs that decide what runs, as they are now."""
         decide = self.schedule, self.interpret, self.always_compile, self.tuning, self.num_threads, self.machine
         return Settings(*decide, self.override_dir)
+
+    def place(self, name: str) -> str:
+        """Return where a knob has its value from, as errors name it: an option, `knobs.NAME` or a variable."""
+        scoped = self._scoped.get()
+        option, value = self._options.get().get(name, ("", _UNASSIGNED))
+        if scoped.get(name) == value:
+            return option
+        return f"knobs.{name}" if name in scoped or name in self._assigned else _find(name).variable
+
+    def told(self, name: str) -> str:
+        """Return the value of a knob behind where it is from: `--dump-dir folder` or `GATHERNEST_DUMP_DIR=folder`."""
+        place = self.place(name)
+        return f"{place}{' ' if place.startswith('-') else '='}{getattr(self, name)}"
 
     def is_scoped(self) -> bool:
         """Return whether this is inside a scope of a knob that decides what runs."""
@@ -252,6 +266,19 @@ class Knobs:
             self._deciding.reset(deciding_token)
             self._scoped.reset(token)
 
+    @contextmanager
+    def scope_of_options(self, **given: tuple[str, Any]) -> Iterator[None]:
+        """Set knobs to what options say, each as `name=(option, value)`: errors name the option; raises as `scope`."""
+        checked = {
+            name: (option, _checked(name, value, f"{option} {value!r}")) for name, (option, value) in given.items()
+        }
+        token = self._options.set({**self._options.get(), **checked})
+        try:
+            with self.scope(**{name: value for name, (_, value) in checked.items()}):
+                yield
+        finally:
+            self._options.reset(token)
+
 
 def environment_key(variable: str) -> Any:
     """Return the key of an environment variable in `ENVIRONMENT`."""
@@ -291,15 +318,16 @@ def _find(name: str) -> Knob:
     return KNOBS[name]
 
 
-def _checked(name: str, value: Any) -> Any:
-    knob = _find(name)
+def _checked(name: str, value: Any, got: str | None = None) -> Any:
+    """Return the value of a knob for what it is set to; `got` is what errors call that."""
+    knob, got = _find(name), f"knobs.{name} = {value!r}" if got is None else got
     if value is None:
         return knob.default
     if isinstance(value, bool) and isinstance(knob.default, bool):
         return value
     if isinstance(value, bool) or (knob.read in (_path, _path_or_off) and not isinstance(value, str | os.PathLike)):
-        raise KnobError(f"knobs.{name} = {value!r} is not allowed; set it to {knob.allowed}")
-    return _read(knob, str(value), f"knobs.{name} = {value!r}")
+        raise KnobError(f"{got} is not allowed; set it to {knob.allowed}")
+    return _read(knob, str(value), got)
 
 
 def _read(knob: Knob, text: str, got: str) -> Any:

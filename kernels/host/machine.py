@@ -116,6 +116,6 @@ def _read(path: Path) -> KnownMachine:
 
 def _rejected(path: Path, why: str) -> KnobError:
     return KnobError(
-        f"the machine {str(path)!r} {why}; set GATHERNEST_MACHINE to {', '.join(BUILT_IN)}, or to a file with a JSON "
-        "object of a machine's fields (docs/machine.md)"
+        f"the machine {str(path)!r} {why}; set {knobs.place('machine')} to {', '.join(BUILT_IN)}, or to a file with a "
+        "JSON object of a machine's fields (docs/machine.md)"
     )

@@ -132,7 +132,7 @@ def _dump(folder: Path, plan: Plan, stages: list[Stage], program: Program) -> No
         (target / f"{len(stages):02}-kernel.py").write_text(program.source)
     except OSError as error:
         raise KnobError(
-            f"GATHERNEST_DUMP_DIR={folder} cannot be written ({error.strerror}); set it to one that can, or unset it"
+            f"{knobs.told('dump_dir')} cannot be written ({error.strerror}); set it to another folder, or leave it out"
         ) from error
 
 

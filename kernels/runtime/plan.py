@@ -121,8 +121,7 @@ def make_plan(problem: Problem, schedule: Schedule | Pipeline | None = None, *, 
         return plan
     if not folder.is_dir():
         raise KnobError(
-            f"GATHERNEST_OVERRIDE_DIR={folder} is not a folder; "
-            "set it to one that GATHERNEST_DUMP_DIR wrote, or unset it"
+            f"{knobs.told('override_dir')} is not a folder; set it to one that a dump of stages wrote, or leave it out"
         )
     edits = edited_stages(folder / plan.folder)
     return replace(plan, key=f"{plan.key}{_EDITED}{digest_of(edits)}", edits=edits) if edits else plan

@@ -195,9 +195,12 @@ class Watched(Prepared):
 
 def planned(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Plan:
     """Plan a problem; the knob `schedule` overrides a chosen one, not a given one."""
-    if schedule is None and knobs.schedule is not None:
-        schedule = Schedule.parse(knobs.schedule)
-    return make_plan(problem, schedule)
+    if schedule is not None or knobs.schedule is None:
+        return make_plan(problem, schedule)
+    try:
+        return make_plan(problem, Schedule.parse(knobs.schedule))
+    except ScheduleError as error:
+        raise ScheduleError(f"{knobs.place('schedule')}: {error}") from None
 
 
 def prepare_problem(problem: Problem, schedule: Schedule | Pipeline | None = None) -> Prepared:

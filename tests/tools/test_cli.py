@@ -157,7 +157,7 @@ def test_setting_that_is_not_allowed_is_one_line(gathernest, monkeypatch):
     monkeypatch.setenv("GATHERNEST_SCHEDULE", "tile{}")
     ended = gathernest(*SHOW)
     assert ended.status == 1
-    assert ended.err.startswith("gathernest: error: 'tile' is not a pass of a schedule")
+    assert ended.err.startswith("gathernest: error: GATHERNEST_SCHEDULE: 'tile' is not a pass of a schedule")
     assert ended.err.count("\n") == 1
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
-from ...lowering.schedule.schedule import Schedule
+from ..console.knob_options import read_schedule
 from ..console.terminal import DONE, FAILED, Parser, make_console, progress
 from .exec import add_stage_options, gather_of, read_file, with_header
 
@@ -83,8 +83,8 @@ def _found(options: argparse.Namespace, verdicts: "list[Verdict]") -> "WrongPass
 
     if options.file is None:
         problem, _, _ = gather_of(vars(options))
-        schedule = None if options.schedule is None else Schedule.parse(options.schedule)
-        passes = parse_passes(options.passes or make_plan(problem, schedule).pipeline)
+        schedule = read_schedule(options.schedule)
+        passes = parse_passes(make_plan(problem, schedule).pipeline if options.passes is None else options.passes)
         return _refuted(problem, passes, None, verdicts) if options.prove else bisect_problem(problem, passes)
     text, module = read_file(options.file)
     given = with_header(options, text)

@@ -75,14 +75,15 @@ def _run(options: argparse.Namespace) -> int:
     text, module = read_file(options.file)
     given = with_header(options, text)
     problem, data, indices = gather_of(given)
-    engine = given["engine"] or "interpreter"
+    engine = "interpreter" if given["engine"] is None else given["engine"]
     _lower(module, given["passes"], engine, options, comment_of(problem, data, indices))
-    compare = given["compare"] or "reference"
+    compare = "reference" if given["compare"] is None else given["compare"]
     if compare == "reference":
         wanted = reference_result(problem, data, indices)
         found = check_stage(module, problem, data, indices, engine, wanted=wanted)
     else:
-        if not Path(compare).exists() and (hint := did_you_mean(compare, ["reference"])):
+        if compare != "-" and not (compare and Path(compare).exists()):
+            hint = did_you_mean(compare, ["reference"]) or "; name a stage of the same gather, or reference"
             raise UsageError(f"--compare: there is no file {compare!r}{hint}")
         other = lowered(read_file(compare)[1], None, engine)
         wanted = execute(other, problem, data, indices, engine)
@@ -169,7 +170,8 @@ def gather_of(given: dict[str, Any]) -> "tuple[Problem, np.ndarray, np.ndarray]"
     for name in ("data", "indices"):
         if given[name] is None:
             raise UsageError(f"--{name} is missing: neither the command line nor a comment of a file gives it")
-    operator, rng = given["operator"] or "gather", np.random.default_rng(given.get("random") or 0)
+    operator = "gather" if given["operator"] is None else given["operator"]
+    rng = np.random.default_rng(given.get("random") or 0)
     data, indices = (_named(name, lambda name=name: read_array(given[name])) for name in ("data", "indices"))
     table = data
     if operator.endswith("_grad"):

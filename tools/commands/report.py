@@ -18,6 +18,7 @@ from ...kernels.problems.named_problem import problem_of
 from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
+from ..console.knob_options import check_machine, read_schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
 from ..models.gather_lines import ASSUMED_SIZE, described
@@ -106,6 +107,9 @@ def run(options: argparse.Namespace) -> int:
     from ...kernels.report.side_by_side.beside import beside
 
     problem = problem_of(**problem_arguments(options))
+    read_schedule(options.against, "--against")
+    if options.against_machine is not None:
+        check_machine("--against-machine", options.against_machine)
     if all(other is None for other in others):
         return _write(options, [_Job("", problem, given)])
     if options.against_revision is not None and isinstance(given, Pipeline):
@@ -120,7 +124,7 @@ def _given(schedule: str | None, pipeline: str | None) -> Schedule | Pipeline | 
         raise UsageError("--pipeline has the passes of the schedule in it; leave out --pipeline or --schedule")
     if pipeline is not None:
         return Pipeline(pipeline)
-    return None if schedule is None else Schedule.parse(schedule)
+    return read_schedule(schedule)
 
 
 def _report_model(options: argparse.Namespace, schedule: Schedule | None) -> int:

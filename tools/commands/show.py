@@ -12,11 +12,11 @@ from ...kernels.host.knobs import knobs
 from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
 from ...lowering.registry import SCHEDULED_NEST
-from ...lowering.schedule.schedule import Schedule
+from ..console.knob_options import read_schedule
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
-from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
+from ..console.terminal import DONE, Parser, UsageError, flag_of, make_console, positive, progress
 from ..console.upstream_text import print_beside, show_command, whole_command
 from ..console.watch import add_arguments as add_watch_arguments
 from ..console.watch import add_timing, run_watched, tracebacks
@@ -106,14 +106,15 @@ def add_arguments(parser: Parser) -> None:
     add_watch_arguments(parser)
     add_timing(parser)
     for name, said in FOLDERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="DIR", help=said)
+        parser.add_argument(flag_of(name), metavar="DIR", help=said)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
-    folders = {name: getattr(options, name) for name in FOLDERS if getattr(options, name) is not None}
-    with tracebacks(options), knobs.scope(**folders):
+    given = {name: getattr(options, name) for name in FOLDERS}
+    folders = {name: (flag_of(name), folder) for name, folder in given.items() if folder is not None}
+    with tracebacks(options), knobs.scope_of_options(**folders):
         return _show(options)
 
 
@@ -124,7 +125,7 @@ def _show(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
     _check_options(options)
     arguments = problem_arguments(options)
-    schedule = None if options.schedule is None else Schedule.parse(options.schedule)
+    schedule = read_schedule(options.schedule)
     with knobs.scope(interpret=True):  # only LLVM IR and assembly need a compilation
         kernel = compile_gather(**arguments, schedule=schedule, pipeline=options.passes)
         kernel = kernel.with_out if options.with_out else kernel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
 from ...lowering.registry import SCHEDULED_NEST
-from ...lowering.schedule.schedule import Schedule
+from ..console.knob_options import read_schedule
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress, seed
 from .exec import add_stage_options, gather_of, read_file, with_header
 
@@ -74,8 +74,8 @@ def _steps(options: argparse.Namespace) -> "Steps":
     element = _element(options.element)
     if options.file is None:
         problem, data, indices = gather_of(vars(options))
-        schedule = None if options.schedule is None else Schedule.parse(options.schedule)
-        passes = options.passes or make_plan(problem, schedule).pipeline
+        schedule = read_schedule(options.schedule)
+        passes = make_plan(problem, schedule).pipeline if options.passes is None else options.passes
         is_default = options.stage is None
         name, text = stage_of(module_of(problem), passes, options.stage or SCHEDULED_NEST, falls_back=is_default)
         return step_stage(text, name, problem, data, indices, element, threads=options.threads)

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.host.cpu import cpu_model
 from ...kernels.host.dependencies import require
+from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import sharing_threads
 from ...kernels.tuned_schedules.records import (
     OUT_GIVEN,
@@ -20,12 +21,14 @@ from ...kernels.tuned_schedules.records import (
     read_records,
     records_path,
 )
+from ..console.knob_options import read_schedule
 from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
 if TYPE_CHECKING:
     from ...kernels.tuning.tuner import Progress, TuningResult
 
+FILE = "a file of tuning records that you alone can write"
 # What --json says of a confirmation.
 CONFIRMED = ("holds", "ratio", "pairs", "wins", "wins_needed")
 EXAMPLES = """examples:
@@ -91,6 +94,8 @@ def _tune(options: argparse.Namespace) -> int:
     from ...kernels.tune import tune
 
     arguments = problem_arguments(options)
+    for text in options.candidate or ():
+        read_schedule(text, "--candidate")
     with progress("tuning") as show:
         result = tune(
             **arguments,
@@ -158,8 +163,17 @@ def _file() -> Path:
 def _records() -> Records:
     from ...kernels.tune import recorded
 
-    _file()
-    return recorded()
+    file = _file()
+    where = f"the file {file}" if knobs.tuning is None else knobs.told("tuning")
+    return _read(where, f"set {knobs.place('tuning')} to", recorded)
+
+
+def _read(where: str, verb: str, read: Callable[[], Records]) -> Records:
+    """Return what a file of records has; raises GathernestError where it cannot be read."""
+    try:
+        return read()
+    except OSError as error:
+        raise GathernestError(f"{where} cannot be read ({error.strerror or error}); {verb} {FILE}") from None
 
 
 def _print_list(as_json: bool) -> int:
@@ -201,7 +215,8 @@ def _export(file: str, *, as_json: bool) -> int:
 def _import(file: str, *, as_json: bool) -> int:
     from ...kernels.tune import absorb
 
-    given, before = read_records(Path(file)), _records()
+    given = _read(f"--import {file}", "name", lambda: read_records(Path(file)))
+    before = _records()
     if absorb(given) is None:
         return FAILED
     after = _records()

@@ -6,7 +6,7 @@ from typing import Any
 from ...ir.array_spec import ArraySpec
 from ...ir.errors import GathernestError, InvalidGatherError
 from ...kernels.problems.named_problem import FACTORS, OPERATORS, problem_of
-from .terminal import UsageError
+from .terminal import UsageError, flag_of
 
 DEFAULTS: dict[str, Any] = {"operator": "gather", "axis": 0, "batch_dims": 0, "bounds": "error", "scale": 1.0}
 DEFAULTS |= dict.fromkeys(FACTORS, False)
@@ -35,7 +35,7 @@ def add_problem_options(
 def given_options(options: argparse.Namespace) -> list[str]:
     """Return the options that name a gather and are given, such as `--batch-dims`."""
     given = [name for name in ("data", "indices", *DEFAULTS) if getattr(options, name) != DEFAULTS.get(name)]
-    return [f"--{name.replace('_', '-')}" for name in given]
+    return [flag_of(name) for name in given]
 
 
 def check_no_problem(options: argparse.Namespace, why: str) -> None:

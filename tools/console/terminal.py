@@ -57,6 +57,11 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"there is no option {flag}{did_you_mean(flag, known)}")
 
 
+def flag_of(name: str) -> str:
+    """Return the option of a name: `--batch-dims` of `batch_dims`."""
+    return f"--{name.replace('_', '-')}"
+
+
 def positive(text: str) -> int:
     """Read a whole number from 1, as an argument's type."""
     return _above_zero(int, text, "a whole number from 1")

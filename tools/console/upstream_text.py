@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .terminal import make_console
+from .terminal import flag_of, make_console
 
 if TYPE_CHECKING:
     from ...kernels.playground.beside_upstream import BesideUpstream, HotLoop
@@ -21,7 +21,7 @@ def show_command(options: argparse.Namespace, stage: str, schedule: str) -> str:
     words = ["gathernest", "show"]
     for name, usual in NAMED.items():
         if getattr(options, name) != usual:
-            words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+            words += [flag_of(name), str(getattr(options, name))]
     words += ["--schedule", schedule] if options.passes is None else ["--passes", options.passes]
     return shlex.join([*words, "--stage", stage])
 

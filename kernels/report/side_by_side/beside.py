@@ -60,7 +60,7 @@ def beside(
             raise InvalidGatherError("another revision is given a schedule, and this gather has a pipeline; leave one")
         return Beside(f"B, at {revision}", given, revision=revision)
     if machine is not None:
-        with knobs.scope(machine=machine):
+        with knobs.scope_of_options(machine=("against_machine", machine)):
             chosen = make_plan(problem, takes_tuned=False).schedule
         remark = f"Its schedule is the one for {machine}; its code is compiled for this CPU, on which all times are."
         return Beside(f"B, the schedule for {machine}", chosen, (remark,))

@@ -1,6 +1,7 @@
 """Settings: where their values come from, what they do, and what they reject."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,6 +123,22 @@ def test_a_scope_goes_before_an_assignment_and_that_before_the_environment(monke
     assert gn.knobs.num_threads == 2
     del gn.knobs.num_threads
     assert gn.knobs.num_threads == 1
+
+
+def test_a_knob_says_where_its_value_is_from(monkeypatch):
+    monkeypatch.setenv("GATHERNEST_DUMP_DIR", "a")
+    assert (gn.knobs.place("dump_dir"), gn.knobs.told("dump_dir")) == ("GATHERNEST_DUMP_DIR", "GATHERNEST_DUMP_DIR=a")
+    gn.knobs.dump_dir = "b"
+    assert gn.knobs.told("dump_dir") == "knobs.dump_dir=b"
+    with gn.knobs.scope_of_options(dump_dir=("--dump-dir", "c")):
+        assert (gn.knobs.dump_dir, gn.knobs.told("dump_dir")) == (Path("c"), "--dump-dir c")
+        with gn.knobs.scope(dump_dir="d"):
+            assert gn.knobs.told("dump_dir") == "knobs.dump_dir=d"
+    with gn.knobs.scope(dump_dir="c"):
+        assert gn.knobs.place("dump_dir") == "knobs.dump_dir"
+    del gn.knobs.dump_dir
+    with pytest.raises(KnobError, match=r"^--threads 0 is not allowed; set it to a whole number from 1$"):
+        gn.knobs.scope_of_options(num_threads=("--threads", 0)).__enter__()
 
 
 def test_a_scope_ends_with_an_error_inside_it():

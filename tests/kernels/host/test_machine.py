@@ -117,7 +117,7 @@ def test_a_file_without_a_base_is_of_an_avx2_machine(file):
 
 
 FIX = (
-    "; set GATHERNEST_MACHINE to zen5, zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's "
+    "; set knobs.machine to zen5, zen4, zen3, xeon-avx512, avx2, or to a file with a JSON object of a machine's "
     "fields (docs/machine.md)"
 )
 
@@ -166,8 +166,9 @@ def test_a_machine_that_is_neither_a_model_nor_a_file_is_rejected(monkeypatch):
     monkeypatch.setenv("GATHERNEST_MACHINE", "zen9")
     with pytest.raises(KnobError) as caught:
         gn.compile("gather", "10x4xf32", "5xi64")
+    fix = FIX.replace("knobs.machine", "GATHERNEST_MACHINE")
     assert (
-        str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?{FIX}"
+        str(caught.value) == f"the machine 'zen9' cannot be read (No such file or directory); did you mean 'zen5'?{fix}"
     )
 
 

@@ -190,6 +190,6 @@ def test_folder_of_edits_must_be_there(tmp_path):
     with pytest.raises(KnobError) as raised:
         gathered(tmp_path / "none")
     assert str(raised.value) == (
-        f"GATHERNEST_OVERRIDE_DIR={tmp_path / 'none'} is not a folder; set it to one that GATHERNEST_DUMP_DIR wrote, "
-        "or unset it"
+        f"knobs.override_dir={tmp_path / 'none'} is not a folder; set it to one that a dump of stages wrote, or leave "
+        "it out"
     )

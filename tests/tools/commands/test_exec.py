@@ -101,6 +101,12 @@ ERRORS = {
     "bounds": (["STAGE", "--bounds", "zeroo"], "bounds 'zeroo' is not a bounds mode; use one of error, zero, clip"),
     "a pass": (["STAGE", "-p", "nesst"], "there is no pass 'nesst'; did you mean 'nest'?"),
     "an option": (["STAGE", "--indixes", "3xi64"], "there is no option --indixes; did you mean '--indices'?"),
+    "an empty engine": (["STAGE", "--engine", ""], "there is no engine ''; use interpreter, numba or upstream"),
+    "no operator": (["STAGE", "--operator", ""], "there is no operator '' to compile; use gather, "),
+    "no other": (
+        ["STAGE", "--compare", ""],
+        "--compare: there is no file ''; name a stage of the same gather, or refe",
+    ),
     "other": (["STAGE", "--compare", "refrence"], "--compare: there is no file 'refrence'; did you mean 'reference'?"),
 }
 

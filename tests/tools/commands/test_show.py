@@ -233,6 +233,7 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
         (["--bounds", "zer"], "did you mean 'zero'?"),
         (["--operator", "gather_n"], "there is no operator 'gather_n' to compile"),
         (["--schedule", "tyle-loops{loops=indices sizes=4}"], "did you mean 'tile-loops'?"),
+        (["--schedule", "cse"], "--schedule: 'cse' is not a pass of a schedule; use "),
         (["--schedule", "tile-loops{loops=rows sizes=4}"], "the nest has no loop 'rows'"),
         (["--data", "64y8xf32"], "--data: "),
         (["--data", "64x8xf33"], "--data: 'f33' is not an element type"),
@@ -240,6 +241,15 @@ def test_nothing_is_compiled_for_a_stage(gathernest, tmp_path, monkeypatch):
         (["--indices", "9xf32"], "indices must be integers, got dtype float32"),
         (["--indices", ""], "--indices: "),
         (["--data", "?x8xf32"], "--data: '?x8xf32' does not describe an array"),
+        (["--dump-dir", ""], "--dump-dir '' is not allowed; set it to a path"),
+        (
+            ["--override-dir", "none"],
+            "--override-dir none is not a folder; set it to one that a dump of stages wrote, or",
+        ),
+        (
+            ["--dump-dir", __file__],
+            f"--dump-dir {__file__} cannot be written (Not a directory); set it to another folder, or leave it out",
+        ),
     ],
 )
 def test_wrong_argument_is_one_line(gathernest, words, message):

@@ -101,6 +101,7 @@ ERRORS = {
     "another stage": ((*GATHER, "--stage", "fold-bond"), 1, "did you mean 'fold-bounds'?"),
     "both outputs": ((*GATHER, "--json", "-i"), 2, "--json prints one object, and --interactive reads commands"),
     "no arrays": ((), 2, "--data is missing"),
+    "a schedule": ((*GATHER, "--schedule", "cse"), 1, "--schedule: 'cse' is not a pass of a schedule"),
     "a schedule beside passes": ((*GATHER, "-p", "nest", "--schedule", ""), 1, "leave it out beside -p or FILE"),
 }
 

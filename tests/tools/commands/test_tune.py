@@ -181,12 +181,18 @@ def test_records_are_forgotten_by_number_or_all(gathernest, file):
         ([*PROBLEM, "--rounds", "3"], 1, "rounds must be 15 or more to confirm a winner, got 3"),
         ([*PROBLEM, "--rounds", "0"], 2, "expected a whole number from 1, got '0'"),
         ([*PROBLEM, "--time-limit", "no"], 2, "expected seconds above 0, got 'no'"),
+        ([*PROBLEM, "--candidate", "tile-lops{}"], 1, "--candidate: 'tile-lops' is not a pass of a schedule"),
         ([*PROBLEM, "--candidate", "tile-lops{}"], 1, "did you mean 'tile-loops'?"),
         (["tune", "--list", "--replay"], 2, "not allowed with argument --list"),
         (["tune", "--forget", "1"], 2, "--forget has nothing to remove: "),
         ([*PROBLEM, "--list"], 2, "--list is for the records, and tunes nothing; leave out --data, --indices"),
         (["tune", "--replay", "--axis", "1"], 2, "--replay is for the records, and tunes nothing; leave out --axis"),
-        (["tune", "--import", "missing.json"], 1, "missing.json: No such file or directory"),
+        (
+            ["tune", "--import", "missing.json"],
+            1,
+            "--import missing.json cannot be read (No such file or directory); name a",
+        ),
+        (["tune", "--import", "."], 1, "--import . cannot be read (Is a directory); name a file of tuning records"),
         (["tune", "--lst"], 2, "did you mean '--list'?"),
     ],
 )
@@ -204,6 +210,13 @@ def test_there_are_no_records_where_tuning_is_off(gathernest, words):
         ended = gathernest("tune", *words)
     assert ended.status == 1
     assert "GATHERNEST_TUNING is off, so there is no file of tuning records; unset it" in ended.err
+
+
+def test_a_file_of_records_that_cannot_be_read_is_named(gathernest, monkeypatch):
+    del gn.knobs.tuning
+    monkeypatch.setenv("GATHERNEST_TUNING", ".")
+    said = "GATHERNEST_TUNING=. cannot be read (Is a directory); set GATHERNEST_TUNING to a file of tuning records"
+    assert gathernest("tune", "--list") == (1, "", f"gathernest: error: {said} that you alone can write\n")
 
 
 def test_a_damaged_file_to_import_changes_nothing(gathernest, file, tmp_path):

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ....ir.errors import GathernestError, did_you_mean
 from ....kernels.host.checkout import RevisionError
 from ....kernels.host.dependencies import require_compiler
-from ....kernels.host.knobs import KnobError, knobs
-from ....kernels.host.machine import machine_model
 from ....lowering.schedule.machine_model import BUILT_IN
+from ...console.knob_options import check_machine
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 from .kernel_facts import Conditions
 from .revisions import COMMITTED, report_at
@@ -161,9 +160,9 @@ def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticR
 
 def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> Conditions:
     """Return the machine that is asked for: that of the other report, or the default one; raises UsageError."""
-    target = options.target or (TARGET if before is None else before.conditions.target)
+    target = (TARGET if before is None else before.conditions.target) if options.target is None else options.target
     if options.machine is not None or options.threads is not None or before is None:
-        machine = _machine(options.machine or MACHINE, options.threads)
+        machine = _machine(MACHINE if options.machine is None else options.machine, options.threads)
     else:
         machine = before.conditions.machine
     if options.target is not None:
@@ -180,11 +179,7 @@ def _conditions(options: argparse.Namespace, before: "StaticReport | None") -> C
 
 def _machine(said: str, threads: int | None) -> dict[str, Any]:
     """Return the fields of a machine model, by its name or in a file, with a fixed number of threads."""
-    try:
-        with knobs.scope(machine=said):
-            machine_model()
-    except KnobError as error:
-        raise UsageError(str(error).replace("set GATHERNEST_MACHINE to", "set --machine to")) from None
+    check_machine("--machine", said)
     fields = {"base": said} if said in BUILT_IN else json.loads(Path(said).expanduser().read_text())
     return fields | {"threads": threads or fields.get("threads", THREADS)}
 
@@ -198,7 +193,7 @@ def _check_target(target: str) -> None:
         "llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=sys.argv[1])"
     )
     ended = subprocess.run([sys.executable, "-c", program, target], capture_output=True, text=True, check=False)
-    if ended.returncode or "not a recognized processor" in ended.stderr:
+    if not target or ended.returncode or "not a recognized processor" in ended.stderr:
         raise UsageError(
             f"LLVM knows no CPU {target!r}; give --target {', '.join(LEVELS)} or a name such as znver4"
             f"{did_you_mean(target, _CPUS)}"

@@ -161,7 +161,9 @@ def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, col
     [
         (("--target", "x86-64-v5"), "LLVM knows no CPU 'x86-64-v5'; give --target x86-64, x86-64-v2, x86-64-v3, "),
         (("--machine", "no/such.json"), "the machine 'no/such.json' cannot be read (No such file or directory); "),
-        (("--machine", "zen9"), "did you mean 'zen5'?"),
+        (("--machine", "zen9"), "did you mean 'zen5'?; set --machine to zen5, zen4, "),
+        (("--machine", ""), "--machine '' is not allowed; set it to a built-in machine model or a file"),
+        (("--target", ""), "LLVM knows no CPU ''; give --target x86-64, "),
         (("--against", "no-such"), "--against: there is no file 'no-such'; there is no revision 'no-such' in "),
         (("--against", "no/such/file.json", "--write"), "--write writes the kernels of all cases; leave out --case"),
         (("--rounds", "3"), "--rounds is for "),
