@@ -12,6 +12,7 @@ from ...kernels.host.cpu import usable_cores
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import machine_model
+from ..console.output_paths import check_file
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 from ..tracking.command import add_commands, run_command
 from ..tracking.static_report import command as static_report
@@ -139,7 +140,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _print_list(cases)
     if options.json not in (None, "-"):
-        _check_writable("--json", Path(options.json))
+        check_file("--json", options.json)
     if options.static:
         return static_report.run(cases, options)
     if options.ablation:
@@ -162,7 +163,7 @@ def run(options: argparse.Namespace) -> int:
         from .plot import check_plot
 
         picture = check_plot(options.plot)
-        _check_writable("--plot", picture)
+        check_file("--plot", picture)
     report = _measured(cases, options)
     if options.json is not None or stored is not None:
         from .report import as_json
@@ -316,14 +317,6 @@ def _print_adapting(cases: "Sequence[Case] | None", options: argparse.Namespace)
         found = adapt(chosen, seconds=seconds, threads=threads, advance=advance, is_compiled=is_compiled)
     print(as_markdown(found, threads))
     return DONE
-
-
-def _check_writable(option: str, path: Path) -> None:
-    """Fail before the suite runs where its result could not be written; raises GathernestError."""
-    if not path.parent.is_dir():
-        raise GathernestError(f"{option} {path}: there is no folder {path.parent}; make it first")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise GathernestError(f"{option} {path} cannot be written; name another file")
 
 
 def _measured(cases: "Sequence[Case]", options: argparse.Namespace) -> "Report":

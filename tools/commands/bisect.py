@@ -10,6 +10,7 @@ import numpy as np
 from ...ir.errors import InvalidGatherError
 from ...kernels.host.dependencies import require
 from ..console.knob_options import read_schedule
+from ..console.output_paths import check_file
 from ..console.terminal import DONE, FAILED, Parser, make_console, progress
 from .exec import add_stage_options, gather_of, read_file, with_header
 
@@ -51,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite")
     if options.schedule is not None and (options.passes is not None or options.file is not None):
         raise InvalidGatherError("--schedule is for a whole pipeline that is made here; leave it out beside -p or FILE")
+    if options.output is not None:
+        check_file("-o", options.output)
     verdicts: list[Verdict] = []
     with progress("proving" if options.prove else "interpreting"):
         found = _found(options, verdicts)

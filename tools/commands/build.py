@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.errors import GathernestError
 from ...kernels.host.dependencies import require_compiler
 from ...kernels.problems.named_problem import problem_of
+from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, progress
 
@@ -93,20 +94,12 @@ def run(options: argparse.Namespace) -> int:
 def _files(options: argparse.Namespace) -> tuple[Path, Path]:
     """Return the library and its header, after a check that both can be written; raises UsageError."""
     out = options.so
-    _check_file("--so", out)
+    check_file("--so", out)
     header = out.with_suffix(".h") if options.header is None else options.header
-    _check_file("--header", header)
+    check_file("--header", header)
     if out.resolve() == header.resolve():
         raise UsageError(f"the library and its header would both be {out}; give --header another")
     return out, header
-
-
-def _check_file(flag: str, path: Path) -> None:
-    """Check that a path is none of a folder, and is in one; raises UsageError."""
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}; make it, or give {flag} another")
-    if path.is_dir():
-        raise UsageError(f"{flag} {path} is a folder; name a file in it")
 
 
 def _functions(options: argparse.Namespace) -> "Sequence[Declaration]":

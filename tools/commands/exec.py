@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir.errors import GathernestError, InvalidGatherError, did_you_mean
 from ...kernels.host.dependencies import require
+from ..console.output_paths import check_folder
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
 from ..console.watch import add_arguments as add_watch_arguments
 from ..console.watch import add_timing, run_watched, tracebacks
@@ -42,9 +43,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--compare", metavar="WITH", help="reference (the default) or another stage of the same gather")
     add_watch_arguments(parser)
     add_timing(parser)
-    parser.add_argument(
-        "--dump-dir", type=Path, metavar="DIR", help="write every stage to a file there, which runs again"
-    )
+    parser.add_argument("--dump-dir", metavar="DIR", help="write every stage to a file there, which runs again")
 
 
 def add_stage_options(parser: Parser) -> None:
@@ -72,6 +71,8 @@ def _run(options: argparse.Namespace) -> int:
     from ...kernels.playground.check_stage import check_stage, difference, reference_result
     from ...kernels.playground.run_stage import execute, lowered
 
+    if options.dump_dir is not None:
+        check_folder("--dump-dir", options.dump_dir, "stages")
     text, module = read_file(options.file)
     given = with_header(options, text)
     problem, data, indices = gather_of(given)
@@ -112,7 +113,7 @@ def _lower(module: "ModuleOp", pipeline: str | None, engine: str, options: argpa
         run_watched(record_stages(module, passes, first="input"), module, passes, options, made)
     finally:
         if options.dump_dir is not None:
-            write_stages(options.dump_dir, made, comment)
+            write_stages(Path(options.dump_dir), made, comment)
 
 
 def comment_of(problem: "Problem", data: np.ndarray, indices: np.ndarray) -> str:

@@ -1,8 +1,6 @@
 """`gathernest report`: every level of a gather, operator to assembly, in one HTML file with provenance and times."""
 
 import argparse
-import errno
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from ...kernels.runtime.plan import make_plan
 from ...lowering.registry import Pipeline
 from ...lowering.schedule.schedule import Schedule
 from ..console.knob_options import check_machine, read_schedule
+from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.terminal import DONE, Parser, UsageError, make_console, positive, progress
 from ..models.gather_lines import ASSUMED_SIZE, described
@@ -96,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
     require("xdsl", "numba", "llvmlite", "jinja2", "pygments")
     if options.no_timing and options.rounds is not None:
         raise UsageError("--rounds is for timings, and --no-timing measures nothing; leave out one of them")
+    check_file("-o", options.output)
     given = _given(options.schedule, options.pipeline)
     others = options.against, options.against_pipeline, options.against_machine, options.against_revision
     if options.model is not None:
@@ -161,7 +161,6 @@ def _write(
     from ...kernels.report.page import page
     from ...kernels.report.section import section_of
 
-    _check_folder(options.output)
     timing, sections = not options.no_timing, []
     with progress("reporting", len(jobs)) as show:
         for job in jobs:
@@ -181,7 +180,6 @@ def _write_two(
     from ...kernels.report.page import TWO, page
     from ...kernels.report.side_by_side.pair import pair_of
 
-    _check_folder(options.output)
     timing = not options.no_timing
     with progress("reporting") as show:
         kernel = _kernel(problem, given, timing=timing)
@@ -190,12 +188,6 @@ def _write_two(
         )
     text = page(pair.sections, title=TWO, compare=True, in_turn=pair.in_turn)
     return _save(options.output, text, pair.sections)
-
-
-def _check_folder(path: str) -> None:
-    """Raise FileNotFoundError where a file's folder is not there: before the work, not after it."""
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def _kernel(problem: Problem, given: Schedule | Pipeline | None, *, timing: bool) -> Kernel:
@@ -209,5 +201,7 @@ def _save(path: str, text: str, sections: Sequence["Section"]) -> int:
     traces = [section.trace for section in sections if section.trace.has_provenance]
     mapped, of = (sum(numbers) for numbers in zip(*(each.mapped for each in traces), strict=True))
     share = f"{100 * mapped / of:.0f} %" if of else "none"
-    make_console().print(f"{path}: {len(text.encode()) / 1000:.0f} kB; {share} of the work of the hot loops maps to it")
+    make_console().print(
+        f"{path}: {len(text.encode()) / 1000:.0f} kB; {share} of the work of the hot loops maps to the operator"
+    )
     return DONE

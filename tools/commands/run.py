@@ -14,6 +14,7 @@ from ...ir.element_types import element_type_name
 from ...ir.errors import ModelError, did_you_mean
 from ...kernels.model import Model, load
 from ...kernels.models.tensor_spec import check_input_names
+from ..console.output_paths import check_folder
 from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, seed
 from ..models.gather_lines import ASSUMED_SIZE, described
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
     given = named_files(options.input)
     if options.list or options.stage is not None:
         _check_printing(options)
+    if options.output is not None:
+        check_folder("--output", options.output, "outputs")
     model = load(options.model, allow_external_data=options.allow_external_data)
     if options.list:
         return _print_list(model, as_json=options.json)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ...ir.array_spec import ArraySpec
@@ -13,6 +14,7 @@ from ...kernels.kernel import Kernel
 from ...kernels.kernel import compile as compile_gather
 from ...lowering.registry import SCHEDULED_NEST
 from ..console.knob_options import read_schedule
+from ..console.output_paths import check_folder, check_given
 from ..console.problem_options import add_problem_options, problem_arguments
 from ..console.stage_diff import ends_of, print_diff, unified
 from ..console.stage_text import draw, join_stages
@@ -39,6 +41,8 @@ FOLDERS = {
 }
 NEST, GRADIENT_NEST = "lower-gather-to-nest", "lower-gradient-to-nest"
 ROUNDS = 9
+# Columns that a description has behind the name of its stage, and how far it is indented below it otherwise.
+LEAST_ROOM, INDENT = 40, " " * 4
 NOT_RUN = {
     "nothing": "Nothing of this runs for these sizes: the result is empty.",
     "zeros": "Nothing of this runs for these sizes: the axis is empty, and the result is zeros.",
@@ -114,7 +118,11 @@ def run(options: argparse.Namespace) -> int:
     """Print the parts that the command line selects."""
     given = {name: getattr(options, name) for name in FOLDERS}
     folders = {name: (flag_of(name), folder) for name, folder in given.items() if folder is not None}
+    for flag, folder in folders.values():
+        check_given(flag, folder, "folder")
     with tracebacks(options), knobs.scope_of_options(**folders):
+        if options.dump_dir is not None:
+            check_folder("--dump-dir", str(knobs.dump_dir), "stages")
         return _show(options)
 
 
@@ -328,15 +336,23 @@ def _print_list(stages: "Stages", kernel: Kernel) -> None:
         if stage.text == before:
             said = f"(changed nothing) {said}"
         style = "dim" if stage.text == before else ""
-        console.print(_cropped(f"{name:<22}{stage.op_count:>4} ops  {said}", width), style=style)
+        console.print(_row(f"{name:<22}{stage.op_count:>4} ops  ", said, width), style=style)
         before = stage.text
     for name, said in CODE_STAGES.items():
-        console.print(_cropped(f"{name:<32}{said[:1].upper() + said[1:]}.", width))
+        console.print(_row(f"{name:<32}", f"{said[:1].upper() + said[1:]}.", width))
     is_given = kernel.plan.given is not None
     text = kernel.pipeline.replace(",", ",\n") if is_given else str(kernel.schedule).replace("},", "},\n")
     console.print("\nThe pipeline (--passes)" if is_given else "\nThe schedule (--schedule)", style="bold")
     console.print(text or "none: one thread runs the nest as it stands")
 
 
-def _cropped(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+def _row(head: str, said: str, width: int) -> str:
+    """Return a row of the table; what is said begins a line of its own where there is little room behind the head."""
+    if len(head) + len(said) <= width:
+        return head + said
+    is_below = width - len(head) < LEAST_ROOM
+    indent = INDENT if is_below else " " * len(head)
+    lines = textwrap.wrap(
+        said, width, initial_indent=indent if is_below else head, subsequent_indent=indent, break_on_hyphens=False
+    )
+    return "\n".join([head.rstrip(), *lines] if is_below else lines)

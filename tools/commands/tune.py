@@ -22,6 +22,7 @@ from ...kernels.tuned_schedules.records import (
     records_path,
 )
 from ..console.knob_options import read_schedule
+from ..console.output_paths import check_file
 from ..console.problem_options import add_problem_options, check_no_problem, problem_arguments
 from ..console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, positive_seconds, progress
 
@@ -207,6 +208,7 @@ def _described(key: str, record: Record) -> str:
 
 
 def _export(file: str, *, as_json: bool) -> int:
+    check_file("--export", file, makes_folder=True)
     path, records = Path(file), _records()
     after = change_records(path, lambda before: merged(before, records))
     return _say({"file": str(path), "records": len(after)}, f"{path} has {_count(after)} now.", as_json)

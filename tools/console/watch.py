@@ -40,10 +40,10 @@ def add_timing(parser: argparse.ArgumentParser) -> None:
 
 def with_all(words: Sequence[str]) -> list[str]:
     """Return command line words with `--print-ir-after` as `--print-ir-after-all`, where no names of passes follow."""
-    following = [re.fullmatch(r"[a-z][a-z0-9,-]*", word) for word in [*words[1:], ""]]
+    following = [re.fullmatch(r"([a-z][a-z0-9,-]*)?", word) for word in words[1:]]  # nothing is told by `Watch.of`
     return [
-        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and not names else word
-        for word, names in zip(words, following, strict=False)
+        f"{word}-all" if word in ("--print-ir-before", "--print-ir-after") and names is None else word
+        for word, names in zip(words, [*following, None], strict=False)
     ]
 
 
@@ -132,8 +132,10 @@ def print_module(where: str, text: str) -> None:
 
 def _named(when: str, text: str | None, names: Sequence[str]) -> list[str]:
     asked = [] if text is None else [name.strip() for name in text.split(",")]
+    allowed = f"; the pipeline has {', '.join(names) or 'no passes'}"
     for name in asked:
+        if not name:
+            raise UsageError(f"--print-ir-{when}: the name of a pass is missing in {text!r}{allowed}")
         if name not in names:
-            allowed = f"; the pipeline has {', '.join(names) or 'no passes'}"
             raise UsageError(f"--print-ir-{when}: pass {name!r} does not run{did_you_mean(name, names) or allowed}")
     return asked

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...kernels.host.knobs import knobs
 from ...kernels.host.machine import built_in_machine
 from ...kernels.host.machine_files.calibration_file import BUSY_CORES
+from ..console.output_paths import check_file
 from ..console.terminal import DONE, Parser, UsageError, make_console, progress
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure this machine; the status is 1 when it is too busy."""
     if options.forget:
-        if options.dry_run or options.machine_file:
+        if options.dry_run or options.machine_file is not None:
             raise UsageError("--forget measures nothing; leave --dry-run and --machine-file out")
         return _forget(options.json)
     if options.machine_file is not None:
-        _check_writable(Path(options.machine_file))
+        check_file("--machine-file", options.machine_file)
     found = measured()
     if options.machine_file is not None:
         Path(options.machine_file).write_text(json.dumps(found.description(), indent=1) + "\n")
@@ -49,12 +49,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(found, kept)
     return DONE
-
-
-def _check_writable(path: Path) -> None:
-    """Check that a file can be written, before the machine is measured for it; raises UsageError."""
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{path} cannot be written; give --machine-file the name of a file in a folder that can")
 
 
 def measured() -> "Calibration":

@@ -28,6 +28,7 @@ from ...lowering.pipeline import Stage, parse_passes, read_edits, record_stages
 from ...lowering.registry import PASSES, PIPELINES, own_passes, summary
 from ...lowering.stage_files import edited_stages, write_stages
 from ..console.completion import add_completion
+from ..console.output_paths import check_file, check_folder
 from ..console.stage_text import SEPARATOR, join_stages
 from ..console.terminal import DONE, FAILED, Parser, UsageError
 from ..console.time_table import time_table
@@ -110,7 +111,7 @@ class OptMain(xDSLOptMain):
         add_arguments(arg_parser)
         add_completion(arg_parser)
         for name, metavar, said in FILES:
-            arg_parser.add_argument(name, type=Path, metavar=metavar, help=said)
+            arg_parser.add_argument(name, metavar=metavar, help=said)
         assert isinstance(arg_parser, Parser)
         arg_parser.check_options(self.words)
 
@@ -131,8 +132,9 @@ class OptMain(xDSLOptMain):
         """Transform every piece of the input, print the results, and set `status`."""
         if self.args.list_passes:
             return print_passes()
-        if self.args.split_input_file and (self.args.dump_dir or self.args.override_dir):
+        if self.args.split_input_file and (self.args.dump_dir, self.args.override_dir) != (None, None):
             raise UsageError("--dump-dir and --override-dir are for one module; leave out --split-input-file")
+        self._check_outputs()
         text = self._read()
         outputs: list[str] = []
         for piece in split(text) if self.args.split_input_file else [text]:
@@ -150,13 +152,21 @@ class OptMain(xDSLOptMain):
             if self.args.time_passes or self.args.timing:
                 sys.stderr.write(time_table(stages, time.perf_counter() - start))
             if self.args.dump_dir is not None:
-                write_stages(self.args.dump_dir, stages, header_lines(text))
+                write_stages(Path(self.args.dump_dir), stages, header_lines(text))
             self._complain(piece, error)
         output = f"\n{SEPARATOR}\n".join(outputs)
         if self.args.output_file is None:
             sys.stdout.write(output)
         elif self.status == DONE:
             Path(self.args.output_file).write_text(output, encoding="utf-8")
+
+    def _check_outputs(self) -> None:
+        """Check what is written to, before the passes run; raises UsageError."""
+        for option, path in (("--reproducer", self.args.reproducer), ("-o", self.args.output_file)):
+            if path is not None:
+                check_file(option, path)
+        if self.args.dump_dir is not None:
+            check_folder("--dump-dir", self.args.dump_dir, "stages")
 
     def _read(self) -> str:
         with self.get_input_stream()[0] as stream:
@@ -184,7 +194,7 @@ class OptMain(xDSLOptMain):
                 printed=printed,
                 verify=not self.args.disable_verify,
                 edits=edits,
-                reproducer=self.args.reproducer,
+                reproducer=None if self.args.reproducer is None else Path(self.args.reproducer),
             ):
                 stages.append(stage)
                 self.watch.see(stages, passes)
@@ -209,12 +219,14 @@ class OptMain(xDSLOptMain):
 
     def _edits(self) -> dict[int, ModuleOp]:
         """Return the stages that the folder of edited ones replaces; raises InputError."""
-        folder: Path | None = self.args.override_dir
-        if folder is None:
+        if self.args.override_dir is None:
             return {}
-        if not folder.is_dir():
-            raise UsageError(f"--override-dir: {folder} is not a folder; name one that --dump-dir wrote")
-        files, verify = edited_stages(folder), not self.args.disable_verify
+        folder = self.args.override_dir
+        if not folder or not Path(folder).is_dir():
+            raise UsageError(
+                f"--override-dir: {folder or 'the empty name'} is not a folder; name one that --dump-dir wrote"
+            )
+        files, verify = edited_stages(Path(folder)), not self.args.disable_verify
         return read_edits(files, self.pipeline.passes, self.ctx, first="input", verify=verify)
 
     def _complain(self, text: str, error: InputError | None) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...kernels.host.cpu import cpu_model, usable_cores
 from ...kernels.models.tensor_spec import check_input_names
+from ..console.output_paths import check_folder
 from ..console.size_options import add_size_option, parse_sizes
 from ..console.terminal import DONE, Parser, make_console, positive, seed
 from .input_files import named_files, read_input
@@ -47,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     """Split the model, and time it beside the whole one."""
     from ...kernels.splitting.split_model import split
 
+    if options.out is not None:
+        check_folder("--out", options.out, "models")
     files, sizes = named_files(options.input), parse_sizes(options.size)
     model = split(options.model, fast_sums=options.fast_sums, allow_external_data=options.allow_external_data)
     inputs = _inputs(model, files, sizes, np.random.default_rng(options.random))

@@ -236,6 +236,14 @@ def test_dump_dir_gets_every_stage_and_the_source(forget, cache_dir, tmp_path):
     assert "@njit" in (folder / names[-1]).read_text()
 
 
+def test_dump_dir_that_cannot_be_written_is_named(forget, cache_dir, monkeypatch):
+    monkeypatch.setenv("GATHERNEST_DUMP_DIR", __file__)
+    with pytest.raises(KnobError) as raised:
+        gn.gather(DATA, INDICES)
+    said = "cannot be written (Not a directory); set it to another folder, or leave it out"
+    assert str(raised.value) == f"GATHERNEST_DUMP_DIR={__file__} {said}"
+
+
 def test_dump_dir_gets_a_folder_for_each_kernel(forget, cache_dir, tmp_path):
     with gn.knobs.scope(dump_dir=tmp_path / "dump", schedule=""):
         gn.gather(DATA, INDICES)

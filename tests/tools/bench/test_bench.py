@@ -135,8 +135,8 @@ def test_peers_that_are_not_there_are_named_once(gathernest, monkeypatch):
         (["--round", "3"], 2, "there is no option --round; did you mean '--rounds'?"),
         (["--plot", "a.pdf"], 2, "--plot 'a.pdf' must end in .png or .svg, as in --plot ratios.svg"),
         (["--markdown", "--json", "-"], 2, "--markdown and --json - both write to standard output; give --json a file"),
-        (["--json", "/there/is/none.json"], 1, "there is no folder /there/is; make it first"),
-        (["--json", "/"], 1, "--json / cannot be written; name another file"),
+        (["--json", "/there/is/none.json"], 2, "--json /there/is/none.json: there is no folder /there/is; "),
+        (["--json", "/"], 2, "--json / is a folder; name a file in it"),
     ],
 )
 def test_what_cannot_be_is_rejected_before_anything_runs(gathernest, monkeypatch, words, status, text):

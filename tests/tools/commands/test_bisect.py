@@ -60,6 +60,7 @@ ERRORS = {
     "no arrays": ([], "--data is missing: neither the command line nor a comment of a file gives it"),
     "both": ([*ROWS, "-p", "default", "--schedule", ""], "--schedule is for a whole pipeline that is made here; leave"),
     "a pass": ([*ROWS, "-p", "defalt"], "there is no pass 'defalt'; did you mean 'default'?"),
+    "a folder to write": ([*ROWS, "-o", "."], "-o . is a folder; name a file in it"),
     "a file": (["none.mlir"], "none.mlir: No such file or directory"),
 }
 

@@ -203,10 +203,10 @@ WRONG = {
         "there is no CPU 'znver33' of this architecture; did you mean",
     ),
     "another unknown CPU": ((*SO, *EMPTY, "--cpu", "$"), "there is no CPU '$' of this architecture; LLVM has "),
-    "a missing folder": (("--so", "no/lib.so", *EMPTY), "there is no folder no; make it, or give --so another"),
+    "a missing folder": (("--so", "no/lib.so", *EMPTY), "--so no/lib.so: there is no folder no; make it first"),
     "a missing folder of the header": (
         (*SO, *EMPTY, "--header", "no/lib.h"),
-        "there is no folder no; make it, or give --header another",
+        "--header no/lib.h: there is no folder no; make it first",
     ),
     "a folder": (("--so", ".", *EMPTY), "--so . is a folder; name a file in it"),
     "one file": (("--so", "a.h", *EMPTY), "the library and its header would both be a.h; give --header another"),

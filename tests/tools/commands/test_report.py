@@ -54,7 +54,7 @@ def test_one_command_writes_the_report_of_a_gather(gathernest, tmp_path):
     path = tmp_path / "report.html"
     ended = gathernest("report", *ROWS, "--bounds", "clip", "--schedule", "", "--no-timing", "-o", str(path))
     assert (ended.status, ended.err) == (0, "")
-    said = re.fullmatch(r"(.*): (\d+) kB; (\d+) % of the work of the hot loops maps to it\n", ended.out)
+    said = re.fullmatch(r"(.*): (\d+) kB; (\d+) % of the work of the hot loops maps to the operator\n", ended.out)
     assert said[1] == str(path)
     assert int(said[3]) >= 95
     text = path.read_text(encoding="utf-8")
@@ -116,7 +116,10 @@ def test_the_schedule_of_another_machine_stands_beside(gathernest, tmp_path):
         ),
         ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "--schedule: 'tile-lops' is not a pass"),
         ((*ROWS, "--schedule", "tile-lops{loops=indices sizes=4}"), 1, "did you mean 'tile-loops'?"),
-        ((*ROWS, "-o", "nowhere/report.html", "--no-timing"), 1, "nowhere/report.html: No such file or directory"),
+        ((*ROWS, "-o", "nowhere/report.html", "--no-timing"), 2, "-o nowhere/report.html: there is no folder nowhere"),
+        ((*ROWS, "-o", "."), 2, "-o . is a folder; name a file in it"),
+        ((*ROWS, "-o", ""), 2, "-o is empty; give it the name of a file"),
+        ((*ROWS, "-o", f"{__file__}/x"), 2, f"-o {__file__}/x: {__file__} is a file, not a folder; name another file"),
         ((*ROWS, "--pipeline", "cse", "--schedule", ""), 2, "leave out --pipeline or --schedule"),
         ((*ROWS, "--pipeline", "normalize-gather"), 1, "the pipeline does not reach loops"),
         ((*ROWS, "--against", "", "--against-machine", "zen3"), 2, "not allowed with argument --against"),

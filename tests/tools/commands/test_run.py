@@ -189,6 +189,9 @@ def test_stage_is_printed_and_parses(gathernest, model):
             2,
             "--stage prints the model and runs nothing; leave out --input, --random",
         ),
+        (("--output", __file__), 2, f"--output {__file__} is a file, and outputs go to a folder; name another"),
+        (("--output", f"{__file__}/x"), 2, f"{__file__} is a file, not a folder; name another folder"),
+        (("--output", ""), 2, "--output is empty; give it the name of a folder"),
         (("--rendom", "1"), 2, "there is no option --rendom; did you mean '--random'?"),
     ],
 )

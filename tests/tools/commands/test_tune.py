@@ -193,6 +193,9 @@ def test_records_are_forgotten_by_number_or_all(gathernest, file):
             "--import missing.json cannot be read (No such file or directory); name a",
         ),
         (["tune", "--import", "."], 1, "--import . cannot be read (Is a directory); name a file of tuning records"),
+        (["tune", "--export", "."], 2, "--export . is a folder; name a file in it"),
+        (["tune", "--export", ""], 2, "--export is empty; give it the name of a file"),
+        (["tune", "--export", f"{__file__}/x"], 2, f"{__file__} is a file, not a folder; name another file"),
         (["tune", "--lst"], 2, "did you mean '--list'?"),
     ],
 )

@@ -57,6 +57,12 @@ def test_pass_that_does_not_run_cannot_be_watched(gathernest, stage, tool):
     )
 
 
+def test_empty_name_is_no_pass(gathernest):
+    ended = gathernest(*ROWS, "--print-ir-after", "")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith("gathernest: error: --print-ir-after: the name of a pass is missing in ''; the ")
+
+
 def test_exec_prints_the_modules_and_times_of_the_passes_that_it_runs(gathernest, stage):
     ended = gathernest("exec", str(stage), "-p", "tile-loops{loops=inner sizes=2},cse", "--print-ir-after", "--timing")
     assert (ended.status, heads(ended.err)) == (0, ["After tile-loops", "After cse"])

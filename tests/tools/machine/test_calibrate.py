@@ -70,10 +70,14 @@ def test_a_dry_run_keeps_nothing_and_writes_a_file_that_describes_the_machine(
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_is_measured(gathernest, tmp_path, monkeypatch):
     monkeypatch.setattr(calibration, "calibrate", too_busy)
-    for path in (tmp_path, tmp_path / "none" / "mine.json"):
+    none = tmp_path / "none"
+    said = {
+        tmp_path: f"{tmp_path} is a folder; name a file in it",
+        none / "mine.json": f"{none}/mine.json: there is no folder {none}; make it first",
+    }
+    for path, message in said.items():
         ended = gathernest("calibrate", "--machine-file", str(path))
-        assert ended.status == 2
-        assert f"{path} cannot be written; give --machine-file the name of a file in a folder that can\n" in ended.err
+        assert (ended.status, ended.err) == (2, f"gathernest: error: --machine-file {message}\n")
 
 
 def test_json_is_what_the_file_holds(gathernest, folder):

@@ -40,8 +40,8 @@ def test_dump_has_a_numbered_file_for_each_stage(gathernest_opt, operator_text, 
 def test_dump_into_a_file_says_what_to_name(gathernest_opt, operator_text, tmp_path):
     (tmp_path / "stages").write_text("mine")
     ended = gathernest_opt("-p", TILE, "--dump-dir", str(tmp_path / "stages"), stdin=operator_text)
-    assert ended.status == 1
-    assert ended.err == f"gathernest-opt: error: {tmp_path}/stages is a file, and stages go to a folder; name another\n"
+    said = f"--dump-dir {tmp_path}/stages is a file, and stages go to a folder; name another"
+    assert (ended.status, ended.err) == (2, f"gathernest-opt: error: {said}\n")
     assert (tmp_path / "stages").read_text() == "mine"
 
 

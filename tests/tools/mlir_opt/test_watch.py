@@ -68,6 +68,16 @@ def test_module_after_a_failure_is_that_which_the_pass_left(gathernest_opt, oper
             "--print-ir-before: pass 'xyz' does not run; the pipeline has normalize-gather, erase-element-type, "
             "bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
         ),
+        (
+            ("--print-ir-after", ""),
+            "--print-ir-after: the name of a pass is missing in ''; the pipeline has normalize-gather, "
+            "erase-element-type, bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
+        ),
+        (
+            ("--print-ir-before=fold-bounds,",),
+            "--print-ir-before: the name of a pass is missing in 'fold-bounds,'; the pipeline has normalize-gather, "
+            "erase-element-type, bufferize-gather, collapse-dims, lower-gather-to-nest, fold-bounds",
+        ),
     ],
 )
 def test_pass_that_does_not_run_cannot_be_watched(gathernest_opt, operator_text, words, message):
@@ -101,8 +111,17 @@ def test_reproducer_repeats_the_failure(gathernest_opt, operator_text, tmp_path)
     assert again.err == ended.err.replace("<stdin>", str(path))
 
 
+@pytest.mark.parametrize("option", ["--reproducer", "-o"])
+def test_file_that_cannot_be_written_is_told_before_the_passes_run(gathernest_opt, operator_text, option):
+    ended = gathernest_opt("-p", WRONG, option, "none/x", stdin=operator_text)
+    said = f"{option} none/x: there is no folder none; make it first"
+    assert (ended.status, ended.out, ended.err) == (2, "", f"gathernest-opt: error: {said}\n")
+
+
 def test_words_that_are_none_are_no_passes():
     assert with_all([]) == []
+    assert with_all(["--print-ir-after"]) == ["--print-ir-after-all"]
+    assert with_all(["--print-ir-after", ""]) == ["--print-ir-after", ""]
     assert with_all(["--print-ir-after", "gather.mlir"]) == ["--print-ir-after-all", "gather.mlir"]
 
 

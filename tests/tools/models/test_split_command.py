@@ -77,6 +77,8 @@ def test_json_is_one_object(gathernest, path, tmp_path):
         (["--size", "batch"], 2, "--size 'batch' is not NAME=N, as in --size batch=4"),
         (["--size", "bach=4"], 1, "--size 'bach' is no size of the model; it has batch; did you mean 'batch'?"),
         (["--random", "-1"], 2, "argument --random: expected a seed of 0 or more, got '-1'"),
+        (["--out", __file__], 2, f"--out {__file__} is a file, and models go to a folder; name another"),
+        (["--out", ""], 2, "--out is empty; give it the name of a folder"),
         (["--input", "ids"], 2, "--input 'ids' is not NAME=FILE, as in --input tokens=tokens.npy"),
         (["--input", "id=x.npy"], 1, "the model has no input 'id'; it has ids, shift; did you mean 'ids'?"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....kernels.host.cpu import PACKAGE
+from ...console.output_paths import check_file
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the page; the status is 1 when a series became worse."""
-    for path in (options.output, options.json):
-        if path not in (None, "-") and not Path(path).parent.is_dir():
-            raise UsageError(f"{path} cannot be written: there is no folder {Path(path).parent}; make it first")
+    check_file("-o", options.output)
+    if options.json not in (None, "-"):
+        check_file("--json", options.json)
     history, after = _history(options)
     for note in history.notes:
         _say(note)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...console.output_paths import check_file
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, positive, progress
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def check_outputs(options: argparse.Namespace) -> None:
     """Fail before the comparison where its result could not be written; raises UsageError."""
     if options.markdown and options.json == "-":
         raise UsageError("--markdown and --json - both write to standard output; give --json a file")
-    if options.json not in (None, "-") and not Path(options.json).parent.is_dir():
-        raise UsageError(f"--json {options.json}: there is no folder {Path(options.json).parent}; make it first")
+    if options.json not in (None, "-"):
+        check_file("--json", options.json)
 
 
 @contextmanager

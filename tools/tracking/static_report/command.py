@@ -14,6 +14,7 @@ from ....kernels.host.checkout import RevisionError
 from ....kernels.host.dependencies import require_compiler
 from ....lowering.schedule.machine_model import BUILT_IN
 from ...console.knob_options import check_machine
+from ...console.output_paths import check_file
 from ...console.terminal import DONE, FAILED, Parser, UsageError, make_console, progress
 from .kernel_facts import Conditions
 from .revisions import COMMITTED, report_at
@@ -207,8 +208,7 @@ def _read_against(said: str, *, may_miss: bool) -> "StaticReport | None":
     if Path(said).is_file():
         return read_report(Path(said).read_text(encoding="utf-8", errors="replace"), said)
     if may_miss:
-        if not Path(said).parent.is_dir():
-            raise UsageError(f"--write: there is no folder {Path(said).parent}; make it first")
+        check_file("--against", said)
         return None
     try:
         found = report_at(said)

@@ -160,7 +160,7 @@ def test_p_value_of_otava_is_shown(history, stored, monkeypatch):
             "range, or measure these: make asv-history",
         ),
         (["--since", "nowhere", "--results", "empty"], "there is no revision or range 'nowhere'; name a commit"),
-        (["-o", "none/x.html"], "none/x.html cannot be written: there is no folder none; make it first"),
+        (["-o", "none/x.html"], "-o none/x.html: there is no folder none; make it first"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line(history, commits, tmp_path, words, line):

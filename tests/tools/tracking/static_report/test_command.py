@@ -172,7 +172,7 @@ def test_case_that_does_not_compile_is_told_and_the_rest_goes_on(gathernest, col
 )
 def test_bad_input_is_told_in_a_line(gathernest, words, message):
     ended = gathernest(*STATIC, *words)
-    assert ended.status == (1 if "--json" in words else 2)
+    assert ended.status == 2
     assert message in ended.err
     assert ended.err.count("\n") == 1
 
@@ -182,7 +182,7 @@ def test_bad_input_is_told_in_a_line(gathernest, words, message):
     [
         (("--static", "--case", "rows-7B"), "no case is called 'rows-7B'; "),
         (("--static", "--write"), "--write writes the file of --against; give --against asv_bench/static.json"),
-        (("--static", "--write", "--against", "no/such.json"), "--write: there is no folder no; make it first"),
+        (("--static", "--write", "--against", "no/such.json"), "--against no/such.json: there is no folder no; make"),
         (("--against", "main"), "--against is for --static; add it, or leave --against out"),
     ],
 )
