@@ -97,12 +97,13 @@ def machine_width(itemsize_bytes: int, byte_strides: Iterable[int]) -> int:
 
 
 _SPEC = re.compile(
-    r"^(?P<sizes>(?:(?:\d+|\?)x)*)(?P<element>[^\[\]]+?(?:\[[^\[\]]*\])?)"
-    r"(?:\s*strided<\[(?P<strides>[-\d,\s]*)\]>)?$"
+    r"^(?P<sizes>(?:(?:[0-9]+|\?)x)*)(?P<element>[^\[\]]+?(?:\[[^\[\]]*\])?)"
+    r"(?:\s*strided<\[(?P<strides>[-0-9,\s]*)\]>)?$"
 )
 
-# What stands in no name of an element type, and so belongs to sizes written another way: `-3xf32`, `3 x f32`, `3×f32`.
-_NO_NAME = re.compile(r"^-|[X×\s]")
+# What stands in no name of an element type, and so belongs to sizes written another way: `-3xf32`, `3 x f32`, `3×f32`,
+# or in the digits of another script.
+_NO_NAME = re.compile(r"^-|[X×\s]|(?![0-9])\d")
 
 
 def split_spec(text: str) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:

@@ -8,7 +8,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
-from ..array_spec import contiguous_strides
+from ..array_spec import ArraySpec, contiguous_strides
 from ..canonical import view_dims
 from ..dialects.attributes import MIN_AXIS_SIZES, MOST_AXIS_SIZE, NARROW_AXES, SCALE, VIEW, ViewAttr
 from ..dialects.gather_ops import AnyShaped
@@ -46,9 +46,10 @@ def bind_arguments(
     """
     types = function.function_type.inputs.data
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    names = ("data", "indices", "out") if len(arrays) == 3 else ("data", "out")
     views = [
-        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None)
-        for number, (array, type_) in enumerate(zip(arrays, types, strict=False))
+        bind_argument(array, type_, attributes[number].data.get(VIEW) if attributes else None, name)
+        for number, (name, array, type_) in enumerate(zip(names, arrays, types, strict=False))
     ]
     check_axis_sizes(function, views, views[1] if len(arrays) == 3 else None)
     scales = [
@@ -59,8 +60,8 @@ def bind_arguments(
     return views, scales
 
 
-def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -> np.ndarray:
-    """Return the view of `array` that an argument of that type sees.
+def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None, name: str = "out") -> np.ndarray:
+    """Return the view of `array` that an argument of that type sees; errors call it by its name.
 
     An erased element type is seen as integers of its width, with one more dimension when an element has several; a
     `#gather.view` merges dimensions. Elements that are no integers are seen as their bytes. Never copies; raises
@@ -75,17 +76,19 @@ def bind_argument(array: np.ndarray, type_: Attribute, view: Attribute | None) -
     if isinstance(view, ViewAttr):
         shape, strides = view_dims(view.groups, shape, strides)
     if isinstance(type_, MemRefType):
-        _check_layout(type_, shape, strides, dtype.itemsize)
+        _check_layout(name, array, type_, shape, strides)
         dtype = dtype if dtype.kind in "iu" or dtype.hasobject else np.dtype(f"V{dtype.itemsize}")
     return _view(array, dtype, shape, strides)
 
 
-def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
-    wanted = type_.get_shape()
+def _check_layout(name: str, array: np.ndarray, type_: MemRefType, shape: Shape, strides: Shape) -> None:
+    """Check the sizes and the byte strides of what an argument sees of an array; raises InternalError."""
+    wanted, itemsize = type_.get_shape(), numpy_dtype(type_.element_type).itemsize
     if len(wanted) != len(shape) or any(
         size not in (want, DYNAMIC) and want != DYNAMIC for size, want in zip(shape, wanted, strict=True)
     ):
-        raise InternalError(f"an argument of type {type_} is handed an array of shape {tuple(shape)}")
+        said = f"sizes {_sizes(shape)} where the code takes {_sizes(wanted)}"
+        raise InternalError(f"{name} of {ArraySpec.of(array)}: {said}")
     said = strides_of(type_)
     expected = (
         contiguous_strides(shape, itemsize)
@@ -94,7 +97,13 @@ def _check_layout(type_: MemRefType, shape: Sequence[int], strides: Sequence[int
     )
     for size, got, want in zip(shape, strides, expected, strict=True):
         if 0 not in shape and size != 1 and want is not None and got != want:
-            raise InternalError(f"an argument of type {type_} is handed an array of byte strides {tuple(strides)}")
+            raise InternalError(
+                f"{name} of {ArraySpec.of(array)}: byte strides {tuple(strides)} where the code takes {type_}"
+            )
+
+
+def _sizes(shape: Shape) -> str:
+    return "x".join("?" if size == DYNAMIC else str(size) for size in shape) or "none"
 
 
 def _view(array: np.ndarray, dtype: np.dtype, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:

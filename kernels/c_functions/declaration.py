@@ -67,10 +67,12 @@ class Declaration:
             check_takes_count(problem)
             problem = with_count(problem, max(problem.indices.shape[0], LEAST_COUNT))
         default = _name_of(problem, takes_count=takes_count)
-        if name is not None and (not _C_NAME.fullmatch(name) or f" {name} " in _C_WORDS):
+        if name is not None and not _C_NAME.fullmatch(name):
             raise InvalidGatherError(
                 f"{name!r} is no name for a C function; use letters, digits and _, such as {default}"
             )
+        if name is not None and f" {name} " in _C_WORDS:
+            raise InvalidGatherError(f"{name!r} is a word that C or C++ reserves; use another name, such as {default}")
         if name is not None and _is_taken(name):
             raise InvalidGatherError(
                 f"{name!r} is a function of the C library, which programs that link this one would no longer find; use "

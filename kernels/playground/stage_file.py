@@ -1,6 +1,7 @@
 """The arrays that a command line or the comment of a stage names: from a file, as values, or filled at random."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,33 @@ def read_array(text: str) -> np.ndarray | ArraySpec:
     try:
         if text.endswith(".npy"):
             return np.load(Path(text), allow_pickle=False)
-        if text.startswith("["):
-            values, _, kind = text.rpartition("]")
-            return np.asarray(json.loads(f"{values}]"), ArraySpec.parse(f"1{kind}").dtype if kind else None)
-        return ArraySpec.parse(text)
+        return _values(text) if text.startswith("[") else ArraySpec.parse(text)
     except (GathernestError, ValueError, OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if not text.startswith("[") and os.path.isdir(text):
+            reason = "this is a folder"
+        elif not text.startswith("[") and not text.endswith(".npy") and os.path.exists(text):
+            reason = "this is a file whose name does not end in .npy"
         raise InvalidGatherError(f"{text}: {reason}; give {FORMS}") from None
+
+
+def _values(text: str) -> np.ndarray:
+    """Return the array of values in brackets with an element type; raises ValueError or InvalidGatherError."""
+    values, bracket, kind = text.rpartition("]")
+    if not bracket:
+        raise ValueError("a ] is missing")
+    dtype = ArraySpec.parse(f"1{kind}").dtype if kind else None
+    try:
+        return np.asarray(json.loads(f"{values}]"), dtype)
+    except json.JSONDecodeError as error:
+        if error.pos > len(values):
+            raise ValueError("a ] is missing") from None
+        wrong = f"{text[error.pos]!r} at position {error.pos + 1}"
+        raise ValueError(f"{wrong} is wrong, as values are numbers with commas between") from None
+    except OverflowError:
+        raise ValueError(f"a value is outside the range of {kind[1:]}") from None
+    except (ValueError, TypeError):
+        raise ValueError("values are numbers, in rows of one length") from None
 
 
 def filled(array: np.ndarray | ArraySpec, rng: np.random.Generator, problem: Problem | None = None) -> np.ndarray:

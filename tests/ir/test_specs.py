@@ -66,6 +66,8 @@ def test_spec_reads_back_from_its_text(text):
         ("-3xf32", "'-3xf32' does not describe an array; write sizes and an element type"),
         ("10 x 10 x f32", "'10 x 10 x f32' does not describe an array; write sizes and an element type"),
         ("10×10×f32", "'10×10×f32' does not describe an array; write sizes and an element type"),
+        ("١٠x4xf32", "'١٠x4xf32' does not describe an array; write sizes and an element type"),
+        ("4x3xf32 strided<[١, 4]>", " does not describe an array; write sizes and an element type"),
         ("file.npy", "'file.npy' is not an element type; use one of "),
         ("?xf32", "'?xf32' does not describe an array"),
         ("3xM8[lightyears]", "'M8[lightyears]' is not an element type"),

@@ -195,11 +195,25 @@ def test_closed_standard_input_is_one_line():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_full_disk_is_one_line():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cli", *SHOW, "--stage", "operator"),
+        ("cli", "--help"),
+        ("cli", "show", "--help"),
+        ("cli", "--version"),
+        ("mlir_opt.opt", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_full_disk_is_one_line(words, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "gathernest.tools.cli", *SHOW, "--stage", "operator"]
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (1, "gathernest: error: No space left on device\n")
+        command = [sys.executable, "-m", f"gathernest.tools.{words[0]}", *words[1:]]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    program = "gathernest" if words[0] == "cli" else "gathernest-opt"
+    assert (ended.returncode, ended.stderr) == (1, f"{program}: error: No space left on device\n")
 
 
 def test_encoding_without_a_character_prints_a_question_mark():

@@ -84,13 +84,12 @@ def run(options: argparse.Namespace) -> int:
     text = read_standard_library()
     table, batch = make_table(text), make_batch(text, options.sequences)
     console = make_console()
-    if not options.json:
-        _print_input(console, text, table, batch)
     start = time.perf_counter()
     with progress("compiling"):
         kernel = compile_gather("gather", table, batch)
     ready_s = time.perf_counter() - start
     if not options.json:
+        _print_input(console, text, table, batch)
         _print_stages(console, kernel)
     expected = np.take(table, batch, axis=0)
     result = kernel(table, batch)
@@ -200,7 +199,7 @@ def _print_input(console: "Console", text: Text, table: np.ndarray, batch: np.nd
         ("text", f"{text.files} source files, {text.size_bytes / 1e6:.1f} MB"),
         ("tokens", f"{len(text.ids):,}, of {len(text.words):,} kinds"),
         ("table", f"an embedding of {WIDTH} float32 for each kind, {table.nbytes / 2**20:.1f} MiB"),
-        ("batch", f"{len(batch)} sequences of {SEQUENCE} tokens; the first begins: {words}"),
+        ("batch", f"{len(batch)} sequence{'s' * (len(batch) != 1)} of {SEQUENCE} tokens; the first begins: {words}"),
     )
 
 

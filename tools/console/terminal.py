@@ -40,6 +40,12 @@ class Parser(argparse.ArgumentParser):
         link = " See" if message.endswith("?") else "; see"
         raise UsageError(f"{message}{link} '{self.prog} --help'")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or a version; argparse's own says nothing where that fails, as on a full disk."""
+        stream = sys.stderr if file is None else file
+        if message and stream is not None:
+            stream.write(message)
+
     def check_options(self, arguments: Sequence[str]) -> None:
         """Reject unknown long options, before argparse reports missing arguments.
 

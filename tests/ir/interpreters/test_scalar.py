@@ -39,12 +39,12 @@ def test_store_outside_its_array_is_an_internal_error():
 
 @pytest.mark.parametrize("type_", ["memref<3x4xi32>", "memref<20xi32>"])
 def test_array_of_another_shape_is_an_internal_error(type_):
-    with pytest.raises(InternalError, match=r"is handed an array of shape \(5, 4\)"):
+    with pytest.raises(InternalError, match=r"^data of .*: sizes 5x4 where the code takes "):
         run("", data=type_)
 
 
 def test_array_of_other_strides_is_an_internal_error():
-    with pytest.raises(InternalError, match="is handed an array of byte strides"):
+    with pytest.raises(InternalError, match=r"^data of .*: byte strides .* where the code takes memref<"):
         run("", data="memref<5x4xi32, strided<[77, 1]>>")
 
 
@@ -171,7 +171,7 @@ def test_array_that_is_not_contiguous_is_an_internal_error():
     text = """func.func @gather(%data: memref<5x4xi32>, %indices: memref<3xi64>, %out: memref<3xi32>) {
       func.return
     }"""
-    with pytest.raises(InternalError, match="is handed an array of byte strides"):
+    with pytest.raises(InternalError, match=r"^data of .*: byte strides .* where the code takes memref<"):
         interpret(parse_module(text), DATA[:, ::-1], INDICES, np.zeros(3, np.int32))
 
 

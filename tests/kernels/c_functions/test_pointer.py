@@ -164,9 +164,15 @@ def test_header_names_types_sizes_and_range(lookup):
     assert "int64_t rows_of(const float *data" in lookup.c_header("rows_of")
 
 
-@pytest.mark.parametrize("name", ["", "9rows", "a-b", "int", "rows;"])
+@pytest.mark.parametrize("name", ["", "9rows", "a-b", "rows;"])
 def test_a_name_that_c_has_not_is_rejected(lookup, name):
     with pytest.raises(
         gn.InvalidGatherError, match="is no name for a C function; use letters, digits and _, such as gn"
     ):
+        lookup.c_header(name)
+
+
+@pytest.mark.parametrize("name", ["int", "main"])
+def test_a_word_that_c_reserves_is_rejected(lookup, name):
+    with pytest.raises(gn.InvalidGatherError, match=f"^'{name}' is a word that C or C.. reserves; use another name"):
         lookup.c_header(name)

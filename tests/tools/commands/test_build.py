@@ -241,6 +241,7 @@ WRONG = {
         "the first dimension of indices 2xi64 cannot be of any size: arrays must be C-contiguous for that",
     ),
     "a name that C has not": ((*SO, *EMPTY, "--name", "a-b"), "'a-b' is no name for a C function; use letters, "),
+    "a word of C": ((*SO, *EMPTY, "--name", "int"), "'int' is a word that C or C++ reserves; use another "),
     "a name that C has": (
         (*SO, *EMPTY, "--name", "printf"),
         "'printf' is a function of the C library, which programs that link this one would no longer find; use another "

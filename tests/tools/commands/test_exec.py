@@ -96,7 +96,39 @@ ERRORS = {
         ["STAGE", "--engine", "nomba"],
         "there is no engine 'nomba'; use interpreter, numba or upstream; did",
     ),
-    "values": (["STAGE", "--indices", "[1,2"], "--indices: [1,2: Expecting value: line 1 column 1 (char 0); give"),
+    "values": (["STAGE", "--indices", "[1,2"], "--indices: [1,2: a ] is missing; give sizes and element"),
+    "values in rows": (["STAGE", "--indices", "[[1,2]xi64"], "--indices: [[1,2]xi64: a ] is missing; give sizes and"),
+    "a value that is none": (
+        ["STAGE", "--indices", "[9,9,x]xi64"],
+        "--indices: [9,9,x]xi64: 'x' at position 6 is wrong, as values are numbers with commas between; give sizes",
+    ),
+    "no comma": (
+        ["STAGE", "--indices", "[9 9]xi64"],
+        "--indices: [9 9]xi64: '9' at position 4 is wrong, as values are ",
+    ),
+    "a large value": (
+        ["STAGE", "--indices", "[99999999999999999999,9,9]xi64"],
+        "--indices: [99999999999999999999,9,9]xi64: a value is outside the range of i64; give sizes and element type",
+    ),
+    "no numbers": (
+        ["STAGE", "--indices", '[1,{"a":2}]xi64'],
+        '--indices: [1,{"a":2}]xi64: values are numbers, in rows of one length; give',
+    ),
+    "a folder": (["STAGE", "--indices", "."], "--indices: .: this is a folder; give sizes and element"),
+    "another file": (
+        ["STAGE", "--indices", "STAGE"],
+        "--indices: STAGE: this is a file whose name does not end in .npy; give sizes and element type (5x4xf32), ",
+    ),
+    "fewer indices": (
+        ["STAGE", "--indices", "[4,-5]xi64"],
+        "indices of 2xi64: sizes 1x2 where the code takes 1x3; the stage is of other arrays: pass those that it was",
+    ),
+    "more data": (["STAGE", "--data", "6x4xf32"], "data of 6x4xf32: sizes 1x1x6x4 where the code takes 1x1x5x4; the"),
+    "a file for stages": (
+        ["STAGE", "--dump-dir", "STAGE"],
+        "--dump-dir STAGE is a file, and stages go to a folder; name another",
+    ),
+    "no folder for stages": (["STAGE", "--dump-dir", ""], "--dump-dir is empty; give it the name of a folder"),
     "no array file": (["STAGE", "--data", "x.npy"], "--data: x.npy: No such file or directory; give sizes and element"),
     "bounds": (["STAGE", "--bounds", "zeroo"], "bounds 'zeroo' is not a bounds mode; use one of error, zero, clip"),
     "a pass": (["STAGE", "-p", "nesst"], "there is no pass 'nesst'; did you mean 'nest'?"),
@@ -117,7 +149,7 @@ def test_bad_input_is_one_line(stage, capsys, case, monkeypatch, tmp_path):
     words, message = ERRORS[case]
     status, out, error = outcome(capsys, *[str(stage) if word == "STAGE" else word for word in words])
     assert (status != 0, out) == (True, "")
-    assert error.startswith(f"gathernest: error: {message}")
+    assert error.startswith(f"gathernest: error: {message.replace('STAGE', str(stage))}")
     assert "\n" not in error
 
 
