@@ -41,6 +41,15 @@ def test_list_ends_with_the_schedule(gathernest):
     )
 
 
+@pytest.mark.parametrize(
+    ("passes", "listed", "told"), [("", False, "no passes"), ("nest", False, ""), ("default", True, "")]
+)
+def test_code_is_listed_where_a_pipeline_reaches_loops(gathernest, passes, listed, told):
+    ended = gathernest("show", "--data", "1000x64xf32", "--indices", "100xi64", "-p", passes)
+    assert ("\nsource " in ended.out, "\npipeline " in ended.out) == (listed, True)
+    assert told in ended.out.splitlines()[-1]
+
+
 @pytest.mark.parametrize("operator", ["gather", "gather_grad"])
 def test_pipeline_of_a_kernel_makes_its_source_in_gathernest_opt(gathernest, gathernest_opt, operator):
     words = ("show", "--operator", operator, "--data", "1000x64xf32", "--indices", "5000xi64", "--stage")
