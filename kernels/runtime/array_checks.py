@@ -192,6 +192,11 @@ def overlaps_itself(array: np.ndarray) -> bool:
     """Return whether two elements of an array overlap: by a simple test, and only else by the address of each."""
     if not may_overlap_itself(array):
         return False
+    reach = array.itemsize + sum(
+        abs(stride) * (size - 1) for size, stride in zip(array.shape, array.strides, strict=True)
+    )
+    if array.nbytes > reach:  # there is less memory than elements
+        return True
     offsets = np.zeros((), np.int64)
     for size, stride in zip(array.shape, array.strides, strict=True):
         offsets = np.add.outer(offsets, stride * np.arange(size))

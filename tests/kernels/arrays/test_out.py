@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gathernest as gn
-from gathernest.kernels.runtime.array_checks import may_overlap_itself
+from gathernest.kernels.runtime.array_checks import may_overlap_itself, overlaps_itself
 
 pytestmark = pytest.mark.usefixtures("serial")
 
@@ -223,3 +223,8 @@ def test_out_whose_rows_lie_between_the_elements_of_others_is_written(strides):
     assert may_overlap_itself(out)
     assert gn.gather(DATA, INDICES, out=out) is out
     assert out.tobytes() == WANTED.tobytes()
+
+
+def test_no_addresses_are_computed_where_there_is_less_memory_than_elements():
+    assert overlaps_itself(np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 30, 1 << 20), (0, 0)))
+    assert overlaps_itself(np.lib.stride_tricks.sliding_window_view(np.zeros(1 << 20), 1 << 19))
