@@ -181,8 +181,11 @@ def parse_specs(text: str) -> "list[ArgSpec]":
 
 
 def _number(value: Any, what: str, least: int = 1) -> int:
-    number = operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
-    if number is None or number < least:
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
         raise ScheduleError(f"{what} must be a whole number from {least}, got {value!r}")
     return number
 

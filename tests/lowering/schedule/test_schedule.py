@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +51,7 @@ def test_passes_of_a_schedule_stand_in_the_order_of_the_pipeline(schedule):
         ({"specialize": True}, "specialize of a schedule must be a whole number from 1, got True"),
         ({"lanes": -8}, "lanes of a schedule must be a whole number from 1, got -8"),
         ({"lanes": 8.0}, "lanes of a schedule must be a whole number from 1, got 8.0"),
+        ({"lanes": np.array([8, 4])}, "lanes of a schedule must be a whole number from 1, got array([8, 4])"),
         ({"hoist": ""}, "hoist of a schedule must be the name of a loop, got ''"),
         ({"hoist": 3}, "hoist of a schedule must be the name of a loop, got 3"),
         ({"unroll": ("inner", 0)}, "unroll of a schedule for inner must be a whole number from 1, got 0"),
@@ -65,6 +67,12 @@ def test_wrong_field_says_what_is_wrong(fields, message):
     with pytest.raises(ScheduleError) as raised:
         Schedule(**fields)
     assert str(raised.value).startswith(message)
+
+
+def test_numbers_of_numpy_are_plain_ones():
+    schedule = Schedule(lanes=np.int64(8), tiles={"indices": np.int32(4)})
+    assert schedule == Schedule(lanes=8, tiles={"indices": 4})
+    assert type(schedule.lanes) is int and str(schedule) == "tile-loops{loops=indices sizes=4},vectorize-inner{lanes=8}"
 
 
 def test_empty_schedule_is_empty_text():
