@@ -183,7 +183,7 @@ def _check_names(arguments: Arguments) -> None:
     for name in arguments:
         if name not in allowed:
             raise GathernestError(
-                f"there is no argument {name!r}; use {', '.join(allowed)}{did_you_mean(name, allowed)}"
+                f"there is no argument {name!r}; use {', '.join(allowed)}{did_you_mean(str(name), allowed)}"
             )
     for name in ("operator", "data", "indices"):
         if name not in arguments:

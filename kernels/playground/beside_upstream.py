@@ -65,7 +65,7 @@ class BesideUpstream:
         A loop that calls another function of the assembly, as that over tiles does, is around the loops of that.
         """
         instructions = _without_wrapper(read_assembly(self.assemblies[maker], ""))
-        functions = {each.text[:-1] for each in instructions if each.text.endswith(":") and each.text[0] != "."}
+        functions = {each.text[:-1] for each in instructions if _begins_function(each)}
         found: list[HotLoop] = []
         for loop in loops_of(instructions):
             lines = tuple(instructions[line].text for line in loop.lines)
@@ -147,12 +147,17 @@ def _wrong(out: np.ndarray, wanted: np.ndarray, outside: int) -> str:
     return f"{count} of {wanted.size} elements, the first at {list(position)}: {out[position]}, not {wanted[position]}"
 
 
+def _begins_function(instruction: Instruction) -> bool:
+    """Return whether an instruction is the label of a function, not of a block of one."""
+    return instruction.text.endswith(":") and not instruction.text.startswith(".L")
+
+
 def _without_wrapper(instructions: list[Instruction]) -> list[Instruction]:
     """Return an assembly without the function for C, into which upstream has copied the whole of the other."""
     kept: list[Instruction] = []
     is_kept = True
     for instruction in instructions:
-        if instruction.text.endswith(":") and not instruction.text.startswith(".L"):
+        if _begins_function(instruction):
             is_kept = not instruction.text.startswith(C_FORM)
         if is_kept:
             kept.append(instruction)

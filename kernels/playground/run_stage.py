@@ -6,7 +6,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -86,8 +85,10 @@ def parsed(module: str | Path | ModuleOp) -> ModuleOp:
         raise InvalidGatherError(f"a module is MLIR text, a pathlib.Path of a file, or a ModuleOp, got {module!r}")
     name, text = (str(module), module.read_text()) if isinstance(module, Path) else ("<text>", module)
     result = read_module(text, name, make_context())
-    if not any(isinstance(op, FuncOp) and op.sym_name.data == "gather" for op in result.ops):
-        raise InputError("there is no function @gather, which every stage of a gather has", name)
+    try:
+        find_function(result, "gather")
+    except InternalError:
+        raise InputError("there is no function @gather, which every stage of a gather has", name) from None
     return result
 
 

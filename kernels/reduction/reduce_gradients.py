@@ -72,13 +72,12 @@ def gather_reduce_grad(
     factors = read_factors(weights, None, None, (grad, indices.shape, reduce))
     bags = factors.apply(make_bags(indices, shape[0], mode, padding_index, ends), grad.dtype)
     grad = grad.reshape(len(bags.lengths), *shape[1:])
+    if reduce == "mean":
+        grad = divided(grad, divisors(bags, grad.ndim))
     if reduce == "max":
         places = rows_of_largest(_data_of_max(data, shape, grad.dtype), bags.of_largest())
         result = gather_elements_grad(grad, places, shape, bounds="zero", out=written)
-        return result if out is None else out
-    if reduce == "mean":
-        grad = divided(grad, divisors(bags, grad.ndim))
-    if factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
+    elif factors.are_none and bags.is_even() and OPERATOR.result_dtype(grad.dtype) == grad.dtype:
         rows = bags.rows()
         spread = np.broadcast_to(grad[:, np.newaxis], (*rows.shape, *shape[1:]))
         result = gather_grad(spread, rows, shape, bounds="zero", out=written)

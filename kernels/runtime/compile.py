@@ -117,9 +117,7 @@ def _at_loops(plan: Plan, module: ModuleOp) -> ModuleOp:
             raise InputError(
                 f"with this edited stage the pipeline leaves {', '.join(left)}, not loops", plan.edits[-1].path
             )
-        assert plan.given is not None
-        missing = plan.given.missing_pass(gradient=plan.problem.gradient is not None, reduction=plan.problem.reduces)
-        reason = f"{missing} is missing" if missing else "none of its passes lowers that"
+        reason = f"{plan.missing_pass} is missing" if plan.missing_pass else "none of its passes lowers that"
         raise ScheduleError(f"the pipeline does not reach loops, and leaves {', '.join(left)}: {reason}")
     return module
 

@@ -76,8 +76,17 @@ class Plan:
         problem, clamp = self.problem, self.problem.has_shared_indices
         if self.given is not None:
             return self.given.expanded(clamp=clamp, is_fresh=problem.is_fresh)
-        kind = {"gradient": problem.gradient is not None, "reduction": problem.reduces}
-        return default_pipeline(self.schedule, **kind, clamp=clamp, check=self.check)
+        return default_pipeline(self.schedule, **self._kind, clamp=clamp, check=self.check)
+
+    @property
+    def missing_pass(self) -> str:
+        """The first pass that every way to loops has and a given pipeline has not; empty when nothing is missing."""
+        return "" if self.given is None else self.given.missing_pass(**self._kind)
+
+    @property
+    def _kind(self) -> dict[str, bool]:
+        """Which lowering to a nest a pipeline needs."""
+        return {"gradient": self.problem.gradient is not None, "reduction": self.problem.reduces}
 
     @property
     def folder(self) -> str:

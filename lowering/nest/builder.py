@@ -46,11 +46,11 @@ def zero_of(by: str, element_type: Attribute) -> arith.ConstantOp:
     Raises:
         ScheduleError: elements are not plain numbers; the message begins with `by`, the name of a pass.
     """
-    is_integer = isinstance(element_type, IntegerType)
-    is_signed = isinstance(element_type, IntegerType) and element_type.signedness.data is not Signedness.SIGNLESS
-    if is_signed or not (is_integer or isinstance(element_type, AnyFloat)):
-        raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
-    return arith.ConstantOp(IntegerAttr(0, element_type) if is_integer else FloatAttr(0.0, element_type))
+    if isinstance(element_type, AnyFloat):
+        return arith.ConstantOp(FloatAttr(0.0, element_type))
+    if isinstance(element_type, IntegerType) and element_type.signedness.data is Signedness.SIGNLESS:
+        return arith.ConstantOp(IntegerAttr(0, element_type))
+    raise ScheduleError(f"{by}: elements are {element_type}; run erase-element-type first")
 
 
 def resolve_indices(

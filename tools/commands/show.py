@@ -338,12 +338,9 @@ def _print_list(stages: "Stages", kernel: Kernel) -> None:
         style = "dim" if stage.text == before else ""
         console.print(_row(f"{name:<22}{stage.op_count:>4} ops  ", said, width), style=style)
         before = stage.text
-    given, problem = kernel.plan.given, kernel.problem
-    is_given = given is not None
-    kind = {"gradient": problem.gradient is not None, "reduction": problem.reduces}
-    missing = "" if given is None else given.missing_pass(**kind)
+    is_given = kernel.plan.given is not None
     for name, said in CODE_STAGES.items():
-        if name == "pipeline" or not missing:  # the others are made of loops
+        if name == "pipeline" or not kernel.plan.missing_pass:  # the others are made of loops
             console.print(_row(f"{name:<32}", f"{said[:1].upper() + said[1:]}.", width))
     text = kernel.pipeline.replace(",", ",\n") if is_given else str(kernel.schedule).replace("},", "},\n")
     console.print("\nThe pipeline (--passes)" if is_given else "\nThe schedule (--schedule)", style="bold")

@@ -37,12 +37,12 @@ def link(FIRST, LinkError, Session, Settings, live_stages, mo, panels):
 @app.cell
 def gather(Bounds, OPERATORS, mo, panels, start):
     _modes = [mode.value for mode in Bounds]
-    operator = mo.ui.dropdown(OPERATORS, start.operator if start.operator in OPERATORS else "gather", label="operator")
+    operator = mo.ui.dropdown(OPERATORS, start.operator, label="operator")
     data = mo.ui.text(start.data, label="data", debounce=50)
     indices = mo.ui.text(start.indices, label="indices", debounce=50)
     axis = mo.ui.number(value=start.axis, step=1, label="axis")
     batch_dims = mo.ui.number(value=start.batch_dims, step=1, label="batch_dims")
-    bounds = mo.ui.dropdown(_modes, start.bounds if start.bounds in _modes else "error", label="bounds")
+    bounds = mo.ui.dropdown(_modes, start.bounds, label="bounds")
     scale = mo.ui.number(value=start.scale, label="scale")
     mo.vstack(
         [

@@ -21,7 +21,7 @@ from .. import thresholds as fixed
 from ..loop_sizes import NestShape
 from ..machine_model import LINE_BYTES, STREAM_BYTES, MachineModel, held
 from ..schedule import Schedule
-from ..tiling import CountedCheck, choose_check, staged_bits_of_gradient
+from ..tiling import CountedCheck, StagedCheck, choose_check
 from .gather_cost import IN_MEMORY, MEMORY, Parts, Prediction, copy_ns, indices_read, line_times, parts_of, piece_ns
 from .index_cost import index_costs, resolve_uops
 
@@ -77,7 +77,7 @@ class GradientModel:
         check = choose_check(self._nest, schedule, machine, is_fresh=False, is_gradient=True)
         counts = isinstance(check, CountedCheck)
         zeros_ns, fetched_bytes, zero_bytes = self._zeros(schedule, table, copied=counts)
-        indices = index_costs(self._nest, machine, staged_bits_of_gradient(self._nest, schedule, machine))
+        indices = index_costs(self._nest, machine, check.bits if isinstance(check, StagedCheck) else None)
         indices_ns = sharing.passes * indices_read(machine, (indices.read_bytes, self._passing))[0]
         uops_ns = self._uop_ns * self._uops(schedule, sharing, indices.resolve_uops)
         check_ns = 0.0 if counts else indices.check_ns / checking
