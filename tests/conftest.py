@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,41 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
     frozen = gc.get_freeze_count()  # counts one by one: 10 ms in each load of a model
     gc.get_freeze_count = lambda: frozen
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[..., str]:
+    """Return a function from the name of a program to its path; it skips the test where none is understood.
+
+    It takes the arguments of `lowering.programs.find`.
+    """
+    from gathernest.ir.errors import DependencyError
+    from gathernest.lowering.programs import find
+
+    def path_or_skip(name: str, **options) -> str:
+        try:
+            return find(name, **options).path
+        except DependencyError as error:
+            pytest.skip(str(error))
+
+    return path_or_skip
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return a function that puts a program, as a script of the shell, in the only folder of the PATH."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def add(name: str, script: str, *, version: str | None = None, mode: int = 0o755) -> Path:
+        answer = "" if version is None else f"[ \"$1\" = --version ] && {{ echo '{version}'; exit; }}\n"
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{answer}{script}\n")
+        path.chmod(mode)
+        return path
+
+    return add
 
 
 @pytest.fixture

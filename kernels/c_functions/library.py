@@ -70,7 +70,7 @@ def build_library(
             advance(1)
         made = Path(making) / out.name
         whole = ["-Wl,-z,defs"] if sys.platform == "linux" else []
-        run_c_compiler([compiler, "-shared", *whole, "-o", str(made), *map(str, objects)], f"link {out.name}")
+        run_c_compiler(compiler, ["-shared", *whole, *map(str, objects)], made, f"link {out.name}")
         title = f"C functions made by gathernest for the CPU {target.cpu}, in {out.name}."
         publish(header_path, header(functions, title, f"GATHERNEST_{_macro(header_path.name)}"))
         made.replace(out)

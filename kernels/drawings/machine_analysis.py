@@ -7,14 +7,14 @@ predicted, and decoding takes no time: for a gather whose data is not in the fir
 import functools
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from ...ir.errors import GathernestError
+from ...ir.errors import DependencyError, GathernestError
+from ...lowering.programs import PROGRAMS, Installed, find_all, text_of
 from ...lowering.provenance.assembly import Instruction, operands_of
 from ...lowering.provenance.control_flow import blocks_of
 from ...lowering.provenance.trace import Line, MachineLoop
@@ -22,8 +22,6 @@ from ...lowering.provenance.trace import Line, MachineLoop
 ASSUMPTION = "every load hits the first cache, and every branch is predicted"
 # Iterations that are simulated, and seconds that it may take.
 ITERATIONS, TIMEOUT_S = 100, 30
-# The oldest and the newest LLVM whose llvm-mca is looked for.
-_VERSIONS = range(14, 41)
 _REGISTER_BYTES = {"zmm": 64, "ymm": 32, "xmm": 16}
 _SCALAR_BYTES = {"ss": 4, "d": 4, "sd": 8, "q": 8, "lps": 8, "hps": 8, "lpd": 8, "hpd": 8}
 _SUFFIX_BYTES = {"b": 1, "w": 2, "l": 4, "q": 8}
@@ -112,10 +110,10 @@ def machine_analysis(
         cpu: LLVM's name of the CPU; this machine's when omitted.
 
     Returns:
-        The analysis. None where no llvm-mca is installed, or none that knows the CPU.
+        The analysis. None where no llvm-mca is on the PATH, or none that knows the CPU.
 
     Raises:
-        MachineAnalysisError: llvm-mca fails.
+        MachineAnalysisError: llvm-mca fails, or no version that is on the PATH is understood.
     """
     instructions = [Instruction(line.text, None, line.kind) for line in assembly]
     lines = longest_way(instructions, loop.lines)
@@ -123,12 +121,21 @@ def machine_analysis(
     if not body:
         return None
     chosen = cpu or _host()[0]
-    for tool in installed_tools():
+    for tool in _tools():
         found = _report(tool, chosen, "".join(f"{instructions[number].text}\n" for number in body))
-        if found is not None:
-            ran = [instructions[number] for number in body]
-            left = sum(1 for number in loop.lines if not instructions[number].text.endswith(":")) - len(body)
-            return _analysis(tool, chosen, found, tuple(body), _stored_bytes(ran), element_bytes, _notes(ran, left))
+        if found is None:
+            continue
+        ran = [instructions[number] for number in body]
+        left = sum(1 for number in loop.lines if not instructions[number].text.endswith(":")) - len(body)
+        try:
+            return _analysis(
+                tool.name, chosen, found, tuple(body), _stored_bytes(ran), element_bytes, _notes(ran, left)
+            )
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            raise MachineAnalysisError(
+                f"{tool} prints a report of another form; versions from {text_of(PROGRAMS['llvm-mca'].minimum)} on are "
+                "understood"
+            ) from None
     return None
 
 
@@ -139,13 +146,12 @@ def _notes(ran: Sequence[Instruction], left: int) -> tuple[str, ...]:
     return (other,) * (left > 0) + (calls,) * any(each.kind == "call" for each in ran)
 
 
-@functools.cache
-def installed_tools() -> tuple[str, ...]:
-    """Return the names of the llvm-mca that are installed: of Numba's LLVM, then by version, then the plain one."""
-    own = _host()[1]
-    versions = [own, *(version for version in reversed(_VERSIONS) if version != own)]
-    names = [*(f"llvm-mca-{version}" for version in versions), "llvm-mca"]
-    return tuple(name for name in names if shutil.which(name))
+def _tools() -> list[Installed]:
+    """Return the llvm-mca that are understood, that of Numba's LLVM first; raises MachineAnalysisError for others."""
+    try:
+        return sorted(find_all("llvm-mca"), key=lambda tool: tool.version[0] != _host()[1])
+    except DependencyError as error:
+        raise MachineAnalysisError(str(error)) from None
 
 
 @functools.cache
@@ -183,23 +189,23 @@ def longest_way(instructions: Sequence[Instruction], loop: Sequence[int]) -> lis
     return longest.get(header, list(loop))
 
 
-def _report(tool: str, cpu: str, text: str) -> dict[str, Any] | None:
+def _report(tool: Installed, cpu: str, text: str) -> dict[str, Any] | None:
     """Return what llvm-mca prints as JSON; None where it does not know the CPU."""
-    command = [tool, f"-mtriple={_host()[2]}", f"-mcpu={cpu}", "--json", "--bottleneck-analysis"]
+    command = [tool.path, f"-mtriple={_host()[2]}", f"-mcpu={cpu}", "--json", "--bottleneck-analysis"]
     try:
         ended = subprocess.run(
-            [*command, f"--iterations={ITERATIONS}", "-"], input=text, capture_output=True, text=True, check=False,
-            timeout=TIMEOUT_S,
+            [*command, f"--iterations={ITERATIONS}", "-"], input=text, capture_output=True, encoding="utf-8",
+            errors="replace", check=False, timeout=TIMEOUT_S,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineAnalysisError(f"{tool} does not analyse the loop: {error}") from None
+        raise MachineAnalysisError(f"{tool.name} does not analyse the loop: {error}") from None
     if "is not a recognized processor" in ended.stderr:
         return None
     try:
-        return json.loads(ended.stdout)
-    except ValueError:
+        return json.loads(ended.stdout) or {}
+    except (ValueError, RecursionError):
         reason = next((line for line in ended.stderr.splitlines() if "error:" in line), f"status {ended.returncode}")
-        raise MachineAnalysisError(f"{tool} does not analyse the loop: {reason.strip()}") from None
+        raise MachineAnalysisError(f"{tool.name} does not analyse the loop: {reason.strip()}") from None
 
 
 def _analysis(
@@ -208,7 +214,7 @@ def _analysis(
 ) -> MachineAnalysis:  # fmt: skip
     """Return what llvm-mca's report says."""
     (region,) = found["CodeRegions"]
-    summary, limits = region["SummaryView"], region.get("BottleneckAnalysis", {})
+    summary, limits = region["SummaryView"], region["BottleneckAnalysis"]
     names = [_port(name) for name in found["TargetInfo"]["Resources"]]
     # The row behind the last instruction is the sum over all of them.
     sums = {

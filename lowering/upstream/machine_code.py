@@ -7,7 +7,6 @@ make it machine code where they are installed, and llvmlite otherwise. An engine
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -78,16 +77,16 @@ def compile_upstream(module: ModuleOp, tools: Tools) -> UpstreamCode:
     function = functions(strict)[0]
     mlir = str(strict) + "\n"
     lower, translate = [tools.mlir_opt, *LOWER_TO_LLVM], [tools.mlir_translate, "--mlir-to-llvmir"]
-    llvm_ir = _ran(translate, _ran(lower, mlir)).decode()
+    llvm_ir = run_tool(translate, run_tool(lower, mlir)).decode(errors="replace")
     commands, remark = [lower, translate], ""
     if tools.opt is not None and tools.llc is not None:
         # by its name alone LLVM takes a Zen 4 to have AVX-512, which a virtual machine may leave out
         target = [f"-mtriple={llvm.get_default_triple()}", "-mcpu=native"]
         optimise = [tools.opt, "-O3", *target]
         generate = [tools.llc, "-O3", *target, "-relocation-model=pic"]
-        optimised = _ran(optimise, llvm_ir)
-        assembly = _ran([*generate, "-filetype=asm", "-o", "-"], optimised).decode()
-        object_code = _ran([*generate, "-filetype=obj", "-o", "-"], optimised)
+        optimised = run_tool(optimise, llvm_ir)
+        assembly = run_tool([*generate, "-filetype=asm", "-o", "-"], optimised).decode(errors="replace")
+        object_code = run_tool([*generate, "-filetype=obj", "-o", "-"], optimised)
         commands += [optimise, generate]
     else:
         assembly, object_code = _by_llvmlite(llvm_ir)
@@ -98,15 +97,6 @@ def compile_upstream(module: ModuleOp, tools: Tools) -> UpstreamCode:
     )
 
 
-def _ran(command: Sequence[str], text: str | bytes) -> bytes:
-    try:
-        return run_tool(command, text)
-    except subprocess.CalledProcessError as error:
-        program = os.path.basename(command[0])
-        said = error.stderr.decode(errors="replace").strip() or f"it ended with status {error.returncode}"
-        raise CompileError(f"{program} rejects the module: {said}", file="<stdin>") from None
-
-
 def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
     """Return optimised assembly and object code of LLVM IR."""
     llvm.initialize_native_target()
@@ -114,7 +104,11 @@ def _by_llvmlite(llvm_ir: str) -> tuple[str, bytes]:
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()
     machine = target.create_target_machine(llvm.get_host_cpu_name(), features, opt=3, reloc="pic")
-    module = llvm.parse_assembly(llvm_ir)
+    try:
+        module = llvm.parse_assembly(llvm_ir)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise CompileError(f"mlir-translate prints what LLVM cannot read: {reason}", file="<stdin>") from None
     module.triple, module.data_layout = llvm.get_default_triple(), str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     builder = llvm.create_pass_builder(machine, options)

@@ -1,15 +1,15 @@
 """The programs of upstream MLIR and LLVM that are installed, and the command lines that they are run by."""
 
+import contextlib
 import os
-import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from ...ir.errors import DependencyError
+from ...ir.errors import CompileError, DependencyError
+from ..programs import find, find_all
 
 # The LLVM that llvmlite carries; tools of the same one go first.
 LLVM_MAJOR: int = llvm.llvm_version_info[0]
@@ -20,7 +20,6 @@ LOWER_TO_LLVM = (
     *("--expand-strided-metadata", "--lower-affine", "--finalize-memref-to-llvm", "--convert-func-to-llvm"),
     *("--convert-arith-to-llvm", "--convert-cf-to-llvm", "--reconcile-unrealized-casts"),
 )
-PACKAGES = {"mlir-opt": "mlir-{0}-tools", "mlir-translate": "mlir-{0}-tools", "opt": "llvm-{0}", "llc": "llvm-{0}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,54 +46,40 @@ def find_tools(path: str | None = None) -> Tools:
     Raises:
         DependencyError: there is no `mlir-opt` with its `mlir-translate`, or only one that llvmlite cannot read from.
     """
-    for major in dict.fromkeys((LLVM_MAJOR, *sorted(_majors(path), reverse=True))):
-        mlir_opt, translate = (_tool(name, major, path) for name in ("mlir-opt", "mlir-translate"))
-        opt, llc = (_tool(name, major, path) for name in ("opt", "llc"))
-        has_llvm = major == LLVM_MAJOR or (opt is not None and llc is not None)
-        if mlir_opt is not None and translate is not None and has_llvm:
-            return Tools(major, mlir_opt, translate, opt, llc)
+    try:
+        return _tools_of(LLVM_MAJOR, path)
+    except DependencyError as error:
+        reason = error
+    for newest in find_all("mlir-opt", path=path):
+        with contextlib.suppress(DependencyError):
+            tools = _tools_of(newest.version[0], path)
+            if tools.opt is not None and tools.llc is not None:
+                return tools
     raise DependencyError(
-        f"mlir-opt and mlir-translate of LLVM {LLVM_MAJOR}, or of another LLVM beside its opt and llc, are not on the "
-        f"PATH; install them: on Debian and Ubuntu (https://apt.llvm.org), apt-get install mlir-{LLVM_MAJOR}-tools"
+        f"mlir-opt and mlir-translate of LLVM {LLVM_MAJOR}, or of another LLVM beside its opt and llc, are needed: "
+        f"{reason}"
     )
 
 
-def find_tool(name: str, path: str | None = None) -> str:
-    """Return the path of a program of llvmlite's LLVM, such as `mlir-opt`; raises DependencyError."""
-    if (found := _tool(name, LLVM_MAJOR, path)) is None:
-        package = PACKAGES[name].format(LLVM_MAJOR)
-        raise DependencyError(
-            f"{name} of LLVM {LLVM_MAJOR} is not on the PATH; on Debian and Ubuntu: apt-get install {package}"
-        )
-    return found
-
-
 def run_tool(command: Sequence[str], text: str | bytes) -> bytes:
-    """Run a program on a text and return what it prints; raises subprocess.CalledProcessError where it fails."""
+    """Run a program on a text and return what it prints; raises CompileError where it fails."""
     given = text.encode() if isinstance(text, str) else text
-    return subprocess.run(command, input=given, capture_output=True, timeout=MOST_SECONDS, check=True).stdout
+    try:
+        return subprocess.run(command, input=given, capture_output=True, timeout=MOST_SECONDS, check=True).stdout
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip() or f"it ended with status {error.returncode}"
+    except subprocess.TimeoutExpired:
+        reason = f"it takes more than {MOST_SECONDS} s"
+    except OSError as error:
+        reason = f"it cannot be run ({error.strerror})"
+    raise CompileError(f"{os.path.basename(command[0])} rejects the module: {reason}", file="<stdin>")
 
 
-def _majors(path: str | None) -> set[int]:
-    """Return the versions of LLVM of which an `mlir-opt` is on the PATH."""
-    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
-    names = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
-    majors = {int(match[1]) for name in names if (match := re.fullmatch(r"mlir-opt-(\d+)", name))}
-    if (plain := shutil.which("mlir-opt", path=path)) is not None and (major := _major_of(plain)) is not None:
-        majors.add(major)
-    return majors
-
-
-def _tool(name: str, major: int, path: str | None) -> str | None:
-    """Return the path of a program of one version of LLVM; None where there is none."""
-    for candidate in (f"{name}-{major}", name):
-        found = shutil.which(candidate, path=path)
-        if found is not None and _major_of(found) == major:
-            return found
-    return None
-
-
-def _major_of(program: str) -> int | None:
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=MOST_SECONDS).stdout
-    match = re.search(r"LLVM version (\d+)\.", said)
-    return int(match[1]) if match else None
+def _tools_of(major: int, path: str | None) -> Tools:
+    """Return the programs of one version of LLVM; raises DependencyError."""
+    mlir_opt, translate = (find(name, major=major, path=path).path for name in ("mlir-opt", "mlir-translate"))
+    others: dict[str, str] = {}
+    for name in ("opt", "llc"):
+        with contextlib.suppress(DependencyError):
+            others[name] = find(name, major=major, path=path).path
+    return Tools(major, mlir_opt, translate, others.get("opt"), others.get("llc"))

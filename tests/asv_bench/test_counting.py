@@ -80,8 +80,17 @@ def test_process_that_fails_says_why(tmp_path, monkeypatch):
     assert not place.folder.exists()
 
 
-def test_missing_valgrind_is_one_line(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert instructions.why_not() == "valgrind is not installed: no instruction counts (apt-get install valgrind)"
-    with pytest.raises(NotImplementedError, match="valgrind is not installed"):
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        (None, "valgrind is not installed: no instruction counts (apt-get install valgrind)"),
+        ("valgrind-3.14.0", "valgrind 3.14 is too old: no instruction counts (3.15 or newer is understood)"),
+        ("nonsense", "valgrind prints no version: no instruction counts (apt-get install valgrind)"),
+    ],
+)
+def test_valgrind_that_is_not_understood_is_one_line(install, version, reason):
+    if version is not None:
+        install("valgrind", "", version=version)
+    assert instructions.why_not() == reason
+    with pytest.raises(NotImplementedError, match=r"valgrind .*no instruction counts"):
         counts.Instructions().setup({"why not": instructions.why_not()}, "pipeline")

@@ -10,23 +10,14 @@ from `lower-nest-to-loops` on once more without that flag and without our discar
 
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
-from gathernest.ir.errors import DependencyError
-from gathernest.lowering.upstream.tools import LOWER_TO_LLVM, find_tool
+from gathernest.lowering.upstream.tools import LLVM_MAJOR, LOWER_TO_LLVM
 
 SPLIT = "// -----\n"
-
-
-def tool_or_skip(name: str, path: str | None = None) -> str:
-    """Return the path of an MLIR tool of llvmlite's LLVM, or skip the test."""
-    try:
-        return find_tool(name, path)
-    except DependencyError as error:
-        pytest.skip(f"upstream MLIR checks nothing in this run: {error}")
 
 
 @dataclass(frozen=True)
@@ -77,10 +68,5 @@ class Upstream:
 
 
 @pytest.fixture(scope="session")
-def upstream() -> Upstream:
-    return Upstream(tool_or_skip("mlir-opt"), tool_or_skip("mlir-translate"))
-
-
-@pytest.fixture
-def tool_finder() -> Callable[[str, str], str]:
-    return tool_or_skip
+def upstream(program) -> Upstream:
+    return Upstream(*(program(name, major=LLVM_MAJOR) for name in ("mlir-opt", "mlir-translate")))

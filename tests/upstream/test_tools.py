@@ -16,17 +16,16 @@ USED_OUTSIDE = """func.func @bad(%n: index) -> index {
 OURS = "func.func @ours() {\n  gather.loop\n  func.return\n}\n"
 
 
-def test_missing_tool_skips_and_names_the_package(tool_finder, tmp_path: Path) -> None:
-    with pytest.raises(pytest.skip.Exception, match=r"mlir-opt of LLVM \d+ is not on the PATH.*mlir-\d+-tools"):
-        tool_finder("mlir-opt", str(tmp_path))
+def test_missing_tool_skips_and_names_the_package(program, tmp_path: Path) -> None:
+    reason = r"^mlir-opt 22 is not on the PATH; .*apt-get install mlir-22-tools$"
+    with pytest.raises(pytest.skip.Exception, match=reason):
+        program("mlir-opt", major=22, path=str(tmp_path))
 
 
-def test_tool_of_another_llvm_skips(tool_finder, tmp_path: Path) -> None:
-    tool = tmp_path / "mlir-opt"
-    tool.write_text("#!/bin/sh\necho 'LLVM version 3.1.0'\n")
-    tool.chmod(0o755)
-    with pytest.raises(pytest.skip.Exception, match="mlir-opt of LLVM"):
-        tool_finder("mlir-opt", str(tmp_path))
+def test_tool_of_another_llvm_skips(program, install) -> None:
+    install("mlir-opt", "", version="LLVM version 21.1.0")
+    with pytest.raises(pytest.skip.Exception, match=r"/mlir-opt is version 21\.1\.0, and 22 is needed; "):
+        program("mlir-opt", major=22)
 
 
 def test_good_modules_have_no_errors(upstream) -> None:

@@ -4,20 +4,18 @@ import argparse
 import json
 import os
 import platform
-import re
-import shutil
-import subprocess
 import sys
 import warnings
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import GathernestError, did_you_mean
+from ...ir.errors import DependencyError, GathernestError, did_you_mean
 from ...kernels.host import cpu
 from ...kernels.host.cache_folder import why_not_writable
 from ...kernels.host.dependencies import LEAST_VERSIONS, problem_with
 from ...kernels.host.knobs import KNOBS, knobs
 from ...kernels.host.machine_files.calibration_file import BUSY_CORES
+from ...lowering.programs import PROGRAMS, find
 from ..console.terminal import DONE, FAILED, Parser, make_console
 from .calibrate import beside_built_in
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 PACKAGES = ("gathernest", "numpy", "numba", "llvmlite", "xdsl", "ml_dtypes", "platformdirs", "rich")
 PEERS = ("onnx", "onnxruntime", "openvino", "torch", "tensorflow-cpu", "tensorflow", "jax")
-MLIR_OPT = ("mlir-opt", *(f"mlir-opt-{version}" for version in range(26, 18, -1)))
 EXAMPLES = """examples:
   gathernest doctor
   gathernest doctor --json"""
@@ -72,7 +69,7 @@ def gather_facts(findings: Findings) -> Facts:
         "threads": _thread_facts(findings) if can_compile else {},
         "cache": _cache_facts(findings) if can_compile else {},
         "check": _check(findings) if can_compile else {},
-        "tools": _tools(),
+        "programs": _programs(),
         "settings": settings,
     }
 
@@ -189,16 +186,16 @@ def _check(findings: Findings) -> dict[str, Any]:
     return {"small_gather": "right" if right else "wrong"}
 
 
-def _tools() -> dict[str, Any]:
-    path = next((found for name in MLIR_OPT if (found := shutil.which(name))), None)
-    if path is None:
-        return {"mlir-opt": "not found; only tests use it"}
-    try:
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-        version = re.search(r"LLVM version (\S+)", told)
-    except (OSError, subprocess.SubprocessError):
-        version = None
-    return {"mlir-opt": f"{path}{f' (LLVM {version[1]})' if version else ''}"}
+def _programs() -> dict[str, Any]:
+    """Return where the programs that features run are, with their versions, or why they cannot be used."""
+    facts: dict[str, Any] = {}
+    for name, program in PROGRAMS.items():
+        if program.purpose != "tests":
+            try:
+                facts[name] = str(find(name))
+            except DependencyError as error:
+                facts[name] = f"{error}; for {program.purpose}"
+    return facts
 
 
 def _settings(findings: Findings) -> dict[str, Any]:
@@ -242,7 +239,7 @@ def _print_facts(console: "Console", facts: Facts, findings: Findings) -> None:
         console.print(section.replace("_", " "), style="bold")
         for name, value in entries.items():
             label, text = _label(name), _shown(name, value)
-            if section in ("versions", "settings", "machine_model"):  # names that are typed as they stand
+            if section in ("versions", "programs", "settings", "machine_model"):  # names that are typed as they stand
                 label, text = name, beside[name] if section == "machine_model" and name in beside else str(value)
             if name == "calibration":
                 text = _calibration_text(value)

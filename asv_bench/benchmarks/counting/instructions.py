@@ -8,6 +8,7 @@ import json
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,10 @@ from .generic_cpu import be_generic
 from .session import KERNELS
 
 TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
+# The first valgrind that reads F16C, which is a part of the target x86-64-v3.
+MIN_VERSION = (3, 15)
+# Seconds that it has to print its version.
+LIMIT_S = 10
 CALLS = 200
 PIPELINE = "rows-256B"
 
@@ -29,6 +34,16 @@ def why_not() -> str | None:
     """Return why there are no counts here, or None."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed: no instruction counts (apt-get install valgrind)"
+    try:
+        ended = subprocess.run(["valgrind", "--version"], capture_output=True, check=False, timeout=LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"valgrind --version fails: no instruction counts ({error})"
+    found = re.match(rb"valgrind-(\d+)\.(\d+)", ended.stdout)
+    if found is None:
+        return "valgrind prints no version: no instruction counts (apt-get install valgrind)"
+    version = int(found[1]), int(found[2])
+    if version < MIN_VERSION:
+        return f"valgrind {version[0]}.{version[1]} is too old: no instruction counts (3.15 or newer is understood)"
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "client requests are x86-64 code for Linux: no instruction counts"
     return None

@@ -32,7 +32,7 @@ def module(tmp_path):
     subprocess.run([sys.executable, "-m", "cython", "-3", str(source)], check=True)
     made = tmp_path / f"lookup{sysconfig.get_config_var('EXT_SUFFIX')}"
     includes = f"-I{sysconfig.get_path('include')}"
-    run_c_compiler([compiler, "-shared", "-fPIC", includes, "-o", str(made), str(c_file)], "compile the module")
+    run_c_compiler(compiler, ["-shared", "-fPIC", includes, str(c_file)], made, "compile the module")
     spec = importlib.util.spec_from_file_location("lookup", made)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)

@@ -2,18 +2,11 @@
 
 import json
 import platform
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from gathernest.kernels.drawings.machine_analysis import (
-    MachineAnalysis,
-    MachineAnalysisError,
-    installed_tools,
-    machine_analysis,
-)
+from gathernest.kernels.drawings.machine_analysis import MachineAnalysis, MachineAnalysisError, machine_analysis
 from gathernest.kernels.drawings.port_drawing import port_drawing
 from gathernest.lowering.provenance.assembly import Instruction, kind_of
 from gathernest.lowering.provenance.control_flow import loops_of
@@ -49,34 +42,50 @@ def report(count: int) -> dict:
     return {"CodeRegions": [region], "TargetInfo": {"CPUName": "", "Resources": NAMES}}
 
 
-@pytest.fixture
-def install(monkeypatch, tmp_path):
-    """Return a function that installs a command of a name, which runs a program."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    installed_tools.cache_clear()
-
-    def add(name: str, program: str) -> None:
-        path = Path(tmp_path / name)
-        path.write_text(f"#!{sys.executable}\nimport json, sys\ntext = sys.stdin.read()\n{program}\n")
-        path.chmod(0o755)
-        installed_tools.cache_clear()
-
-    yield add
-    monkeypatch.undo()
-    installed_tools.cache_clear()
+LLVM = "LLVM version 22.1.8"
 
 
 def printed(count: int) -> str:
-    return f"assert len(text.splitlines()) == {count}\nprint({json.dumps(report(count))!r})"
+    """Return a script that prints the report of so many instructions."""
+    return f"/bin/cat << 'END'\n{json.dumps(report(count))}\nEND"
 
 
 def test_without_llvm_mca_there_is_no_analysis(install):
-    assert installed_tools() == ()
     assert machine_analysis(*read(COPY)) is None
 
 
+@pytest.mark.parametrize(
+    ("script", "version", "reason"),
+    [
+        (printed(5), "LLVM version 14.0.6", "llvm-mca is version 14.0.6, which is too old: 20 or newer is "),
+        (printed(5), "nonsense", "llvm-mca prints no version; "),
+        ("exit 3", None, "llvm-mca --version ends with status 3; "),
+        ("kill -SEGV $$", None, "llvm-mca --version ends with status -11; "),
+        ("echo nonsense", LLVM, "llvm-mca does not analyse the loop: status 0"),
+        ("kill -SEGV $$", LLVM, "llvm-mca does not analyse the loop: status -11"),
+        ("echo '<stdin>:1:1: error: what is it' >&2; exit 1", LLVM, "the loop: <stdin>:1:1: error: what is it"),
+        ("printf '\\377\\376'", LLVM, "llvm-mca does not analyse the loop: status 0"),
+        *(
+            (f"echo '{text}'", LLVM, r"llvm-mca \(22.1.8\) prints a report of another form; versions from 20 on are")
+            for text in ("{}", "[]", "7", "null", '{"CodeRegions": []}', '{"CodeRegions": [{"SummaryView": 1}]}')
+        ),
+    ],
+)
+def test_a_program_that_is_not_understood_is_one_error(install, script, version, reason):
+    install("llvm-mca", script, version=version)
+    with pytest.raises(MachineAnalysisError, match=reason):
+        machine_analysis(*read(COPY), cpu="any")
+
+
+def test_a_report_without_waits_is_none_of_another_form(install):
+    said = report(5)
+    said["CodeRegions"][0]["BottleneckAnalysis"] = {"PressureIncreaseCycles": 0}
+    install("llvm-mca", f"echo '{json.dumps(said)}'", version=LLVM)
+    assert {part for _, part in machine_analysis(*read(COPY), cpu="any").waits} == {0}
+
+
 def test_what_the_report_says(install):
-    install("llvm-mca", printed(5))
+    install("llvm-mca", printed(5), version=LLVM)
     found = machine_analysis(*read(COPY), element_bytes=4, cpu="any")
     assert found == MachineAnalysis(
         tool="llvm-mca",
@@ -103,7 +112,7 @@ def test_what_the_report_says(install):
 
 
 def test_the_longest_way_through_the_loop_is_analysed(install):
-    install("llvm-mca", printed(8))
+    install("llvm-mca", printed(8), version=LLVM)
     found = machine_analysis(*read(BRANCHES))
     assert found.lines == (2, 3, 4, 8, 9, 10, 12, 13)
     assert found.stored_bytes == 16
@@ -111,7 +120,7 @@ def test_the_longest_way_through_the_loop_is_analysed(install):
 
 
 def test_of_nested_loops_all_lines_are_analysed(install):
-    install("llvm-mca", printed(6))
+    install("llvm-mca", printed(6), version=LLVM)
     texts = ["f:", "nop", ".L1:", "movl $4, %ecx", ".L2:", "movb %al, (%rdi)", "decq %rcx", "jne .L2", "decq %rdx"]
     lines = [Line(text, (), "branch" if text.startswith("j") else "") for text in [*texts, "jne .L1"]]
     assert machine_analysis(lines, MachineLoop(tuple(range(2, 10)), 1, False)).lines == (3, 5, 6, 7, 8, 9)
@@ -134,38 +143,34 @@ def test_of_nested_loops_all_lines_are_analysed(install):
     ],
 )
 def test_the_bytes_of_a_store_are_those_of_its_register(install, store, count):
-    install("llvm-mca", printed(3))
+    install("llvm-mca", printed(3), version=LLVM)
     found = machine_analysis(*read(["f:", ".L1:", store, "decq %rdx", "jne .L1", "retq"]), element_bytes=4)
     assert found.stored_bytes == count
     assert (found.cycles_per_element is None) == (count is None)
     assert any("calls functions" in note for note in found.notes) == store.startswith("call")
 
 
-def test_an_older_tool_that_does_not_know_the_cpu_is_passed_over(install):
-    unknown = "print(\"'new' is not a recognized processor for this target\", file=sys.stderr); print('{}')"
-    install("llvm-mca-40", unknown)
+def test_a_tool_that_does_not_know_the_cpu_is_passed_over(install):
+    unknown = "echo \"'new' is not a recognized processor for this target\" >&2; echo '{}'"
+    install("llvm-mca-40", unknown, version="LLVM version 40.1.0")
     assert machine_analysis(*read(COPY), cpu="new") is None
-    install("llvm-mca-39", printed(5))
+    install("llvm-mca-39", printed(5), version="LLVM version 39.1.0")
     assert machine_analysis(*read(COPY), cpu="new").tool == "llvm-mca-39"
 
 
-def test_the_tool_of_numbas_llvm_goes_first(install):
+def test_the_tool_of_numbas_llvm_goes_first_and_then_the_newest(install):
     import llvmlite.binding as llvm
 
-    for name in ("llvm-mca", "llvm-mca-40", f"llvm-mca-{llvm.llvm_version_info[0]}"):
-        install(name, "")
-    assert installed_tools() == (f"llvm-mca-{llvm.llvm_version_info[0]}", "llvm-mca-40", "llvm-mca")
-
-
-def test_a_failure_is_an_error_with_its_reason(install):
-    install("llvm-mca", "print('<stdin>:1:1: error: invalid instruction mnemonic', file=sys.stderr); sys.exit(1)")
-    reason = "^llvm-mca does not analyse the loop: <stdin>:1:1: error: invalid instruction mnemonic$"
-    with pytest.raises(MachineAnalysisError, match=reason):
-        machine_analysis(*read(COPY))
+    own = llvm.llvm_version_info[0]
+    for name, major in (("llvm-mca", 39), ("llvm-mca-40", 40), (f"llvm-mca-{own}", own)):
+        install(name, printed(5), version=f"LLVM version {major}.1.0")
+    assert machine_analysis(*read(COPY)).tool == f"llvm-mca-{own}"
+    install(f"llvm-mca-{own}", "", mode=0o644)
+    assert machine_analysis(*read(COPY)).tool == "llvm-mca-40"
 
 
 def test_bars_of_ports_stand_beside_the_cycles_of_an_iteration(install):
-    install("llvm-mca", printed(5))
+    install("llvm-mca", printed(5), version=LLVM)
     svg = port_drawing(machine_analysis(*read(COPY), element_bytes=4, cpu="<cpu>"))
     root = ElementTree.fromstring(svg)
     texts = [text.text for text in root.iter(f"{SVG}text")]
@@ -174,10 +179,9 @@ def test_bars_of_ports_stand_beside_the_cycles_of_an_iteration(install):
     assert widths == sorted(widths, reverse=True) and len(widths) == 3
 
 
-@pytest.mark.skipif(
-    not installed_tools() or platform.machine() != "x86_64", reason="needs llvm-mca and the assembly of x86-64"
-)
-def test_a_loop_that_waits_for_its_sum_takes_the_latency_of_an_addition():
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the assembly is of x86-64")
+def test_a_loop_that_waits_for_its_sum_takes_the_latency_of_an_addition(program):
+    program("llvm-mca")
     texts = ["f:", ".L1:", "imulq %rax, %rax", "imulq %rax, %rax", "decq %rdx", "jne .L1", "retq"]
     found = machine_analysis(*read(texts), cpu="skylake")
     assert 5.9 < found.cycles < 6.3  # two multiplications of three cycles, one after the other

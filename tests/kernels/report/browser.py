@@ -4,13 +4,11 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 
 
@@ -95,15 +93,14 @@ def check_silent(tab: Tab, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def browser(folder: Path) -> Iterator[Tab]:
-    """Run Chromium with its profile in a folder, and end it."""
-    assert CHROMIUM is not None
+def browser(chromium: str, folder: Path) -> Iterator[Tab]:
+    """Run Chromium, by its path, with its profile in a folder, and end it."""
     (read, to), (back, write) = os.pipe(), os.pipe()
     asks, answers = (fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 10) for handle in (read, write))
-    command = [CHROMIUM, *QUIET, f"--user-data-dir={folder}", "--remote-debugging-pipe"]
+    command = [chromium, *QUIET, f"--user-data-dir={folder}", "--remote-debugging-pipe"]
     silent = [(os.POSIX_SPAWN_OPEN, handle, os.devnull, os.O_RDWR, 0) for handle in (1, 2)]
     pipes = [(os.POSIX_SPAWN_DUP2, asks, 3), (os.POSIX_SPAWN_DUP2, answers, 4)]
-    process = os.posix_spawn(CHROMIUM, command, os.environ, file_actions=[*silent, *pipes])
+    process = os.posix_spawn(chromium, command, os.environ, file_actions=[*silent, *pipes])
     for handle in (read, write, asks, answers):
         os.close(handle)
     try:

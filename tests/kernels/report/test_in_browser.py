@@ -9,16 +9,14 @@ import gathernest as gn
 from gathernest.kernels.report.page import page
 from gathernest.lowering.provenance.trace import Line
 
-from .browser import CHROMIUM, browser, check_silent
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
+from .browser import browser, check_silent
 
 LIT = """(word) => [...document.querySelectorAll(`.l.${word}`)].map((line) => line.id)"""
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("profile")) as found:
+def tab(tmp_path_factory, program):
+    with browser(program("chromium"), tmp_path_factory.mktemp("profile")) as found:
         yield found
 
 

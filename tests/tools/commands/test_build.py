@@ -5,7 +5,6 @@ import json
 import platform
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,10 +31,8 @@ def block(language: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> str:
-    if (found := shutil.which("cc")) is None:
-        pytest.skip("there is no C compiler (cc) to link a library")
-    return found
+def compiler(program) -> str:
+    return program("cc")
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +54,14 @@ def test_the_pages_program_runs_with_strict_c_and_gives_what_it_says(folder, com
     assert ended.stdout == "14.5 999.5\n49950.0\n1 out of range, out is still 14.5\n"
 
 
-def test_the_header_is_one_of_cpp_and_may_be_included_twice(folder):
-    if (compiler := shutil.which("c++")) is None:
-        pytest.skip("there is no C++ compiler (c++)")
+def test_the_header_is_one_of_cpp_and_may_be_included_twice(folder, program):
     (folder / "twice.cpp").write_text('#include "liblookup.h"\n#include "liblookup.h"\nlookup_t pointer = lookup;\n')
-    subprocess.run([compiler, "-Wall", "-Werror", "-fsyntax-only", "twice.cpp"], cwd=folder, check=True)
+    subprocess.run([program("c++"), "-Wall", "-Werror", "-fsyntax-only", "twice.cpp"], cwd=folder, check=True)
 
 
-def test_the_library_needs_nothing_but_c_and_has_only_its_functions(folder):
-    if (nm := shutil.which("nm")) is None:
-        pytest.skip("there is no nm")
-    listed = subprocess.run([nm, "-D", "liblookup.so"], cwd=folder, capture_output=True, text=True, check=True).stdout
+def test_the_library_needs_nothing_but_c_and_has_only_its_functions(folder, program):
+    command = [program("nm"), "-D", "liblookup.so"]
+    listed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     names = {kind: set(re.findall(rf" {kind} (\w+)", listed)) for kind in "UT"}
     assert names["T"] == {"lookup", "gn_gather_grad_1000x64xf32_by_100xi64"}
     assert names["U"] <= {"memcpy", "memmove", "memset"}
@@ -161,9 +155,8 @@ def test_an_argument_that_does_not_follow_from_the_count_is_an_error_of_ours():
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names CPUs of x86-64")
-def test_a_library_has_the_instructions_of_its_cpu(gathernest, compiler, tmp_path, monkeypatch):
-    if (objdump := shutil.which("objdump")) is None:
-        pytest.skip("there is no objdump")
+def test_a_library_has_the_instructions_of_its_cpu(gathernest, compiler, program, tmp_path, monkeypatch):
+    objdump = program("objdump")
     monkeypatch.setenv("GATHERNEST_SCHEDULE", "vectorize-inner{lanes=8}")
     registers = {}
     for cpu in ("x86-64", "znver3"):
@@ -265,9 +258,32 @@ def test_a_wrong_command_line_is_one_line_and_writes_nothing(
 def test_no_c_compiler_is_one_line(gathernest, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "no-such-cc")
     ended = gathernest("build", "--so", str(tmp_path / "lib.so"), *EMPTY)
-    wanted = "gathernest build needs a C compiler, and there is no no-such-cc; install gcc or clang, or set CC"
+    wanted = (
+        "gathernest build needs a C compiler: no-such-cc is not on the PATH; on Debian and Ubuntu: apt-get install "
+        "gcc, or set CC"
+    )
     assert (ended.status, ended.err) == (1, f"gathernest: error: {wanted}\n")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "message"),
+    [
+        ("", 0o644, "gathernest build needs a C compiler: {cc} is not executable; on Debian and Ubuntu: "),
+        ("#!/no/such/shell\n", 0o755, "{cc} cannot link lib.so: it cannot be run (No such file or directory); set CC"),
+        ("#!/bin/sh\nexit 3\n", 0o755, "{cc} cannot link lib.so: it ends with status 3 and writes no file; set CC"),
+        ("#!/bin/sh\necho nonsense\n", 0o755, "{cc} cannot link lib.so: it ends with status 0 and writes no file; set"),
+    ],
+)
+def test_a_program_that_is_no_c_compiler_is_one_line(gathernest, tmp_path, monkeypatch, text, mode, message):
+    compiler = tmp_path / "cc"
+    compiler.write_text(text)
+    compiler.chmod(mode)
+    monkeypatch.setenv("CC", str(compiler))
+    ended = gathernest("build", "--so", str(tmp_path / "lib.so"), *EMPTY)
+    assert ended.status == 1
+    assert ended.err.startswith(f"gathernest: error: {message.format(cc=compiler)}")
+    assert ended.err.count("\n") == 1
 
 
 def test_a_linker_that_fails_leaves_what_was_there(gathernest, compiler, tmp_path, monkeypatch):

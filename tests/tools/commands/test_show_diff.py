@@ -18,11 +18,16 @@ def stage(gathernest, name: str, *words: str) -> str:
     return gathernest(*ROWS, *words, "--stage", name).out.partition("\n")[2]
 
 
-def patched(before: str, diff: str, tmp_path) -> str:
-    """Return a text with a diff applied by the program that everyone has for it."""
+@pytest.fixture
+def patched(program, tmp_path):
+    """Return a function that returns a text with a diff applied by `patch`."""
+    return lambda before, diff: _patched(program("patch"), before, diff, tmp_path)
+
+
+def _patched(command: str, before: str, diff: str, tmp_path) -> str:
     file = tmp_path / "stage.mlir"
     file.write_text(before)
-    subprocess.run(["patch", "--quiet", str(file)], input=diff, text=True, check=True)
+    subprocess.run([command, "--quiet", str(file)], input=diff, text=True, check=True)
     return file.read_text()
 
 
@@ -39,7 +44,7 @@ def patched(before: str, diff: str, tmp_path) -> str:
 def test_diff_makes_one_stage_of_the_other(gathernest, tmp_path, asked, before, after):
     ended = gathernest(*ROWS, "--diff", asked)
     assert (ended.status, ended.err) == (0, "")
-    assert patched(stage(gathernest, before), ended.out, tmp_path) == stage(gathernest, after)
+    assert patched(stage(gathernest, before), ended.out) == stage(gathernest, after)
 
 
 def test_json_has_the_two_names_and_the_diff(gathernest):
@@ -67,7 +72,7 @@ def test_pass_that_occurs_twice_is_named_by_its_number(gathernest, tmp_path):
     first, second = (stage(gathernest, name, *words) for name in ("prefetch-indices", "prefetch-indices#2"))
     assert second.count("memref.prefetch") > first.count("memref.prefetch") > 0
     diff = gathernest(*ROWS, *words, "--diff", "prefetch-indices#2").out
-    assert patched(first, diff, tmp_path) == second
+    assert patched(first, diff) == second
 
 
 def test_pipeline_may_be_given(gathernest):

@@ -155,9 +155,17 @@ def test_setting_that_makes_it_slow_is_a_note(gathernest, monkeypatch, variable)
     assert any(note.startswith(f"{variable} is set") for note in facts["notes"])
 
 
-def test_mlir_opt_that_is_missing_is_said(gathernest, monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert facts_of(gathernest("doctor", "--json"))["tools"] == {"mlir-opt": "not found; only tests use it"}
+def test_programs_have_their_version_or_the_reason_why_they_cannot_be_used(gathernest, install):
+    install("llvm-mca", "", version="LLVM version 14.0.6")
+    mlir_opt = install("mlir-opt-22", "", version="LLVM version 22.1.8")
+    facts = facts_of(gathernest("doctor", "--json"))["programs"]
+    assert facts["mlir-opt"] == f"{mlir_opt} (22.1.8)"
+    assert facts["llvm-mca"].endswith(
+        "/llvm-mca is version 14.0.6, which is too old: 20 or newer is understood; on Debian and Ubuntu: apt-get "
+        "install llvm-22; for cycles of hot loops"
+    )
+    assert facts["git"].startswith("git is not on the PATH; ")
+    assert "chromium" not in facts
 
 
 def test_sizes_are_shown_in_binary_units():

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from ...kernels.report.browser import CHROMIUM, browser
+from ...kernels.report.browser import browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
 pytest.importorskip("marimo", reason="the page needs marimo: pip install 'gathernest[play]'")
 
 EDITOR = "[...document.querySelectorAll('marimo-code-editor')].map((e) => e.shadowRoot.querySelector('.cm-content'))[0]"
@@ -27,8 +26,8 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("profile")) as found:
+def tab(tmp_path_factory, program):
+    with browser(program("chromium"), tmp_path_factory.mktemp("profile")) as found:
         found.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
         yield found
 

@@ -6,7 +6,7 @@ The compiled library is stored in the cache folder, under a digest of its source
 import ctypes
 import hashlib
 import math
-import subprocess
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
@@ -144,15 +144,13 @@ def built(options: tuple[str, ...] = OPTIONS) -> Library:
         GathernestError: the compiler fails; its first line is in the message.
     """
     compiler = c_compiler("C by hand")
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    facts = "\n".join([version, cpu_model(), *options]).encode()
+    facts = "\n".join([compiler, str(os.stat(compiler).st_mtime_ns), cpu_model(), *options]).encode()
     folder = cache_folder() / "by_hand"
     path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + facts).hexdigest()[:16]}.so"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as making:
             made = Path(making) / path.name
-            command = [compiler, *options, "-o", str(made), str(SOURCE)]
-            run_c_compiler(command, f"compile {SOURCE}")
+            run_c_compiler(compiler, [*options, str(SOURCE)], made, f"compile {SOURCE}")
             made.replace(path)
     return Library(path)

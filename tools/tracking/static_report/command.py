@@ -142,9 +142,19 @@ def _print_report(cases: "Sequence[Case]", report: "StaticReport", target: str |
     print_report(console, report, cycles)
     said = f"for {report.conditions.target} and the machine {json.dumps(report.conditions.machine)}"
     tool = next((found.tool for found in cycles.values() if found is not None), None)
-    mca = f"cycles by {tool}, which takes every load for a hit in the first cache" if tool else "no llvm-mca for cycles"
+    mca = f"cycles by {tool}, which takes every load for a hit in the first cache" if tool else _why_no_cycles()
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     console.print(f"{said}; bytes are the fewest of a call; {mca}; {versions}", style="dim")
+
+
+def _why_no_cycles() -> str:
+    from ....ir.errors import DependencyError
+    from ....lowering.programs import find
+
+    try:
+        return f"no cycles, as {find('llvm-mca')} analyses none of the loops"
+    except DependencyError as error:
+        return f"no cycles: {error}"
 
 
 def _compiled(cases: "Sequence[Case]", conditions: Conditions) -> "tuple[StaticReport, dict[str, str]]":
